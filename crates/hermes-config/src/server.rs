@@ -1,0 +1,400 @@
+//! One entry under `mcp_servers`: its keys, their defaults, and what is wrong with it.
+//!
+//! String values are kept as the user wrote them (`${…}` unresolved); [`Server::resolve`] fills them in at each connect.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a server as the user wrote it: a key under `mcp_servers`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ServerName(String);
+
+impl ServerName {
+    /// Takes any string: names are not restricted, only their registered forms are.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name as written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One key under `mcp_servers`, usable or not.
+#[derive(Debug, Clone)]
+pub struct ServerEntry {
+    /// The key.
+    pub name: ServerName,
+    /// What it says, or why it can not be used. One bad entry never hides the others.
+    pub server: Result<Server, ServerProblem>,
+    /// The entry as written, references unresolved.
+    pub template: serde_json::Value,
+}
+
+/// Why an entry can not be used; the server's state is then `invalid`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerProblem {
+    /// Both `command` and `url` are there.
+    #[error("both `command` and `url` are set; keep one of them")]
+    BothTransports,
+    /// Neither `command` nor `url` is there.
+    #[error(
+        "neither `command` nor `url` is set; add `command` for a local server or `url` for a remote one"
+    )]
+    NoTransport,
+    /// The URL is no http(s) URL with a host.
+    #[error("`url` is not usable: {reason}")]
+    BadUrl {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A key has a value that no default can stand in for.
+    #[error("`{key}`: {reason}")]
+    BadValue {
+        /// The key, dotted.
+        key: String,
+        /// What is wrong with it, and what is expected.
+        reason: String,
+    },
+}
+
+/// A usable entry under `mcp_servers`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// The key under `mcp_servers`.
+    pub name: ServerName,
+    /// How to reach it.
+    pub transport: TransportSettings,
+    /// `enabled: false` keeps the entry and connects nothing.
+    pub enabled: bool,
+    /// Limit of one tool call.
+    pub timeout: Duration,
+    /// Limit of start, handshake and first listing.
+    pub connect_timeout: Duration,
+    /// Whether `connect_timeout` was written by the user (`mcp test` has its own default).
+    pub connect_timeout_is_set: bool,
+    /// `supports_parallel_tool_calls`.
+    pub calls: CallOrder,
+    /// Filters and utility tools.
+    pub tools: ToolPolicy,
+    /// Which protocol era to speak.
+    pub protocol: ProtocolChoice,
+    /// `auth: oauth`.
+    pub auth: Option<Auth>,
+    /// `oauth.*`.
+    pub oauth: OAuthSettings,
+    /// `sampling.*`.
+    pub sampling: SamplingPolicy,
+    /// `elicitation.*`.
+    pub elicitation: ElicitationPolicy,
+    /// `roots`.
+    pub roots: RootsPolicy,
+    /// Time between keepalive pings; `None` is off.
+    pub keepalive: Option<Duration>,
+    /// `idle_timeout_seconds`: stop a stdio child after this much idleness.
+    pub idle_timeout: Option<Duration>,
+    /// `max_lifetime_seconds`: stop a stdio child at this age.
+    pub max_lifetime: Option<Duration>,
+    /// Known from the manifest cache, started by the first call.
+    pub lazy: bool,
+    /// What a changed tool definition causes.
+    pub pin_tools: PinTools,
+    /// `sandbox.*`.
+    pub sandbox: SandboxSettings,
+}
+
+/// How a server is reached, references unresolved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "transport", rename_all = "lowercase")]
+pub enum TransportSettings {
+    /// A child process speaking over its stdin and stdout.
+    Stdio(StdioSettings),
+    /// Streamable HTTP.
+    Http(HttpSettings),
+    /// The legacy HTTP+SSE pair.
+    Sse(HttpSettings),
+}
+
+impl TransportSettings {
+    /// `stdio`, `http` or `sse`: the word used in every output.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "http",
+            Self::Sse(_) => "sse",
+        }
+    }
+}
+
+/// A local server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct StdioSettings {
+    /// The executable, trimmed.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Laid over the filtered environment, in file order.
+    pub env: Vec<(String, String)>,
+    /// Working directory (`cwd`, alias `workdir`).
+    pub cwd: Option<String>,
+}
+
+/// A remote server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct HttpSettings {
+    /// The endpoint.
+    pub url: String,
+    /// Sent on every request to that origin, in file order.
+    pub headers: Vec<(String, String)>,
+    /// `ssl_verify`.
+    pub verify: TlsVerification,
+    /// `client_cert`, `client_key`.
+    pub client_certificate: Option<ClientCertificate>,
+    /// `skip_preflight`.
+    pub skip_preflight: bool,
+}
+
+/// `ssl_verify`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsVerification {
+    /// Against the usual roots.
+    #[default]
+    Roots,
+    /// Against a CA bundle at this path, besides the usual roots.
+    CaFile(String),
+    /// Not at all.
+    Off,
+}
+
+/// mTLS: `client_cert` and `client_key`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClientCertificate {
+    /// PEM certificate chain; may hold the key as well.
+    pub certificate: String,
+    /// PEM private key, if in a file of its own.
+    pub key: Option<String>,
+    /// Pass phrase of the key.
+    pub passphrase: Option<String>,
+}
+
+/// Whether calls of one server may be in flight together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CallOrder {
+    /// One after the other, in order (the default).
+    #[default]
+    OneByOne,
+    /// `supports_parallel_tool_calls: true`.
+    Parallel,
+}
+
+/// `tools.*`: which of a server's tools are offered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolPolicy {
+    /// Only these; an empty list means none. `None`: no such filter.
+    pub include: Option<Vec<String>>,
+    /// All but these, where `include` is not set.
+    pub exclude: Option<Vec<String>>,
+    /// Offer `list_resources` and `read_resource`.
+    pub resources: bool,
+    /// Offer `list_prompts` and `get_prompt`.
+    pub prompts: bool,
+    /// Ask before calling these.
+    pub approve: Vec<String>,
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        Self {
+            include: None,
+            exclude: None,
+            resources: true,
+            prompts: true,
+            approve: Vec::new(),
+        }
+    }
+}
+
+/// `protocol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolChoice {
+    /// Find out, and remember.
+    #[default]
+    Auto,
+    /// Revision 2026-07-28.
+    Stateless,
+    /// The revisions that begin with `initialize`.
+    Legacy,
+}
+
+/// `auth`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// OAuth 2.1 with PKCE.
+    OAuth,
+}
+
+/// `oauth.*`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OAuthSettings {
+    /// Pre-registered client.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<String>,
+    /// Space separated; wins over the server's choice.
+    pub scope: Option<String>,
+    /// Callback port, 0 for any free one.
+    pub redirect_port: u16,
+    /// Proxied https callback.
+    pub redirect_uri: Option<String>,
+    /// Host shown in the callback address.
+    pub redirect_host: String,
+    /// Name in registration.
+    pub client_name: String,
+    /// The whole interactive flow.
+    pub timeout: Duration,
+    /// Which grant.
+    pub grant: OAuthGrant,
+    /// CIMD document.
+    pub client_metadata_url: Option<String>,
+}
+
+impl Default for OAuthSettings {
+    fn default() -> Self {
+        Self {
+            client_id: None,
+            client_secret: None,
+            scope: None,
+            redirect_port: 0,
+            redirect_uri: None,
+            redirect_host: "127.0.0.1".into(),
+            client_name: "Hermes Agent".into(),
+            timeout: Duration::from_secs(300),
+            grant: OAuthGrant::AuthorizationCode,
+            client_metadata_url: None,
+        }
+    }
+}
+
+/// `oauth.grant`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OAuthGrant {
+    /// Browser and callback.
+    AuthorizationCode,
+    /// RFC 8628.
+    DeviceCode,
+    /// No person involved.
+    ClientCredentials,
+}
+
+/// `sampling.*`: what a server may ask of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SamplingPolicy {
+    /// Off: every request is refused and no capability is declared.
+    pub enabled: bool,
+    /// Overrides every other choice of model.
+    pub model: Option<String>,
+    /// Ceiling for `maxTokens`.
+    pub max_tokens_cap: u32,
+    /// One model call.
+    pub timeout: Duration,
+    /// Requests in any 60 s.
+    pub max_rpm: u32,
+    /// Empty: all.
+    pub allowed_models: Vec<String>,
+    /// Consecutive tool-use replies; 0: none.
+    pub max_tool_rounds: u32,
+    /// Level of the audit line.
+    pub log_level: AuditLevel,
+}
+
+impl Default for SamplingPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            model: None,
+            max_tokens_cap: 4096,
+            timeout: Duration::from_secs(30),
+            max_rpm: 10,
+            allowed_models: Vec::new(),
+            max_tool_rounds: 5,
+            log_level: AuditLevel::Info,
+        }
+    }
+}
+
+/// `sampling.log_level`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditLevel {
+    /// Texts too.
+    Debug,
+    /// One line each.
+    Info,
+    /// One line each, as a warning.
+    Warning,
+}
+
+/// `elicitation.*`: whether a server may ask the user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ElicitationPolicy {
+    /// Off: declined, no capability declared.
+    pub enabled: bool,
+    /// How long a person is waited for.
+    pub timeout: Duration,
+}
+
+impl Default for ElicitationPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// `roots`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum RootsPolicy {
+    /// The working directory of an interactive command line, else none.
+    #[default]
+    Auto,
+    /// These directories.
+    Directories(Vec<String>),
+}
+
+/// `pin_tools`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PinTools {
+    /// Nothing is compared.
+    Off,
+    /// A changed definition is logged and pinned anew.
+    #[default]
+    Warn,
+    /// A changed tool is withheld until approved.
+    Block,
+}
+
+/// `sandbox.*`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SandboxSettings {
+    /// Whether the child is confined at all.
+    pub enabled: bool,
+    /// Readable paths.
+    pub read: Vec<PathBuf>,
+    /// Writable paths.
+    pub write: Vec<PathBuf>,
+    /// `network: deny`.
+    pub network_denied: bool,
+    /// Without kernel support: `invalid` instead of a warning.
+    pub required: bool,
+}

@@ -1,0 +1,6 @@
+//! The wires a server is reached by.
+
+pub mod http;
+pub mod sse;
+pub mod stdio;
+pub mod tls;
