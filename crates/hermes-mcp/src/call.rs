@@ -1,0 +1,304 @@
+//! One request to a server, from waiting for its session to its answer: the clock, progress, questions, cancellation.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hermes_config::ServerName;
+use rmcp::{
+    RoleClient,
+    model::{
+        CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, GetPromptRequest,
+        GetPromptRequestParams, InputRequiredResult, InputResponses, ReadResourceRequest,
+        ReadResourceRequestParams, ServerResult,
+    },
+    service::{PeerRequestOptions, RequestHandle, ServiceError},
+};
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    inquiry::{CallId, Conversation},
+    link::Status,
+    session::{CallNews, Progress, Session},
+    transport::http::{HttpFailure, classify},
+};
+
+mod clock;
+mod waiting;
+
+use clock::Clock;
+pub(crate) use waiting::session;
+
+/// How often a server may ask back during one call.
+const MAX_ROUNDS: usize = 10;
+
+/// Takes the progress of a call.
+pub type ProgressSink = Arc<dyn Fn(&Progress) + Send + Sync>;
+
+/// How a call is to be made.
+#[derive(Clone, Default)]
+pub struct CallOptions {
+    /// Instead of the server's own `timeout`.
+    pub timeout: Option<Duration>,
+    /// Where questions of the server appear.
+    pub conversation: Option<Conversation>,
+    /// Interrupts the call.
+    pub cancel: CancellationToken,
+    /// Is told about progress.
+    pub on_progress: Option<ProgressSink>,
+}
+
+impl std::fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallOptions").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// Why a call has no answer. Texts are not redacted yet.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CallError {
+    /// No session, and none could be had in time.
+    #[error("server `{server}` is {status}{}", detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    NotConnected {
+        /// The server.
+        server: ServerName,
+        /// Its state when waiting ended.
+        status: Status,
+        /// Its last error.
+        detail: Option<String>,
+    },
+    /// A login is needed.
+    #[error("server `{server}` wants a login; run `hermes mcp login {server}`")]
+    NeedsAuth {
+        /// The server.
+        server: ServerName,
+    },
+    /// Too many calls in a row failed to reach the server.
+    #[error(
+        "server `{server}` failed several calls in a row; it is given a rest for {} s more",
+        remaining.as_secs().max(1)
+    )]
+    Resting {
+        /// The server.
+        server: ServerName,
+        /// Until calls pass again.
+        remaining: Duration,
+    },
+    /// It took too long.
+    #[error("the call timed out after {:.1} s (allowed: {:.1} s)", elapsed.as_secs_f64(), allowed.as_secs_f64())]
+    TimedOut {
+        /// How long it ran.
+        elapsed: Duration,
+        /// How long it might.
+        allowed: Duration,
+    },
+    /// The user stopped it.
+    #[error("interrupted by the user")]
+    Interrupted,
+    /// The server answered with a protocol error.
+    #[error("{message}")]
+    Refused {
+        /// The JSON-RPC code.
+        code: i32,
+        /// Its message.
+        message: String,
+    },
+    /// The connection broke while the call was under way.
+    #[error("the connection to `{server}` was lost during the call{}", detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    Lost {
+        /// The server.
+        server: ServerName,
+        /// What is known.
+        detail: Option<String>,
+        /// Whether the server can not have seen the request.
+        is_unsent: bool,
+    },
+    /// The server asked back again and again.
+    #[error("the server asked for input more than {MAX_ROUNDS} times in one call")]
+    TooManyQuestions,
+    /// An answer of a shape that fits no request.
+    #[error("the server's answer has an unknown shape: {0}")]
+    UnknownShape(String),
+}
+
+/// A request that a server may answer with questions first.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    Tool(CallToolRequestParams),
+    Resource(ReadResourceRequestParams),
+    Prompt(GetPromptRequestParams),
+}
+
+impl Request {
+    fn message(&self) -> ClientRequest {
+        match self {
+            Self::Tool(params) => ClientRequest::CallToolRequest(CallToolRequest::new(params.clone())),
+            Self::Resource(params) => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone())),
+            Self::Prompt(params) => ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone())),
+        }
+    }
+
+    fn answer(&mut self, responses: InputResponses, state: Option<String>) {
+        let responses = (!responses.is_empty()).then_some(responses);
+        let (input, request_state) = match self {
+            Self::Tool(params) => (&mut params.input_responses, &mut params.request_state),
+            Self::Resource(params) => (&mut params.input_responses, &mut params.request_state),
+            Self::Prompt(params) => (&mut params.input_responses, &mut params.request_state),
+        };
+        *input = responses;
+        *request_state = state;
+    }
+}
+
+static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
+
+/// Sends a request and follows it to its answer, questions included.
+pub(crate) async fn exchange(
+    session: &Arc<Session>,
+    mut request: Request,
+    timeout: Duration,
+    options: &CallOptions,
+    background: &TaskTracker,
+) -> Result<ServerResult, CallError> {
+    let _busy = session.traffic.begin();
+    let call = CallId(NEXT_CALL.fetch_add(1, Ordering::Relaxed));
+    let mut clock = Clock::start(timeout);
+    for round in 0..MAX_ROUNDS {
+        let mut sent = Sent::send(session, request.message(), background).await?;
+        let (news, mut heard) = mpsc::unbounded_channel();
+        let handle = sent.handle()?;
+        let _followed = session.traffic.follow(
+            handle.progress_token.clone(),
+            handle.id.clone(),
+            call,
+            options.conversation.clone(),
+            news,
+        );
+        let result = sent.answer(session, &mut clock, options, &mut heard).await?;
+        let ServerResult::InputRequiredResult(questions) = result else {
+            return Ok(result);
+        };
+        let origin = sent.id.clone();
+        let asked_at = Instant::now();
+        let InputRequiredResult { input_requests, request_state, .. } = questions;
+        let requests = input_requests.unwrap_or_default();
+        if requests.is_empty() {
+            if request_state.is_none() {
+                return Err(CallError::UnknownShape("input required, but nothing asked".into()));
+            }
+            // Only the server's own state moves on: it is polling us, so not too fast.
+            tokio::time::sleep(Duration::from_millis(50 << round.min(5))).await;
+        }
+        let answers = tokio::select! {
+            answers = session.handler.answer(requests, &origin) => answers.map_err(refused)?,
+            () = options.cancel.cancelled() => return Err(CallError::Interrupted),
+            () = session.ended.cancelled() => return Err(lost(session, None, false)),
+        };
+        request.answer(answers, request_state);
+        clock.forgive(asked_at.elapsed());
+    }
+    Err(CallError::TooManyQuestions)
+}
+
+/// A request on its way. Dropped before its answer, it is cancelled at the server too.
+struct Sent<'a> {
+    handle: Option<RequestHandle<RoleClient>>,
+    id: rmcp::model::RequestId,
+    background: &'a TaskTracker,
+}
+
+impl<'a> Sent<'a> {
+    async fn send(
+        session: &Session,
+        message: ClientRequest,
+        background: &'a TaskTracker,
+    ) -> Result<Self, CallError> {
+        let handle = session
+            .peer
+            .send_request_with_option(message, PeerRequestOptions::no_options())
+            .await
+            .map_err(|error| failed(session, &error, true))?;
+        Ok(Self { id: handle.id.clone(), handle: Some(handle), background })
+    }
+
+    fn handle(&mut self) -> Result<&mut RequestHandle<RoleClient>, CallError> {
+        self.handle.as_mut().ok_or(CallError::Interrupted)
+    }
+
+    async fn answer(
+        &mut self,
+        session: &Session,
+        clock: &mut Clock,
+        options: &CallOptions,
+        heard: &mut mpsc::UnboundedReceiver<CallNews>,
+    ) -> Result<ServerResult, CallError> {
+        let handle = self.handle()?;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => break answer,
+                () = options.cancel.cancelled() => return Err(CallError::Interrupted),
+                Some(news) = heard.recv() => match news {
+                    CallNews::Progress(progress) => {
+                        clock.restart();
+                        if let Some(sink) = &options.on_progress {
+                            sink(&progress);
+                        }
+                    }
+                    CallNews::Asking => clock.pause(),
+                    CallNews::Answered => clock.resume(),
+                },
+                (elapsed, allowed) = clock.run_out() => {
+                    return Err(CallError::TimedOut { elapsed, allowed });
+                }
+            }
+        };
+        // Answered, one way or the other: there is nothing left to cancel.
+        self.handle = None;
+        match answer {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(failed(session, &error, matches!(error, ServiceError::TransportSend(_)))),
+            Err(_) => Err(lost(session, None, false)),
+        }
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.background.spawn(async move {
+                let _ = handle.cancel(Some("the caller stopped waiting".into())).await;
+            });
+        }
+    }
+}
+
+fn refused(error: ErrorData) -> CallError {
+    CallError::Refused { code: error.code.0, message: error.message.into_owned() }
+}
+
+fn lost(session: &Session, detail: Option<String>, is_unsent: bool) -> CallError {
+    CallError::Lost { server: session.server.clone(), detail, is_unsent }
+}
+
+fn failed(session: &Session, error: &ServiceError, was_sending: bool) -> CallError {
+    match error {
+        ServiceError::McpError(error) => refused(error.clone()),
+        ServiceError::TransportSend(transport) => match classify(transport) {
+            Some(HttpFailure::Auth { .. }) => CallError::NeedsAuth { server: session.server.clone() },
+            // The request may have been processed unless it never got through.
+            Some(failure) => {
+                let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));
+                lost(session, Some(failure.to_string()), is_unsent)
+            }
+            None => lost(session, Some(transport.error.to_string()), was_sending),
+        },
+        ServiceError::TransportClosed => lost(session, None, was_sending),
+        other => CallError::UnknownShape(other.to_string()),
+    }
+}

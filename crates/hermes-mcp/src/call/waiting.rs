@@ -1,0 +1,76 @@
+//! Gets a live session for a call: at once if there is one, else by waiting or waking within the limits of its state.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use super::CallError;
+use crate::{
+    connection::Command,
+    link::{Link, Status},
+    owner::Owner,
+    session::Session,
+};
+
+/// How long a call waits for a server that is on its way back.
+const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a call waits for a parked server.
+const WAKE_LIMIT: Duration = Duration::from_secs(15);
+
+/// The session to use, waking the server if need be.
+pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
+    let mut link = owner.link.clone();
+    let (limit, attempts) = {
+        let now = link.borrow_and_update();
+        if let Some(session) = &now.session {
+            return Ok(session.clone());
+        }
+        let limit = match now.status {
+            Status::Connecting | Status::Lazy => owner.server.load().connect_timeout,
+            Status::Reconnecting | Status::Ready => RECONNECT_LIMIT,
+            Status::Parked => WAKE_LIMIT,
+            Status::NeedsAuth => return Err(CallError::NeedsAuth { server: owner.name.clone() }),
+            Status::Disabled | Status::Invalid | Status::Stopped => return Err(refusal(owner, &now)),
+        };
+        if matches!(now.status, Status::Lazy | Status::Parked) {
+            // A full mailbox means that it is being woken already.
+            let _ = owner.mailbox.try_send(Command::Wake);
+        }
+        let attempts = (now.status == Status::Parked).then_some(now.attempts_ended);
+        (limit, attempts)
+    };
+    match tokio::time::timeout(limit, settle(&mut link, attempts)).await {
+        Ok(Some(session)) => Ok(session),
+        Ok(None) | Err(_) => {
+            let now = link.borrow();
+            match now.status {
+                Status::NeedsAuth => Err(CallError::NeedsAuth { server: owner.name.clone() }),
+                _ => Err(refusal(owner, &now)),
+            }
+        }
+    }
+}
+
+/// Waits for a session; gives up when none can come any more, or when the one attempt on a parked server has failed.
+async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Option<Arc<Session>> {
+    let settled = link
+        .wait_for(|link| {
+            link.session.is_some()
+                || !matches!(
+                    link.status,
+                    Status::Connecting | Status::Reconnecting | Status::Lazy | Status::Parked | Status::Ready
+                )
+                || attempts.is_some_and(|before| link.attempts_ended > before)
+        })
+        .await
+        .ok()?;
+    settled.session.clone()
+}
+
+fn refusal(owner: &Owner, link: &Link) -> CallError {
+    CallError::NotConnected {
+        server: owner.name.clone(),
+        status: link.status,
+        detail: link.error.as_ref().map(|error| error.text.clone()),
+    }
+}

@@ -1,0 +1,263 @@
+//! Asks a server for its lists, page by page, and takes what is usable of them.
+
+use std::{sync::Arc, time::Duration};
+
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+        ListToolsRequest, PaginatedRequestParams, Prompt, Resource, ResourceTemplate,
+        ServerCapabilities, ServerResult,
+    },
+    service::{Peer, ServiceError},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Catalog, NativeTool};
+use crate::schema;
+
+/// A server that goes on and on is cut here.
+const MAX_PAGES: usize = 50;
+
+/// Why a listing failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListError {
+    #[error("listing {what} failed: {error}")]
+    Service { what: &'static str, error: ServiceError },
+    #[error("the answer to {what} has no list in it")]
+    NotAList { what: &'static str },
+}
+
+/// Items of one list, and what was odd about it.
+#[derive(Debug)]
+pub(crate) struct Lists<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) warnings: Vec<String>,
+}
+
+struct Page<T> {
+    items: Vec<T>,
+    next: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// Lists everything the server declares. Tools decide over success; the rest is taken if it comes.
+pub(crate) async fn list_all(
+    peer: &Peer<RoleClient>,
+    capabilities: &ServerCapabilities,
+    limit: Duration,
+) -> Result<Catalog, ListError> {
+    let tools = list_tools(peer, capabilities).await?;
+    let mut catalog = Catalog {
+        tools: tools.items,
+        capabilities: capabilities.clone(),
+        warnings: tools.warnings,
+        ..Catalog::default()
+    };
+    let rest = async {
+        tokio::join!(
+            list_resources(peer, capabilities),
+            list_templates(peer, capabilities),
+            list_prompts(peer, capabilities),
+        )
+    };
+    if let Ok((resources, templates, prompts)) = tokio::time::timeout(limit, rest).await {
+        catalog.resources = keep(resources, &mut catalog.warnings);
+        catalog.templates = keep(templates, &mut catalog.warnings);
+        catalog.prompts = keep(prompts, &mut catalog.warnings);
+    }
+    catalog.is_complete = true;
+    Ok(catalog)
+}
+
+fn keep<T>(list: Result<Lists<T>, ListError>, warnings: &mut Vec<String>) -> Vec<T> {
+    match list {
+        Ok(mut list) => {
+            warnings.append(&mut list.warnings);
+            list.items
+        }
+        Err(error) => {
+            warnings.push(error.to_string());
+            Vec::new()
+        }
+    }
+}
+
+pub(crate) async fn list_tools(
+    peer: &Peer<RoleClient>,
+    capabilities: &ServerCapabilities,
+) -> Result<Lists<Arc<NativeTool>>, ListError> {
+    if capabilities.tools.is_none() {
+        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+    }
+    let mut list = pages("tools", async |params| {
+        let result = match peer.list_tools(params.clone()).await {
+            Ok(result) => {
+                return Ok(Page { items: result.tools, next: result.next_cursor, warnings: Vec::new() });
+            }
+            // A list with one bad tool in it is of no known shape: take what can be taken.
+            Err(ServiceError::UnexpectedResponse) => {
+                let request = ListToolsRequest { params, ..Default::default() };
+                peer.send_request(ClientRequest::ListToolsRequest(request)).await?
+            }
+            Err(error) => return Err(error),
+        };
+        by_hand(result, "tools", mend_tool)
+    })
+    .await?;
+    let mut tools: Vec<Arc<NativeTool>> = Vec::with_capacity(list.items.len());
+    for tool in list.items {
+        let tool = NativeTool::new(tool);
+        if tools.iter().any(|known| known.name == tool.name) {
+            list.warnings.push(format!("tool `{}` is listed twice; the first one counts", tool.name));
+            continue;
+        }
+        if let Err(problem) = schema::check(&tool.definition.input_schema) {
+            list.warnings.push(format!("tool `{}`: {problem}", tool.name));
+        }
+        tools.push(Arc::new(tool));
+    }
+    Ok(Lists { items: tools, warnings: list.warnings })
+}
+
+pub(crate) async fn list_resources(
+    peer: &Peer<RoleClient>,
+    capabilities: &ServerCapabilities,
+) -> Result<Lists<Resource>, ListError> {
+    if capabilities.resources.is_none() {
+        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+    }
+    pages("resources", async |params| match peer.list_resources(params.clone()).await {
+        Ok(result) => {
+            Ok(Page { items: result.resources, next: result.next_cursor, warnings: Vec::new() })
+        }
+        Err(ServiceError::UnexpectedResponse) => {
+            let request = ListResourcesRequest { params, ..Default::default() };
+            let result = peer.send_request(ClientRequest::ListResourcesRequest(request)).await?;
+            by_hand(result, "resources", |item| item)
+        }
+        Err(error) => Err(error),
+    })
+    .await
+}
+
+pub(crate) async fn list_templates(
+    peer: &Peer<RoleClient>,
+    capabilities: &ServerCapabilities,
+) -> Result<Lists<ResourceTemplate>, ListError> {
+    if capabilities.resources.is_none() {
+        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+    }
+    pages("resource templates", async |params| {
+        match peer.list_resource_templates(params.clone()).await {
+            Ok(result) => Ok(Page {
+                items: result.resource_templates,
+                next: result.next_cursor,
+                warnings: Vec::new(),
+            }),
+            // Not every server with resources knows templates.
+            Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
+                Ok(Page { items: Vec::new(), next: None, warnings: Vec::new() })
+            }
+            Err(ServiceError::UnexpectedResponse) => {
+                let request = ListResourceTemplatesRequest { params, ..Default::default() };
+                let result =
+                    peer.send_request(ClientRequest::ListResourceTemplatesRequest(request)).await?;
+                by_hand(result, "resourceTemplates", |item| item)
+            }
+            Err(error) => Err(error),
+        }
+    })
+    .await
+}
+
+pub(crate) async fn list_prompts(
+    peer: &Peer<RoleClient>,
+    capabilities: &ServerCapabilities,
+) -> Result<Lists<Prompt>, ListError> {
+    if capabilities.prompts.is_none() {
+        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+    }
+    pages("prompts", async |params| match peer.list_prompts(params.clone()).await {
+        Ok(result) => {
+            Ok(Page { items: result.prompts, next: result.next_cursor, warnings: Vec::new() })
+        }
+        Err(ServiceError::UnexpectedResponse) => {
+            let request = ListPromptsRequest { params, ..Default::default() };
+            let result = peer.send_request(ClientRequest::ListPromptsRequest(request)).await?;
+            by_hand(result, "prompts", |item| item)
+        }
+        Err(error) => Err(error),
+    })
+    .await
+}
+
+/// Follows `nextCursor`, but not for ever.
+async fn pages<T, F>(what: &'static str, fetch: F) -> Result<Lists<T>, ListError>
+where
+    F: AsyncFn(Option<PaginatedRequestParams>) -> Result<Page<T>, ServiceError>,
+{
+    let mut list = Lists { items: Vec::new(), warnings: Vec::new() };
+    let mut cursor: Option<String> = None;
+    for _ in 0..MAX_PAGES {
+        let params =
+            cursor.clone().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let page = match fetch(params).await {
+            Ok(page) => page,
+            Err(ServiceError::UnexpectedResponse) => return Err(ListError::NotAList { what }),
+            Err(error) => return Err(ListError::Service { what, error }),
+        };
+        list.items.extend(page.items);
+        list.warnings.extend(page.warnings);
+        match page.next {
+            None => return Ok(list),
+            Some(next) if cursor.as_ref() == Some(&next) => {
+                list.warnings.push(format!("the server repeats a page of its {what}; the list ends there"));
+                return Ok(list);
+            }
+            Some(next) => cursor = Some(next),
+        }
+    }
+    list.warnings.push(format!("the server has more than {MAX_PAGES} pages of {what}; the rest is left out"));
+    Ok(list)
+}
+
+/// Reads a list whose answer as a whole has no known shape, item by item.
+fn by_hand<T: DeserializeOwned>(
+    result: ServerResult,
+    key: &str,
+    mend: impl Fn(Value) -> Value,
+) -> Result<Page<T>, ServiceError> {
+    let value = serde_json::to_value(&result).map_err(|_| ServiceError::UnexpectedResponse)?;
+    let items = value.get(key).and_then(Value::as_array).ok_or(ServiceError::UnexpectedResponse)?;
+    let mut page = Page {
+        items: Vec::with_capacity(items.len()),
+        next: value.get("nextCursor").and_then(Value::as_str).map(str::to_owned),
+        warnings: Vec::new(),
+    };
+    for item in items {
+        let name = item.get("name").and_then(Value::as_str).unwrap_or("without a name").to_owned();
+        match serde_json::from_value(mend(item.clone())) {
+            Ok(item) => page.items.push(item),
+            Err(error) => page.warnings.push(format!("`{name}` in {key} can not be used: {error}")),
+        }
+    }
+    Ok(page)
+}
+
+/// Gives a tool whose schema is no object an empty one, so that it can still be called.
+fn mend_tool(mut tool: Value) -> Value {
+    for key in ["inputSchema", "outputSchema"] {
+        let is_usable = tool.get(key).is_none_or(Value::is_object);
+        if let (false, Some(tool)) = (is_usable, tool.as_object_mut()) {
+            tool.remove(key);
+        }
+    }
+    if let Some(tool) = tool.as_object_mut()
+        && !tool.contains_key("inputSchema")
+    {
+        tool.insert("inputSchema".into(), serde_json::json!({"type": "object", "properties": {}}));
+    }
+    tool
+}

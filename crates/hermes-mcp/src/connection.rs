@@ -1,0 +1,292 @@
+//! The task that owns one server's life: it connects, keeps the session, notices its end, retries, parks and recycles.
+//!
+//! Retry count, catalog and child process are local to the task. Others see its [`Link`] and send it [`Command`]s;
+//! calls go to the session's peer directly and never through this mailbox.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use hermes_config::{Fingerprint, Home, ReferencePolicy, Server, ServerName, Variables};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    breaker::Breaker,
+    catalog::Catalog,
+    counters::Counters,
+    inquiry::Inquiries,
+    link::{Link, LinkError, Status},
+    manifest,
+    process::Processes,
+};
+
+mod backoff;
+mod connect;
+mod failure;
+mod keepalive;
+mod serve;
+
+pub(crate) use failure::ConnectError;
+
+/// What a connection is told from outside.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Try now: a call waits, or the user asked for it.
+    Wake,
+    /// A call met a login wall.
+    AuthLost { challenge: Option<String> },
+    /// A call found the session dead though the transport did not notice.
+    SessionLost { reason: String },
+    /// Stop for good, then answer.
+    Stop(oneshot::Sender<()>),
+}
+
+/// What all connections of one host share.
+pub(crate) struct Surroundings {
+    pub(crate) home: Home,
+    pub(crate) variables: arc_swap::ArcSwap<Variables>,
+    pub(crate) references: ReferencePolicy,
+    pub(crate) inquiries: Arc<dyn Inquiries>,
+    pub(crate) processes: Processes,
+    /// Tells the host that what it publishes may have changed.
+    pub(crate) changed: Arc<dyn Fn() + Send + Sync>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// The server's settings that calls and filters read; replaced as a whole by a reload.
+pub(crate) type LiveServer = arc_swap::ArcSwap<Server>;
+
+/// The task of one server.
+pub(crate) struct Connection {
+    pub(crate) shared: Shared,
+    pub(crate) mailbox: mpsc::Receiver<Command>,
+}
+
+/// What the parts of one connection task share: who it is, and where it publishes.
+pub(crate) struct Shared {
+    pub(crate) name: ServerName,
+    pub(crate) server: Arc<LiveServer>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) link: watch::Sender<Link>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) breaker: Arc<Breaker>,
+    pub(crate) redactor: Arc<arc_swap::ArcSwap<hermes_config::Redactor>>,
+    pub(crate) resource_updates: broadcast::Sender<String>,
+}
+
+/// Why a session ended.
+enum End {
+    /// On purpose, for good.
+    Stopped(Option<oneshot::Sender<()>>),
+    /// Over its idle time or age.
+    Recycled,
+    /// Lost; the reason is redacted.
+    Lost(String),
+    /// A login is needed.
+    AuthLost(Option<String>),
+}
+
+/// What a waiting connection was woken by.
+enum Woken {
+    Due,
+    Asked,
+    Stop(Option<oneshot::Sender<()>>),
+}
+
+/// A session this old counts as stable: the retry count starts over.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// How often a parked server is tried.
+const PROBE_INTERVAL: Duration = Duration::from_secs(300);
+
+impl Connection {
+    /// Lives until it is stopped.
+    pub(crate) async fn run(mut self) {
+        let reply = self.live().await;
+        self.shared.publish(|link| {
+            link.status = Status::Stopped;
+            link.session = None;
+            link.next_attempt_at = None;
+        });
+        if let Some(reply) = reply {
+            let _ = reply.send(());
+        }
+    }
+
+    async fn live(&mut self) -> Option<oneshot::Sender<()>> {
+        if self.shared.server.load().lazy
+            && let Some(manifest) = manifest::read(&self.shared.manifest_path())
+        {
+            self.shared.publish_catalog(Arc::new(manifest.catalog()), Status::Lazy);
+            if let Woken::Stop(reply) = self.wait(None).await {
+                return reply;
+            }
+        }
+        let mut attempt = 0;
+        loop {
+            let outcome = self.connect_or_stop().await;
+            let wait = match outcome {
+                Err(reply) => return reply,
+                Ok(Ok(live)) => {
+                    let began = Instant::now();
+                    let end = self.serve(live).await;
+                    if began.elapsed() >= STABLE_AFTER {
+                        attempt = 0;
+                    }
+                    match end {
+                        End::Stopped(reply) => return reply,
+                        End::Recycled => {
+                            attempt = 0;
+                            self.shared.fall(Status::Lazy, None);
+                            None
+                        }
+                        End::AuthLost(challenge) => {
+                            self.shared.fall(Status::NeedsAuth, Some(self.shared.login_hint(challenge.as_deref())));
+                            None
+                        }
+                        End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
+                    }
+                }
+                Ok(Err(ConnectError::Auth { challenge })) => {
+                    self.shared.fall(Status::NeedsAuth, Some(self.shared.login_hint(challenge.as_deref())));
+                    None
+                }
+                Ok(Err(ConnectError::Invalid(reason))) => {
+                    self.shared.fall(Status::Invalid, Some(reason));
+                    None
+                }
+                Ok(Err(error)) => Some(self.shared.retry_after(&mut attempt, error.to_string())),
+            };
+            match self.wait(wait).await {
+                Woken::Stop(reply) => return reply,
+                Woken::Asked | Woken::Due => {}
+            }
+        }
+    }
+
+    /// Connects, unless told to stop meanwhile.
+    async fn connect_or_stop(
+        &mut self,
+    ) -> Result<Result<connect::Live, ConnectError>, Option<oneshot::Sender<()>>> {
+        if self.shared.link.borrow().status != Status::Parked {
+            let status = match self.shared.link.borrow().status {
+                Status::Connecting => Status::Connecting,
+                _ if self.shared.link.borrow().attempts_ended == 0 => Status::Connecting,
+                _ => Status::Reconnecting,
+            };
+            self.shared.publish(|link| {
+                link.status = status;
+                link.next_attempt_at = None;
+            });
+        }
+        let connector = self.shared.connector();
+        let stop = self.shared.surroundings.stop.clone();
+        let mut connect = std::pin::pin!(connector.connect());
+        loop {
+            tokio::select! {
+                outcome = &mut connect => return Ok(outcome),
+                () = stop.cancelled() => return Err(None),
+                command = self.mailbox.recv() => match command {
+                    // The pinned attempt is dropped: its process goes with its handle.
+                    Some(Command::Stop(reply)) => return Err(Some(reply)),
+                    None => return Err(None),
+                    Some(_) => {}
+                },
+            }
+        }
+    }
+
+    /// Sleeps until the time is up or somebody wants the server.
+    async fn wait(&mut self, limit: Option<Duration>) -> Woken {
+        let sleep = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut sleep = std::pin::pin!(sleep);
+        loop {
+            tokio::select! {
+                () = &mut sleep => return Woken::Due,
+                () = self.shared.surroundings.stop.cancelled() => return Woken::Stop(None),
+                command = self.mailbox.recv() => match command {
+                    Some(Command::Wake) => return Woken::Asked,
+                    Some(Command::Stop(reply)) => return Woken::Stop(Some(reply)),
+                    None => return Woken::Stop(None),
+                    Some(Command::AuthLost { .. } | Command::SessionLost { .. }) => {}
+                },
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Publishes a failure and says how long to wait before the next attempt.
+    fn retry_after(&self, attempt: &mut u32, reason: String) -> Duration {
+        *attempt += 1;
+        let (status, delay) = match backoff::delay(*attempt) {
+            Some(delay) => (Status::Reconnecting, delay),
+            None => (Status::Parked, PROBE_INTERVAL),
+        };
+        let failed = *attempt;
+        self.fall(status, Some(reason));
+        self.publish(|link| {
+            link.attempt = failed;
+            link.next_attempt_at = Some(SystemTime::now() + delay);
+        });
+        delay
+    }
+
+    fn fall(&self, status: Status, error: Option<String>) {
+        self.publish(|link| {
+            link.status = status;
+            link.session = None;
+            link.next_attempt_at = None;
+            link.attempts_ended += 1;
+            if let Some(text) = error {
+                link.error = Some(LinkError { text, at: SystemTime::now() });
+            }
+        });
+    }
+
+    fn publish_catalog(&self, catalog: Arc<Catalog>, status: Status) {
+        self.publish(|link| {
+            link.catalog = Some(catalog);
+            link.status = status;
+        });
+    }
+
+    /// Changes the link, logs a change of state once, and tells the host.
+    fn publish(&self, change: impl FnOnce(&mut Link)) {
+        self.link.send_modify(|link| {
+            let before = link.status;
+            change(link);
+            if link.status != before {
+                link.since = SystemTime::now();
+                let reason = link.error.as_ref().map_or("", |error| &error.text);
+                match link.status {
+                    Status::Reconnecting | Status::Parked | Status::NeedsAuth | Status::Invalid => {
+                        tracing::warn!(server = %self.name, from = %before, to = %link.status, reason);
+                    }
+                    _ => tracing::info!(server = %self.name, from = %before, to = %link.status),
+                }
+            }
+        });
+        (self.surroundings.changed)();
+    }
+
+    fn manifest_path(&self) -> std::path::PathBuf {
+        manifest::path(&self.surroundings.home, &self.fingerprint)
+    }
+
+    fn login_hint(&self, challenge: Option<&str>) -> String {
+        let detail = challenge.map(|text| format!(" ({text})")).unwrap_or_default();
+        let text = format!(
+            "the server wants a login{detail}; set its `headers`, or run `hermes mcp login {}`",
+            self.name
+        );
+        self.redactor.load().redact(&text).into_owned()
+    }
+}

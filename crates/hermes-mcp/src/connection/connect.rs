@@ -1,0 +1,266 @@
+//! One attempt to connect: resolve the references, start the process or the HTTP client, open the session, list the tools.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hermes_config::{Redactor, Resolved, Server, ServerName, TransportSettings};
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability,
+        Implementation, ProtocolVersion, RootsCapabilities, SamplingCapability,
+        UrlElicitationCapability,
+    },
+    service::RunningService,
+};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Shared, Surroundings,
+    failure::{Cause, ConnectError, LastWords},
+};
+use crate::{
+    catalog::{self, Catalog},
+    counters::Counters,
+    era::{self, Era, Opening},
+    inquiry::{Offers, SamplingOffer},
+    manifest,
+    process::{Child, StderrTail},
+    session::{Handler, Session, Traffic},
+    transport::{http, sse::SseTransport, stdio::LineTransport, tls},
+};
+
+/// The longest a probe for the stateless era waits for any answer.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// How long an exit status is waited for once the connection broke.
+const EXIT_GRACE: Duration = Duration::from_millis(300);
+
+/// A session just opened.
+pub(super) struct Live {
+    pub(super) service: RunningService<RoleClient, Handler>,
+    pub(super) session: Arc<Session>,
+    pub(super) process: Option<Process>,
+    pub(super) catalog: Catalog,
+}
+
+/// The process of a local server.
+pub(super) struct Process {
+    pub(super) child: Child,
+    pub(super) stderr: StderrTail,
+}
+
+impl Process {
+    /// What is left to say when it has failed.
+    pub(super) async fn last_words(&mut self) -> LastWords {
+        let exit = tokio::time::timeout(EXIT_GRACE, self.child.exited()).await;
+        LastWords { exit: exit.ok().map(|status| status.to_string()), stderr: self.stderr.tail() }
+    }
+}
+
+/// Everything an attempt needs, apart from the connection's mailbox.
+pub(super) struct Connector {
+    name: ServerName,
+    server: Arc<Server>,
+    surroundings: Arc<Surroundings>,
+    counters: Arc<Counters>,
+    redactor: Arc<arc_swap::ArcSwap<Redactor>>,
+    resource_updates: broadcast::Sender<String>,
+    manifest_path: std::path::PathBuf,
+}
+
+impl Shared {
+    pub(super) fn connector(&self) -> Connector {
+        Connector {
+            name: self.name.clone(),
+            server: self.server.load_full(),
+            surroundings: self.surroundings.clone(),
+            counters: self.counters.clone(),
+            redactor: self.redactor.clone(),
+            resource_updates: self.resource_updates.clone(),
+            manifest_path: self.manifest_path(),
+        }
+    }
+}
+
+impl Connector {
+    pub(super) async fn connect(self) -> Result<Live, ConnectError> {
+        let mut process = None;
+        let limit = self.server.connect_timeout;
+        let outcome = tokio::time::timeout(limit, self.attempt(&mut process)).await;
+        let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
+            Ok((service, session, catalog)) => return Ok(Live { service, session, process, catalog }),
+            Err(cause) => cause,
+        };
+        let mut last = LastWords::default();
+        if let Some(mut process) = process {
+            last = process.last_words().await;
+            process.child.stop().await;
+        }
+        Err(cause.explain(&last, |text| self.redactor.load().redact(text).into_owned()))
+    }
+
+    async fn attempt(
+        &self,
+        process: &mut Option<Process>,
+    ) -> Result<(RunningService<RoleClient, Handler>, Arc<Session>, Catalog), Cause> {
+        let resolved = self.resolve().await?;
+        let remembered = manifest::read(&self.manifest_path);
+        if remembered.is_none() {
+            self.preflight(&resolved).await?;
+        }
+        let mut offers = self.surroundings.inquiries.offers(&self.server);
+        let openings = era::openings(self.server.protocol, remembered.map(|manifest| manifest.era));
+        let mut remaining = openings.iter();
+        let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
+        let (service, era, traffic) = loop {
+            match self.open(opening, &resolved, offers, process).await {
+                Ok(opened) => break opened,
+                Err(Cause::Open(error)) => {
+                    let reduced = Offers { sampling: offers.sampling.map(|_| SamplingOffer::Plain), ..offers };
+                    if error.is_about_parameters() && reduced != offers {
+                        offers = reduced;
+                        opening = Opening::Initialize;
+                    } else if error.may_be_the_era() && let Some(next) = remaining.next() {
+                        opening = *next;
+                    } else {
+                        return Err(Cause::Open(error));
+                    }
+                    tracing::debug!(server = %self.name, %error, ?opening, "trying another way to open the session");
+                    // A process that met one handshake badly is not asked for another.
+                    if let Some(old) = process.take() {
+                        old.child.stop().await;
+                    }
+                }
+                Err(other) => return Err(other),
+            }
+        };
+        let info = service.peer().peer_info().ok_or_else(|| Cause::Invalid("no server information".into()))?;
+        let tools = catalog::list_tools(service.peer(), &info.capabilities).await?;
+        let catalog = Catalog {
+            tools: tools.items,
+            capabilities: info.capabilities.clone(),
+            warnings: tools.warnings,
+            ..Catalog::default()
+        };
+        let session = Arc::new(Session {
+            server: self.name.clone(),
+            peer: service.peer().clone(),
+            era,
+            info,
+            pid: process.as_ref().map(|process| process.child.pid()),
+            since: Instant::now(),
+            ended: CancellationToken::new(),
+            traffic,
+        });
+        Ok((service, session, catalog))
+    }
+
+    async fn open(
+        &self,
+        opening: Opening,
+        resolved: &Resolved,
+        offers: Offers,
+        process: &mut Option<Process>,
+    ) -> Result<(RunningService<RoleClient, Handler>, Era, Arc<Traffic>), Cause> {
+        let traffic = Arc::new(Traffic::new(self.name.clone(), self.resource_updates.clone()));
+        let handler = Handler {
+            config: client_config(offers),
+            traffic: traffic.clone(),
+            inquiries: self.surroundings.inquiries.clone(),
+            counters: self.counters.clone(),
+            redactor: self.redactor.load_full(),
+            elicitation_timeout: self.server.elicitation.timeout,
+        };
+        let probe_limit = PROBE_LIMIT.min(self.server.connect_timeout / 2);
+        let (service, era) = match &resolved.transport {
+            TransportSettings::Stdio(settings) => {
+                let (mut child, stderr) =
+                    self.surroundings.processes.start(&self.name, settings, &self.surroundings.home).await?;
+                let (reader, writer) = child.take_pipes();
+                *process = Some(Process { child, stderr });
+                era::open(handler, LineTransport::new(reader, writer), opening, probe_limit).await?
+            }
+            TransportSettings::Http(settings) => {
+                let client = tls::client(settings, self.server.connect_timeout)
+                    .map_err(|error| Cause::Invalid(error.to_string()))?;
+                let transport = http::transport(settings, http::HttpPeer::new(client, settings)?);
+                era::open(handler, transport, opening, probe_limit).await?
+            }
+            TransportSettings::Sse(settings) => {
+                let client = tls::client(settings, self.server.connect_timeout)
+                    .map_err(|error| Cause::Invalid(error.to_string()))?;
+                let transport = SseTransport::connect(client, settings).await.map_err(Cause::Http)?;
+                era::open(handler, transport, Opening::Initialize, probe_limit).await?
+            }
+        };
+        Ok((service, era, traffic))
+    }
+
+    async fn preflight(&self, resolved: &Resolved) -> Result<(), Cause> {
+        let TransportSettings::Http(settings) = &resolved.transport else { return Ok(()) };
+        if settings.skip_preflight || self.server.auth.is_some() {
+            return Ok(());
+        }
+        let client = tls::client(settings, self.server.connect_timeout)
+            .map_err(|error| Cause::Invalid(error.to_string()))?;
+        http::preflight(&client, settings).await.map_err(Cause::Http)
+    }
+
+    /// Fills in the references afresh and learns which values must never be shown.
+    async fn resolve(&self) -> Result<Resolved, Cause> {
+        let resolved = resolve(&self.server, &self.surroundings).await?;
+        self.redactor.store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
+        for warning in &resolved.warnings {
+            tracing::warn!(server = %self.name, "{warning}");
+        }
+        Ok(resolved)
+    }
+}
+
+/// Resolves a server's references away from the async threads: `${cmd:…}` may take seconds.
+pub(crate) async fn resolve(
+    server: &Arc<Server>,
+    surroundings: &Arc<Surroundings>,
+) -> Result<Resolved, hermes_config::ReferenceError> {
+    let work = {
+        let (server, surroundings) = (server.clone(), surroundings.clone());
+        move || {
+            let variables = surroundings.variables.load();
+            server.resolve(&surroundings.home, &variables, &surroundings.references)
+        }
+    };
+    if server.has_slow_references() {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(resolved) => return resolved,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+    work()
+}
+
+/// What the client says of itself: only what a handler is there for.
+#[expect(deprecated, reason = "sampling and roots are still declared to servers that know them")]
+fn client_config(offers: Offers) -> ClientConfig {
+    let mut capabilities = ClientCapabilities::default();
+    if let Some(sampling) = offers.sampling {
+        let mut capability = SamplingCapability::default();
+        capability.tools = (sampling == SamplingOffer::WithTools).then(Default::default);
+        capabilities.sampling = Some(capability);
+    }
+    if offers.forms || offers.urls {
+        let mut capability = ElicitationCapability::default();
+        capability.form = offers.forms.then(FormElicitationCapability::default);
+        capability.url = offers.urls.then(UrlElicitationCapability::default);
+        capabilities.elicitation = Some(capability);
+    }
+    if offers.roots {
+        let mut capability = RootsCapabilities::default();
+        capability.list_changed = Some(true);
+        capabilities.roots = Some(capability);
+    }
+    ClientConfig::new(capabilities, Implementation::new("hermes", env!("CARGO_PKG_VERSION")))
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+}

@@ -1,0 +1,84 @@
+//! Why a server could not be connected, in words that name the cause and the fix.
+
+use std::time::Duration;
+
+use hermes_config::ReferenceError;
+
+use crate::{catalog::ListError, era::OpenError, process::SpawnError, transport::http::HttpFailure};
+
+/// Why an attempt to connect failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    /// The configuration has to change first; retrying does not help.
+    #[error("{0}")]
+    Invalid(String),
+    /// A login is needed.
+    #[error("the server wants a login")]
+    Auth { challenge: Option<String> },
+    /// The process could not be started.
+    #[error("{0}")]
+    Spawn(SpawnError),
+    /// Handshake, HTTP or listing trouble; the text is complete and redacted.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The raw cause of a failed attempt, before it is put into words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cause {
+    #[error("{0}")]
+    Reference(#[from] ReferenceError),
+    #[error("{0}")]
+    Spawn(#[from] SpawnError),
+    #[error("{0}")]
+    Open(#[from] OpenError),
+    #[error("{0}")]
+    Http(HttpFailure),
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    List(#[from] ListError),
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+}
+
+/// What is known of a local server's process when an attempt fails.
+#[derive(Debug, Default)]
+pub(super) struct LastWords {
+    pub(super) exit: Option<String>,
+    pub(super) stderr: Vec<String>,
+}
+
+impl Cause {
+    /// Puts the cause into words, with the last lines the process wrote.
+    pub(super) fn explain(self, last: &LastWords, redact: impl Fn(&str) -> String) -> ConnectError {
+        let text = match self {
+            Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
+            Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
+            Self::Spawn(error) => return ConnectError::Spawn(error),
+            Self::Open(OpenError::Auth { challenge }) | Self::Http(HttpFailure::Auth { challenge }) => {
+                return ConnectError::Auth { challenge };
+            }
+            Self::Timeout(limit) => format!(
+                "no answer within {} s; a slow starter needs a higher `connect_timeout`",
+                limit.as_secs_f32()
+            ),
+            Self::Open(OpenError::Closed) if last.exit.is_some() => String::new(),
+            Self::List(error) if last.exit.is_some() => error.to_string(),
+            other => other.to_string(),
+        };
+        let mut parts = Vec::new();
+        if !text.is_empty() {
+            parts.push(text);
+        }
+        if let Some(exit) = &last.exit {
+            parts.push(format!("the server's process ended ({exit})"));
+        }
+        let mut text = parts.join("; ");
+        if !last.stderr.is_empty() {
+            text.push_str("; its last words:\n");
+            text.push_str(&last.stderr.join("\n"));
+        }
+        ConnectError::Failed(redact(&text))
+    }
+}

@@ -1,0 +1,314 @@
+//! A live session's time: watches for its end, refreshes its lists, keeps it alive, recycles it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::{Fuse, FusedFuture, FutureExt};
+use rmcp::{
+    RoleClient,
+    model::{ServerNotification, SubscriptionFilter},
+    service::Peer,
+};
+
+use super::{
+    Command, Connection, End, Shared, backoff,
+    connect::{Live, Process},
+    keepalive::Keepalive,
+};
+use crate::{
+    catalog::{self, Catalog, ListError, ToolChanges},
+    era::Era,
+    link::Status,
+    manifest::{self, Manifest},
+    session::Session,
+};
+
+/// The most a refresh of the lists may take.
+const REFRESH_LIMIT: Duration = Duration::from_secs(60);
+/// How long the end of a session may take before it is cut.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
+impl Connection {
+    /// Serves a session until it ends, then cleans up after it.
+    pub(super) async fn serve(&mut self, live: Live) -> End {
+        let Live { service, session, mut process, catalog } = live;
+        let Self { shared, mailbox } = self;
+        let shared: &Shared = shared;
+        let stop = &shared.surroundings.stop;
+        let mut catalog = shared.announce(&session, catalog);
+        let cancel = service.cancellation_token();
+        let mut closed = Box::pin(service.waiting());
+        let end = {
+            let exited = async {
+                match &mut process {
+                    Some(process) => process.child.exited().await.to_string(),
+                    None => std::future::pending().await,
+                }
+            };
+            let mut exited = std::pin::pin!(exited);
+            let mut listening = std::pin::pin!(listen(&session));
+            let mut keepalive = Keepalive::new(&shared.server.load(), &session);
+            // One refresh at a time; what arrives meanwhile causes exactly one more.
+            let mut refreshing = std::pin::pin!(Fuse::terminated());
+            loop {
+                let recycle_at = recycle_at(&shared.server.load(), &session);
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => break End::Stopped(None),
+                    command = mailbox.recv() => match command {
+                        Some(Command::Stop(reply)) => break End::Stopped(Some(reply)),
+                        None => break End::Stopped(None),
+                        Some(Command::AuthLost { challenge }) => break End::AuthLost(challenge),
+                        Some(Command::SessionLost { reason }) => break End::Lost(reason),
+                        Some(Command::Wake) => {}
+                    },
+                    _ = &mut closed => break End::Lost("the connection was closed".into()),
+                    status = &mut exited => break End::Lost(format!("the server's process ended ({status})")),
+                    refreshed = &mut refreshing, if !refreshing.is_terminated() => {
+                        if let Some(refreshed) = refreshed {
+                            catalog = refreshed;
+                        }
+                    }
+                    () = session.traffic.changes.wake.notified(), if refreshing.is_terminated() => {
+                        refreshing.set(shared.refresh(&session, catalog.clone()).fuse());
+                    }
+                    () = &mut listening => {}
+                    failure = keepalive.beat(&session) => break End::Lost(failure),
+                    () = sleep_until(recycle_at) => {
+                        if session.traffic.in_flight() == 0 && is_due(&shared.server.load(), &session) {
+                            break End::Recycled;
+                        }
+                    }
+                }
+            }
+        };
+        session.ended.cancel();
+        cancel.cancel();
+        // Closing ends an HTTP session with a DELETE, and a local server by closing its stdin.
+        let _ = tokio::time::timeout(CLOSE_LIMIT, closed).await;
+        match (end, process) {
+            (End::Lost(reason), Some(mut process)) => {
+                let reason = shared.with_last_words(reason, &mut process).await;
+                process.child.stop().await;
+                End::Lost(reason)
+            }
+            (End::Lost(reason), None) => End::Lost(shared.redacted(&reason)),
+            (end, process) => {
+                if let Some(process) = process {
+                    process.child.stop().await;
+                }
+                end
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Makes a new session known. Resources and prompts are listed now that the tools are in use.
+    fn announce(&self, session: &Arc<Session>, catalog: Catalog) -> Arc<Catalog> {
+        self.breaker.reset();
+        self.log_changes(&catalog);
+        let catalog = Arc::new(catalog);
+        self.publish(|link| {
+            link.restarts += u32::from(link.attempts_ended > 0);
+            link.status = Status::Ready;
+            link.session = Some(session.clone());
+            link.catalog = Some(catalog.clone());
+            link.error = None;
+            link.next_attempt_at = None;
+            link.attempts_ended += 1;
+        });
+        let changes = &session.traffic.changes;
+        changes.mark(&changes.resources);
+        changes.mark(&changes.prompts);
+        catalog
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.redactor.load().redact(text).into_owned()
+    }
+
+    async fn with_last_words(&self, reason: String, process: &mut Process) -> String {
+        let last = process.last_words().await;
+        let mut text = match last.exit {
+            Some(exit) => format!("the server's process ended ({exit})"),
+            None => reason,
+        };
+        if !last.stderr.is_empty() {
+            text.push_str("; its last words:\n");
+            text.push_str(&last.stderr.join("\n"));
+        }
+        self.redacted(&text)
+    }
+
+    /// Lists again what has changed and publishes it. One at a time: the caller awaits it.
+    async fn refresh(&self, session: &Session, old: Arc<Catalog>) -> Option<Arc<Catalog>> {
+        let (tools, resources, prompts) = session.traffic.take_changes();
+        let listing = relist(&session.peer, &old, tools, resources, prompts);
+        let new = match tokio::time::timeout(REFRESH_LIMIT, listing).await {
+            Ok(Ok(catalog)) => Arc::new(catalog),
+            Ok(Err(error)) => {
+                tracing::warn!(server = %self.name, %error, "the lists could not be refreshed");
+                return None;
+            }
+            Err(_) => {
+                tracing::warn!(server = %self.name, "refreshing the lists took too long");
+                return None;
+            }
+        };
+        if tools {
+            self.log_changes(&new);
+        }
+        self.publish(|link| link.catalog = Some(new.clone()));
+        self.remember(session, &new).await;
+        Some(new)
+    }
+
+    fn log_changes(&self, new: &Catalog) {
+        let Some(old) = self.link.borrow().catalog.clone() else { return };
+        let changes = ToolChanges::between(&old.tools, &new.tools);
+        if !changes.is_empty() {
+            let ToolChanges { added, removed, changed } = changes;
+            tracing::info!(server = %self.name, ?added, ?removed, ?changed, "the tools have changed");
+        }
+    }
+
+    async fn remember(&self, session: &Session, catalog: &Catalog) {
+        let manifest = Manifest::new(session.era, &session.info, catalog);
+        let path = self.manifest_path();
+        let written = tokio::task::spawn_blocking(move || manifest::write(&path, &manifest)).await;
+        if let Ok(Err(error)) = written {
+            tracing::debug!(server = %self.name, %error, "the manifest could not be written");
+        }
+    }
+}
+
+async fn relist(
+    peer: &Peer<RoleClient>,
+    old: &Catalog,
+    tools: bool,
+    resources: bool,
+    prompts: bool,
+) -> Result<Catalog, ListError> {
+    let mut new = old.clone();
+    let mut warnings = if tools { Vec::new() } else { old.warnings.clone() };
+    let capabilities = &old.capabilities;
+    if tools {
+        let list = catalog::list_tools(peer, capabilities).await?;
+        new.tools = list.items;
+        warnings.extend(list.warnings);
+    }
+    // A server that fails to list resources or prompts keeps its tools.
+    let mut take = |error: ListError| warnings.push(error.to_string());
+    if resources {
+        let (list, templates) = tokio::join!(
+            catalog::list_resources(peer, capabilities),
+            catalog::list_templates(peer, capabilities)
+        );
+        new.resources = list.map(|list| list.items).unwrap_or_else(|error| { take(error); Vec::new() });
+        new.templates = templates.map(|list| list.items).unwrap_or_else(|error| { take(error); Vec::new() });
+    }
+    if prompts {
+        let list = catalog::list_prompts(peer, capabilities).await;
+        new.prompts = list.map(|list| list.items).unwrap_or_else(|error| { take(error); Vec::new() });
+    }
+    warnings.dedup();
+    new.warnings = warnings;
+    new.is_complete |= resources && prompts;
+    Ok(new)
+}
+
+/// In the stateless era changes come over one long request. It can not be resumed: after a break everything is listed anew.
+async fn listen(session: &Session) {
+    if session.era != Era::Stateless {
+        return std::future::pending().await;
+    }
+    let filter = subscription(session);
+    if filter == SubscriptionFilter::default() {
+        return std::future::pending().await;
+    }
+    let mut pause = Duration::from_secs(1);
+    let mut is_first = true;
+    loop {
+        match session.peer.listen(filter.clone()).await {
+            Ok(mut subscription) => {
+                if !std::mem::take(&mut is_first) {
+                    session.traffic.changes.mark_all();
+                }
+                let began = Instant::now();
+                while let Ok(Some(notification)) = subscription.next().await {
+                    note(session, notification);
+                }
+                if began.elapsed() > Duration::from_secs(60) {
+                    pause = Duration::from_secs(1);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(server = %session.server, %error, "no subscription to changes");
+            }
+        }
+        tokio::time::sleep(backoff::jittered(pause)).await;
+        pause = (pause * 2).min(Duration::from_secs(60));
+    }
+}
+
+fn subscription(session: &Session) -> SubscriptionFilter {
+    let capabilities = &session.info.capabilities;
+    let mut filter = SubscriptionFilter::builder();
+    if capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true)) {
+        filter = filter.tools_list_changed();
+    }
+    if capabilities.prompts.as_ref().is_some_and(|prompts| prompts.list_changed == Some(true)) {
+        filter = filter.prompts_list_changed();
+    }
+    if capabilities.resources.as_ref().is_some_and(|resources| resources.list_changed == Some(true)) {
+        filter = filter.resources_list_changed();
+    }
+    filter.build()
+}
+
+fn note(session: &Session, notification: ServerNotification) {
+    let changes = &session.traffic.changes;
+    match notification {
+        ServerNotification::ToolListChangedNotification(_) => changes.mark(&changes.tools),
+        ServerNotification::ResourceListChangedNotification(_) => changes.mark(&changes.resources),
+        ServerNotification::PromptListChangedNotification(_) => changes.mark(&changes.prompts),
+        ServerNotification::ResourceUpdatedNotification(update) => {
+            session.traffic.resource_updated(update.params.uri);
+        }
+        _ => {}
+    }
+}
+
+/// When to look whether a local server is idle or old enough to be stopped.
+fn recycle_at(server: &hermes_config::Server, session: &Session) -> Option<Instant> {
+    session.pid?;
+    let idle = server.idle_timeout.map(|limit| {
+        // While a call runs the clock of idleness has not begun.
+        let since = if session.traffic.in_flight() > 0 { Instant::now() } else { session.traffic.idle_since() };
+        since + limit
+    });
+    let age = server.max_lifetime.map(|limit| session.since + limit);
+    let at = match (idle, age) {
+        (Some(idle), Some(age)) => idle.min(age),
+        (Some(at), None) | (None, Some(at)) => at,
+        (None, None) => return None,
+    };
+    // A call that outlives the age limit is looked after again soon.
+    Some(at.max(Instant::now() + Duration::from_millis(50)))
+}
+
+fn is_due(server: &hermes_config::Server, session: &Session) -> bool {
+    let idle = server.idle_timeout.is_some_and(|limit| session.traffic.idle_since().elapsed() >= limit);
+    let old = server.max_lifetime.is_some_and(|limit| session.since.elapsed() >= limit);
+    idle || old
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

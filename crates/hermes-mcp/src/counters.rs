@@ -1,0 +1,132 @@
+//! What is counted per server, kept over reconnects.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rmcp::model::ElicitationAction;
+use serde::{Deserialize, Serialize};
+
+use crate::inquiry::Sampled;
+
+/// The live counters of one server.
+#[derive(Debug, Default)]
+pub struct Counters {
+    sampling: [AtomicU64; 4],
+    elicitation: [AtomicU64; 4],
+    calls: [AtomicU64; 4],
+}
+
+/// Sampling so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamplingCounts {
+    /// Answered.
+    pub requests: u64,
+    /// Refused or failed.
+    pub errors: u64,
+    /// Tokens spent.
+    pub tokens_used: u64,
+    /// Answers that asked for a tool.
+    pub tool_use_count: u64,
+}
+
+/// Elicitation so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElicitationCounts {
+    /// All.
+    pub requests: u64,
+    /// Answered with content or consent.
+    pub accepted: u64,
+    /// Refused.
+    pub declined: u64,
+    /// Timed out or dismissed.
+    pub cancelled: u64,
+}
+
+/// Tool calls so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallCounts {
+    /// All.
+    pub total: u64,
+    /// Ended with an error of any kind.
+    pub errors: u64,
+    /// Took too long.
+    pub timeouts: u64,
+    /// Interrupted by the user.
+    pub cancelled: u64,
+}
+
+/// How a call ended, for counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallEnd {
+    Fine,
+    Failed,
+    TimedOut,
+    Cancelled,
+}
+
+impl Counters {
+    pub(crate) fn sampled(&self, answer: Option<&Sampled>) {
+        let [requests, errors, tokens, tool_uses] = &self.sampling;
+        let Some(answer) = answer else {
+            add(errors, 1);
+            return;
+        };
+        add(requests, 1);
+        add(tokens, answer.tokens);
+        if answer.message.stop_reason.as_deref() == Some("toolUse") {
+            add(tool_uses, 1);
+        }
+    }
+
+    pub(crate) fn elicited(&self, action: &ElicitationAction) {
+        let [requests, accepted, declined, cancelled] = &self.elicitation;
+        add(requests, 1);
+        add(
+            match action {
+                ElicitationAction::Accept => accepted,
+                ElicitationAction::Decline => declined,
+                _ => cancelled,
+            },
+            1,
+        );
+    }
+
+    pub(crate) fn called(&self, end: CallEnd) {
+        let [total, errors, timeouts, cancelled] = &self.calls;
+        add(total, 1);
+        match end {
+            CallEnd::Fine => {}
+            CallEnd::Failed => add(errors, 1),
+            CallEnd::TimedOut => {
+                add(errors, 1);
+                add(timeouts, 1);
+            }
+            CallEnd::Cancelled => add(cancelled, 1),
+        }
+    }
+
+    /// Sampling so far.
+    pub fn sampling(&self) -> SamplingCounts {
+        let [requests, errors, tokens_used, tool_use_count] = read(&self.sampling);
+        SamplingCounts { requests, errors, tokens_used, tool_use_count }
+    }
+
+    /// Elicitation so far.
+    pub fn elicitation(&self) -> ElicitationCounts {
+        let [requests, accepted, declined, cancelled] = read(&self.elicitation);
+        ElicitationCounts { requests, accepted, declined, cancelled }
+    }
+
+    /// Calls so far.
+    pub fn calls(&self) -> CallCounts {
+        let [total, errors, timeouts, cancelled] = read(&self.calls);
+        CallCounts { total, errors, timeouts, cancelled }
+    }
+}
+
+fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+fn read(counters: &[AtomicU64; 4]) -> [u64; 4] {
+    [0, 1, 2, 3].map(|index: usize| counters[index].load(Ordering::Relaxed))
+}

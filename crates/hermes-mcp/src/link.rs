@@ -1,0 +1,112 @@
+//! A server's present state, as everybody outside its connection task sees it.
+
+use std::{sync::Arc, time::SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{catalog::Catalog, session::Session};
+
+/// The nine states of a server; the same words in every output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Known from the manifest cache, or recycled; no process.
+    Lazy,
+    /// The first attempt is running.
+    Connecting,
+    /// A session is live.
+    Ready,
+    /// Lost or failed, retrying.
+    Reconnecting,
+    /// Retries are used up; a probe now and then.
+    Parked,
+    /// Only the user can help: a login.
+    NeedsAuth,
+    /// `enabled: false`.
+    Disabled,
+    /// The entry can not be used as it is.
+    Invalid,
+    /// Shut down on purpose.
+    Stopped,
+}
+
+impl Status {
+    /// The word used in every output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lazy => "lazy",
+            Self::Connecting => "connecting",
+            Self::Ready => "ready",
+            Self::Reconnecting => "reconnecting",
+            Self::Parked => "parked",
+            Self::NeedsAuth => "needs_auth",
+            Self::Disabled => "disabled",
+            Self::Invalid => "invalid",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether tools that were published once are still offered.
+    pub fn offers_tools(self) -> bool {
+        matches!(self, Self::Lazy | Self::Ready | Self::Reconnecting)
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The last thing that went wrong, already redacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkError {
+    /// What happened and what to do.
+    pub text: String,
+    /// When.
+    pub at: SystemTime,
+}
+
+/// A server's present state.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Which of the nine.
+    pub status: Status,
+    /// Since when.
+    pub since: SystemTime,
+    /// The last error; kept until the next success.
+    pub error: Option<LinkError>,
+    /// The live session, in `ready` only.
+    pub session: Option<Arc<Session>>,
+    /// What the server offered when it was last asked.
+    pub catalog: Option<Arc<Catalog>>,
+    /// Failed attempts since the last stable session.
+    pub attempt: u32,
+    /// When the next attempt is due.
+    pub next_attempt_at: Option<SystemTime>,
+    /// How often a process or session was started after the first.
+    pub restarts: u32,
+    /// Attempts that ended, well or not: lets a waiter see that one is over.
+    pub attempts_ended: u64,
+}
+
+impl Link {
+    pub(crate) fn new(status: Status) -> Self {
+        Self {
+            status,
+            since: SystemTime::now(),
+            error: None,
+            session: None,
+            catalog: None,
+            attempt: 0,
+            next_attempt_at: None,
+            restarts: 0,
+            attempts_ended: 0,
+        }
+    }
+
+    /// The catalog as far as its tools are offered now.
+    pub fn offered(&self) -> Option<&Arc<Catalog>> {
+        self.catalog.as_ref().filter(|_| self.status.offers_tools())
+    }
+}

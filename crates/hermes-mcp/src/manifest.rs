@@ -1,0 +1,127 @@
+//! What is remembered of a server between runs: its era and its lists, in `<home>/cache/mcp/<fingerprint>.json`.
+//!
+//! It is a cache: no secrets, no fsync, and a file that can not be read counts as absent.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use hermes_config::{Fingerprint, Home};
+use rmcp::model::{
+    Implementation, Prompt, ProtocolVersion, Resource, ResourceTemplate, ServerCapabilities,
+    ServerPeerInfo, Tool,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalog::{Catalog, NativeTool},
+    era::Era,
+};
+
+/// One server's remembered state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The era it speaks.
+    pub era: Era,
+    /// The revision it speaks.
+    pub protocol_version: ProtocolVersion,
+    /// Its own name and version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_info: Option<Implementation>,
+    /// What it declared.
+    pub capabilities: ServerCapabilities,
+    /// Its tools.
+    pub tools: Vec<Tool>,
+    /// Its resources.
+    #[serde(default)]
+    pub resources: Vec<Resource>,
+    /// Its resource templates.
+    #[serde(default)]
+    pub templates: Vec<ResourceTemplate>,
+    /// Its prompts.
+    #[serde(default)]
+    pub prompts: Vec<Prompt>,
+    /// When it was written.
+    pub saved_at: u64,
+}
+
+impl Manifest {
+    /// Describes a session and its lists.
+    pub(crate) fn new(era: Era, info: &ServerPeerInfo, catalog: &Catalog) -> Self {
+        Self {
+            era,
+            protocol_version: info.protocol_version.clone(),
+            server_info: info.server_info.clone(),
+            capabilities: catalog.capabilities.clone(),
+            tools: catalog.tools.iter().map(|tool| tool.definition.clone()).collect(),
+            resources: catalog.resources.clone(),
+            templates: catalog.templates.clone(),
+            prompts: catalog.prompts.clone(),
+            saved_at: SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs()),
+        }
+    }
+
+    /// The lists as a catalog.
+    pub(crate) fn catalog(&self) -> Catalog {
+        Catalog {
+            tools: self.tools.iter().cloned().map(|tool| Arc::new(NativeTool::new(tool))).collect(),
+            resources: self.resources.clone(),
+            templates: self.templates.clone(),
+            prompts: self.prompts.clone(),
+            capabilities: self.capabilities.clone(),
+            is_complete: true,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn says_the_same(&self, other: &Self) -> bool {
+        Self { saved_at: 0, ..self.clone() } == Self { saved_at: 0, ..other.clone() }
+    }
+}
+
+/// Where a server's manifest is kept.
+pub fn path(home: &Home, fingerprint: &Fingerprint) -> PathBuf {
+    home.cache_dir().join("mcp").join(format!("{fingerprint}.json"))
+}
+
+/// Reads a manifest; absent and unreadable are the same.
+pub fn read(path: &Path) -> Option<Manifest> {
+    let text = std::fs::read(path).ok()?;
+    serde_json::from_slice(&text)
+        .inspect_err(|error| tracing::debug!(%error, "ignored a manifest that can not be read"))
+        .ok()
+}
+
+/// Writes a manifest unless the file says the same already.
+pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<()> {
+    if read(path).is_some_and(|known| known.says_the_same(manifest)) {
+        return Ok(());
+    }
+    if let Some(directory) = path.parent() {
+        create_private_directory(directory)?;
+    }
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    write_private(&temporary, &serde_json::to_vec(manifest)?)?;
+    std::fs::rename(&temporary, path)
+}
+
+pub(crate) fn create_private_directory(directory: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    io::Write::write_all(&mut options.open(path)?, content)
+}

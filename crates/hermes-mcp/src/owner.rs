@@ -1,0 +1,60 @@
+//! The long-lived handle of one server: its settings, its connection task's mailbox and link, its counters.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use hermes_config::{Fingerprint, Redactor, Server, ServerName};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+
+use crate::{
+    breaker::Breaker,
+    connection::{Command, LiveServer},
+    counters::Counters,
+    link::Link,
+};
+
+/// One server of a host.
+pub(crate) struct Owner {
+    pub(crate) name: ServerName,
+    pub(crate) server: Arc<LiveServer>,
+    /// `None` while its references can not be resolved.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) mailbox: mpsc::Sender<Command>,
+    /// Keeps the link of a server without a task alive: a disabled or invalid one.
+    pub(crate) fixed: Option<watch::Sender<Link>>,
+    /// One permit where calls go one by one; `None` where they may run together.
+    pub(crate) turn: Option<Semaphore>,
+    pub(crate) breaker: Arc<Breaker>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) redactor: Arc<ArcSwap<Redactor>>,
+    pub(crate) resource_updates: broadcast::Sender<String>,
+}
+
+impl Owner {
+    /// Asks for an attempt now; a full mailbox means that one is coming anyway.
+    pub(crate) fn wake(&self) {
+        let _ = self.mailbox.try_send(Command::Wake);
+    }
+
+    /// Stops the connection and waits until its process is gone.
+    pub(crate) async fn stop(&self) {
+        let (reply, done) = oneshot::channel();
+        if self.mailbox.send(Command::Stop(reply)).await.is_ok() {
+            let _ = done.await;
+        }
+    }
+
+    pub(crate) fn redacted(&self, text: &str) -> String {
+        self.redactor.load().redact(text).into_owned()
+    }
+
+    /// Whether two entries differ only in what applies live.
+    pub(crate) fn is_same_connection(&self, fingerprint: Option<&Fingerprint>) -> bool {
+        fingerprint.is_some() && self.fingerprint.as_ref() == fingerprint
+    }
+
+    pub(crate) fn settings(&self) -> Arc<Server> {
+        self.server.load_full()
+    }
+}

@@ -1,0 +1,286 @@
+//! What the model sees: an immutable snapshot of every offered tool under its registered name.
+//!
+//! A turn takes one snapshot and keeps it, whatever the servers do meanwhile. A registered name is looked up here,
+//! never taken apart.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use hermes_config::{Server, ServerName, server::CallOrder};
+use serde_json::{Value, json};
+
+use crate::{
+    catalog::{Catalog, NativeTool},
+    filter::ToolFilter,
+    names::{self, Naming, RegisteredName},
+};
+
+/// A tool under the name the model says.
+#[derive(Debug, Clone)]
+pub struct RegisteredTool {
+    /// The name the model says.
+    pub name: RegisteredName,
+    /// Whose tool it is.
+    pub server: ServerName,
+    /// What is behind the name.
+    pub origin: Origin,
+    /// Whether calls may be in flight together.
+    pub order: CallOrder,
+    /// Whether it is on the list now; names of parked servers still route.
+    pub is_offered: bool,
+}
+
+/// What is behind a registered name.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A tool of the server itself.
+    Native(Arc<NativeTool>),
+    /// One of ours, over the server's resources and prompts.
+    Utility(Utility),
+}
+
+/// The wrappers over resources and prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Utility {
+    /// `list_resources`
+    ListResources,
+    /// `read_resource`
+    ReadResource,
+    /// `list_prompts`
+    ListPrompts,
+    /// `get_prompt`
+    GetPrompt,
+}
+
+impl Utility {
+    /// Its original name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ListResources => "list_resources",
+            Self::ReadResource => "read_resource",
+            Self::ListPrompts => "list_prompts",
+            Self::GetPrompt => "get_prompt",
+        }
+    }
+
+    fn description(self, server: &ServerName) -> String {
+        match self {
+            Self::ListResources => format!("List the resources that the MCP server `{server}` offers."),
+            Self::ReadResource => format!("Read one resource of the MCP server `{server}` by its URI."),
+            Self::ListPrompts => format!("List the prompts that the MCP server `{server}` offers."),
+            Self::GetPrompt => format!("Fill in one prompt of the MCP server `{server}` and return its messages."),
+        }
+    }
+
+    fn parameters(self) -> Value {
+        match self {
+            Self::ListResources | Self::ListPrompts => json!({"type": "object", "properties": {}}),
+            Self::ReadResource => json!({
+                "type": "object",
+                "properties": {"uri": {"type": "string", "description": "The URI of the resource."}},
+                "required": ["uri"],
+            }),
+            Self::GetPrompt => json!({
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "The name of the prompt."},
+                    "arguments": {"type": "object", "description": "Arguments of the prompt."},
+                },
+                "required": ["name"],
+            }),
+        }
+    }
+}
+
+impl RegisteredTool {
+    /// The original name.
+    pub fn original(&self) -> &str {
+        match &self.origin {
+            Origin::Native(tool) => tool.name.as_str(),
+            Origin::Utility(utility) => utility.as_str(),
+        }
+    }
+
+    /// What the model reads about it; never empty.
+    pub fn description(&self) -> String {
+        match &self.origin {
+            Origin::Utility(utility) => utility.description(&self.server),
+            Origin::Native(tool) => match tool.definition.description.as_deref().map(str::trim) {
+                Some(text) if !text.is_empty() => text.to_owned(),
+                _ => format!("Tool `{}` of the MCP server `{}`.", tool.name, self.server),
+            },
+        }
+    }
+
+    /// The parameters in the form every model understands.
+    pub fn parameters(&self) -> Value {
+        match &self.origin {
+            Origin::Native(tool) => tool.parameters().clone(),
+            Origin::Utility(utility) => utility.parameters(),
+        }
+    }
+
+    /// Name, description and parameters as one object.
+    pub fn definition(&self) -> Value {
+        json!({"name": self.name, "description": self.description(), "parameters": self.parameters()})
+    }
+}
+
+/// What one server brings to a registry.
+#[derive(Debug, Clone)]
+pub struct Contribution {
+    /// Its settings.
+    pub server: Arc<Server>,
+    /// Its lists, if it ever had any.
+    pub catalog: Option<Arc<Catalog>>,
+    /// Whether its tools are on the list now.
+    pub is_offered: bool,
+}
+
+/// An immutable snapshot of all tools.
+#[derive(Debug, Default)]
+pub struct Registry {
+    generation: u64,
+    tools: Vec<Arc<RegisteredTool>>,
+    by_name: HashMap<RegisteredName, usize>,
+    aliases: HashMap<RegisteredName, usize>,
+    warnings: Vec<String>,
+}
+
+impl Registry {
+    /// Gives every tool its name: first come, first served, in the order of the configuration.
+    pub fn build(
+        generation: u64,
+        naming: Naming,
+        reserved: &HashSet<String>,
+        contributions: &[Contribution],
+    ) -> Self {
+        let mut registry = Self { generation, ..Self::default() };
+        for contribution in contributions {
+            registry.add(naming, reserved, contribution);
+        }
+        for (index, tool) in registry.tools.iter().enumerate() {
+            let alias = names::register(naming.other(), tool.server.as_str(), tool.original());
+            if !registry.by_name.contains_key(&alias) {
+                registry.aliases.entry(alias).or_insert(index);
+            }
+        }
+        registry
+    }
+
+    fn add(&mut self, naming: Naming, reserved: &HashSet<String>, contribution: &Contribution) {
+        let server = &contribution.server;
+        let Some(catalog) = &contribution.catalog else { return };
+        let filter = ToolFilter::new(&server.tools);
+        if filter.offers_nothing() {
+            tracing::info!(server = %server.name, "`tools.include` is an empty list: none of its own tools is offered");
+        }
+        let dead = filter.dead_patterns(catalog.tools.iter().map(|tool| &tool.name));
+        self.warnings.extend(dead.iter().map(|pattern| {
+            format!("{}: the filter `{pattern}` matches none of its tools", server.name)
+        }));
+        let natives = catalog.tools.iter().filter(|tool| filter.includes(&tool.name));
+        let origins = natives.cloned().map(Origin::Native);
+        let utilities = utilities(server, catalog)
+            .filter(|utility| {
+                // The server's own tool of that name wins.
+                !catalog.tools.iter().any(|tool| tool.name.as_str() == utility.as_str())
+            })
+            .map(Origin::Utility);
+        for origin in origins.chain(utilities) {
+            let original = match &origin {
+                Origin::Native(tool) => tool.name.as_str(),
+                Origin::Utility(utility) => utility.as_str(),
+            };
+            let wanted = names::register(naming, server.name.as_str(), original);
+            if reserved.contains(wanted.as_str()) {
+                self.warnings.push(format!(
+                    "{}: `{original}` would be called `{wanted}`, which is a built-in tool; it is left out",
+                    server.name
+                ));
+                continue;
+            }
+            let name = self.free_name(&wanted);
+            if name != wanted {
+                self.warnings.push(format!(
+                    "{}: `{original}` would be called `{wanted}`, which is taken; it is called `{name}`",
+                    server.name
+                ));
+            }
+            let index = self.tools.len();
+            self.by_name.insert(name.clone(), index);
+            self.tools.push(Arc::new(RegisteredTool {
+                name,
+                server: server.name.clone(),
+                origin,
+                order: server.calls,
+                is_offered: contribution.is_offered,
+            }));
+        }
+    }
+
+    fn free_name(&self, wanted: &RegisteredName) -> RegisteredName {
+        if !self.by_name.contains_key(wanted) {
+            return wanted.clone();
+        }
+        let mut number = 2;
+        loop {
+            let name = names::with_suffix(wanted, number);
+            if !self.by_name.contains_key(&name) {
+                return name;
+            }
+            number += 1;
+        }
+    }
+
+    /// Grows with every published change.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The tools on the list now, in order.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
+        self.tools.iter().filter(|tool| tool.is_offered)
+    }
+
+    /// Finds a tool by its registered name in either spelling, also while its server is parked.
+    pub fn find(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        let index = self.by_name.get(name).or_else(|| self.aliases.get(name))?;
+        self.tools.get(*index)
+    }
+
+    /// Finds a tool by server and original name.
+    pub fn find_original(&self, server: &ServerName, tool: &str) -> Option<&Arc<RegisteredTool>> {
+        self.tools.iter().find(|known| known.server == *server && known.original() == tool)
+    }
+
+    /// Servers with at least one tool on the list, in order.
+    pub fn servers(&self) -> Vec<&ServerName> {
+        let mut servers: Vec<&ServerName> = Vec::new();
+        for tool in self.tools() {
+            if servers.last() != Some(&&tool.server) {
+                servers.push(&tool.server);
+            }
+        }
+        servers
+    }
+
+    /// Collisions and filters that match nothing.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// Offered only where the flag is on and the server has the capability.
+fn utilities<'a>(server: &'a Server, catalog: &'a Catalog) -> impl Iterator<Item = Utility> + 'a {
+    let resources = server.tools.resources && catalog.capabilities.resources.is_some();
+    let prompts = server.tools.prompts && catalog.capabilities.prompts.is_some();
+    let resources = resources.then_some([Utility::ListResources, Utility::ReadResource]);
+    let prompts = prompts.then_some([Utility::ListPrompts, Utility::GetPrompt]);
+    resources.into_iter().flatten().chain(prompts.into_iter().flatten())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! One live MCP session: the peer to send requests to, and the handler that takes what the server sends.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use hermes_config::ServerName;
+use rmcp::{
+    RoleClient,
+    model::{ProgressToken, RequestId, ServerPeerInfo},
+    service::Peer,
+};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    era::Era,
+    inquiry::{Asker, CallId, Conversation},
+};
+
+mod handler;
+
+pub(crate) use handler::Handler;
+
+/// A live session with a server.
+#[derive(Debug)]
+pub struct Session {
+    /// The server.
+    pub server: ServerName,
+    /// Where requests go.
+    pub peer: Peer<RoleClient>,
+    /// Which era is spoken.
+    pub era: Era,
+    /// What the server said of itself.
+    pub info: Arc<ServerPeerInfo>,
+    /// The process, for local servers.
+    pub pid: Option<u32>,
+    /// When it became usable.
+    pub since: Instant,
+    /// Ends when the session is lost or stopped.
+    pub ended: CancellationToken,
+    /// Calls, questions and changes under way.
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+/// News for one call in flight.
+#[derive(Debug, Clone)]
+pub(crate) enum CallNews {
+    Progress(Progress),
+    /// A person is being asked: the clock stands still.
+    Asking,
+    /// The person has answered.
+    Answered,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// So far.
+    pub progress: f64,
+    /// Of how much, where known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    request: RequestId,
+    call: CallId,
+    conversation: Option<Conversation>,
+    news: mpsc::UnboundedSender<CallNews>,
+}
+
+/// What moves between a session's handler and the rest: shared by both, owned by neither.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    server: ServerName,
+    calls: Mutex<HashMap<ProgressToken, InFlight>>,
+    pub(crate) changes: Changes,
+    last_use: Mutex<Instant>,
+    in_flight: AtomicU64,
+    resource_updates: tokio::sync::broadcast::Sender<String>,
+}
+
+/// Which lists the server said have changed; bursts collapse into one wake-up.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) tools: AtomicBool,
+    pub(crate) resources: AtomicBool,
+    pub(crate) prompts: AtomicBool,
+    pub(crate) wake: Notify,
+}
+
+impl Changes {
+    pub(crate) fn mark(&self, list: &AtomicBool) {
+        list.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn mark_all(&self) {
+        for list in [&self.tools, &self.resources, &self.prompts] {
+            list.store(true, Ordering::Release);
+        }
+        self.wake.notify_one();
+    }
+}
+
+impl Traffic {
+    pub(crate) fn new(
+        server: ServerName,
+        resource_updates: tokio::sync::broadcast::Sender<String>,
+    ) -> Self {
+        Self {
+            server,
+            calls: Mutex::default(),
+            changes: Changes::default(),
+            last_use: Mutex::new(Instant::now()),
+            in_flight: AtomicU64::new(0),
+            resource_updates,
+        }
+    }
+
+    /// Counts a call as under way until the guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        Busy(self.clone())
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn idle_since(&self) -> Instant {
+        *self.last_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Routes news of this request to its call until the guard is dropped.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        token: ProgressToken,
+        request: RequestId,
+        call: CallId,
+        conversation: Option<Conversation>,
+        news: mpsc::UnboundedSender<CallNews>,
+    ) -> Followed {
+        self.lock().insert(token.clone(), InFlight { request, call, conversation, news });
+        Followed { traffic: self.clone(), token }
+    }
+
+    pub(crate) fn progress(&self, token: &ProgressToken, progress: Progress) {
+        if let Some(call) = self.lock().get(token) {
+            let _ = call.news.send(CallNews::Progress(progress));
+        }
+    }
+
+    /// Finds the call that caused a question: by the request it came with, else the newest one under way.
+    fn asker(&self, origin: Option<&RequestId>) -> (Asker, Option<mpsc::UnboundedSender<CallNews>>) {
+        let calls = self.lock();
+        let cause = match origin {
+            Some(id) => calls.values().find(|call| call.request == *id),
+            None => calls.values().max_by_key(|call| call.call),
+        };
+        let asker = Asker {
+            server: self.server.clone(),
+            call: cause.map(|call| call.call),
+            conversation: cause.and_then(|call| call.conversation.clone()),
+        };
+        (asker, cause.map(|call| call.news.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, InFlight>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call under way.
+pub(crate) struct Busy(Arc<Traffic>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        *self.0.last_use.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A request whose progress is followed.
+pub(crate) struct Followed {
+    traffic: Arc<Traffic>,
+    token: ProgressToken,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.traffic.lock().remove(&self.token);
+    }
+}

@@ -1,0 +1,75 @@
+//! What is told about every server: one shape for the command line, logs, banner and web console.
+
+use std::time::SystemTime;
+
+use rmcp::model::Implementation;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    breaker::BreakerState,
+    counters::{CallCounts, ElicitationCounts, SamplingCounts},
+    era::Era,
+    link::Status,
+};
+
+/// One server's status. A list of these is in the order of the configuration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// The key under `mcp_servers`.
+    pub name: String,
+    /// `stdio`, `http` or `sse`.
+    pub transport: String,
+    /// How many tools are offered.
+    pub tools: usize,
+    /// Whether a session is live.
+    pub connected: bool,
+    /// Whether the entry says `enabled: false`.
+    pub disabled: bool,
+    /// One of the nine words.
+    pub status: Status,
+    /// The last error, redacted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_at: Option<u64>,
+    /// Sampling so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingCounts>,
+    /// The era spoken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub era: Option<Era>,
+    /// The revision spoken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<String>,
+    /// What the server calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_info: Option<Implementation>,
+    /// The process of a local server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Since when it is in this state, in Unix seconds.
+    pub since: u64,
+    /// Failed attempts since the last stable session.
+    pub attempt: u32,
+    /// When the next attempt is due, in Unix seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<u64>,
+    /// Sessions after the first.
+    pub restarts: u32,
+    /// Calls under way.
+    pub in_flight: u64,
+    /// Calls so far.
+    pub calls: CallCounts,
+    /// Questions to the user so far.
+    pub elicitation: ElicitationCounts,
+    /// Whether calls are let through.
+    pub breaker: BreakerState,
+    /// What is odd about the server.
+    pub warnings: Vec<String>,
+}
+
+/// Whole seconds since 1970.
+pub(crate) fn unix(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
