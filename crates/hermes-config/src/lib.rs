@@ -1,6 +1,6 @@
 //! A Hermes home's settings: where things are, what `config.yaml` and `.env` say, and which values are secret.
 //!
-//! Everything here is read from a `Home` that the caller passes in. Nothing in this crate keeps global state,
+//! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state,
 //! prints, or talks to a network.
 
 pub mod file;
@@ -12,4 +12,16 @@ pub mod server;
 pub mod settings;
 pub mod variables;
 
-pub use server::{Server, ServerEntry, ServerName, ServerProblem, TransportSettings};
+mod atomic;
+mod yaml;
+
+pub use file::{ConfigFile, FileError};
+pub use home::{Home, HomeError, ProfileName};
+pub use redact::Redactor;
+pub use reference::{
+    Fingerprint, Keyring, KeyringError, ReferenceError, ReferencePolicy, Resolved,
+};
+pub use secret::{Secret, mask};
+pub use server::*;
+pub use settings::*;
+pub use variables::{Variables, remove_variable, write_variable};

@@ -6,6 +6,8 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod parse;
+
 /// The name of a server as the user wrote it: a key under `mcp_servers`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -188,7 +190,7 @@ pub struct ClientCertificate {
 }
 
 /// Whether calls of one server may be in flight together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum CallOrder {
     /// One after the other, in order (the default).
     #[default]
@@ -238,14 +240,14 @@ pub enum ProtocolChoice {
 }
 
 /// `auth`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Auth {
     /// OAuth 2.1 with PKCE.
     OAuth,
 }
 
 /// `oauth.*`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OAuthSettings {
     /// Pre-registered client.
     pub client_id: Option<String>,
@@ -287,7 +289,7 @@ impl Default for OAuthSettings {
 }
 
 /// `oauth.grant`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum OAuthGrant {
     /// Browser and callback.
     AuthorizationCode,
@@ -298,7 +300,7 @@ pub enum OAuthGrant {
 }
 
 /// `sampling.*`: what a server may ask of the model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SamplingPolicy {
     /// Off: every request is refused and no capability is declared.
     pub enabled: bool,
@@ -334,7 +336,7 @@ impl Default for SamplingPolicy {
 }
 
 /// `sampling.log_level`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum AuditLevel {
     /// Texts too.
     Debug,
@@ -345,7 +347,7 @@ pub enum AuditLevel {
 }
 
 /// `elicitation.*`: whether a server may ask the user.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ElicitationPolicy {
     /// Off: declined, no capability declared.
     pub enabled: bool,
@@ -363,7 +365,7 @@ impl Default for ElicitationPolicy {
 }
 
 /// `roots`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub enum RootsPolicy {
     /// The working directory of an interactive command line, else none.
     #[default]
@@ -385,7 +387,7 @@ pub enum PinTools {
 }
 
 /// `sandbox.*`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SandboxSettings {
     /// Whether the child is confined at all.
     pub enabled: bool,

@@ -1,1 +1,281 @@
-//! settings
+//! What `config.yaml` says: the servers in file order and the settings around them.
+//!
+//! Reading is lenient. A value that makes no sense is a warning and its default applies, so that one slip does not
+//! take everything down; only a text that is no YAML is an error. Sections of other parts are kept in `document`.
+
+use std::{cell::RefCell, fmt, fs, io, path::PathBuf, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    Home, Secret, Variables,
+    server::ServerEntry,
+    yaml::{self, YamlError},
+};
+
+pub(crate) mod fields;
+mod misplaced;
+mod sections;
+
+use fields::Fields;
+
+/// Everything a home's `config.yaml` sets.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The entries under `mcp_servers`, in file order.
+    pub servers: Vec<ServerEntry>,
+    /// How MCP servers are used as a whole.
+    pub mcp: McpSettings,
+    /// Which toolsets are offered where.
+    pub toolsets: ToolsetSettings,
+    /// `tools.tool_search.*`.
+    pub tool_search: ToolSearchSettings,
+    /// `auxiliary.mcp.*`: the model that answers sampling requests.
+    pub sampling_model: AuxiliaryModel,
+    /// What was ignored or replaced by a default, and why.
+    pub warnings: Vec<Warning>,
+    /// The variables references are filled from.
+    pub variables: Variables,
+    /// The whole document as written, references unresolved.
+    pub document: Value,
+}
+
+/// `mcp.*` and the single keys that concern all servers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpSettings {
+    /// `mcp.tool_naming`.
+    pub naming: ToolNaming,
+    /// `mcp.auto_reload_on_config_change`.
+    pub auto_reload: bool,
+    /// `mcp_discovery_timeout`: the wait at an interactive first turn.
+    pub discovery_timeout: Duration,
+    /// `approvals.mcp_reload_confirm`.
+    pub reload_confirm: bool,
+    /// `delegation.inherit_mcp_toolsets`.
+    pub inherit_toolsets: bool,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self {
+            naming: ToolNaming::default(),
+            auto_reload: true,
+            discovery_timeout: Duration::from_millis(1500),
+            reload_confirm: true,
+            inherit_toolsets: true,
+        }
+    }
+}
+
+/// How registered names are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolNaming {
+    /// `mcp_server_tool`.
+    #[default]
+    Single,
+    /// `mcp__server__tool`.
+    Double,
+}
+
+/// `platform_toolsets` and `agent.disabled_toolsets`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolsetSettings {
+    /// The toolsets of each platform that names any, in file order.
+    pub platforms: Vec<(String, Vec<String>)>,
+    /// Taken away last, everywhere.
+    pub disabled: Vec<String>,
+}
+
+/// `tools.tool_search.*`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSearchSettings {
+    /// When tools are searched for instead of listed.
+    pub mode: ToolSearchMode,
+    /// Share of the context, in percent, at which `auto` switches over.
+    pub threshold_pct: f64,
+    /// Matches returned when the model asks for no number.
+    pub search_default_limit: u32,
+    /// Most matches returned.
+    pub max_search_limit: u32,
+}
+
+impl Default for ToolSearchSettings {
+    fn default() -> Self {
+        Self {
+            mode: ToolSearchMode::Auto,
+            threshold_pct: 10.0,
+            search_default_limit: 5,
+            max_search_limit: 20,
+        }
+    }
+}
+
+/// `tools.tool_search.enabled`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolSearchMode {
+    /// From the threshold on.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+/// `auxiliary.mcp.*`, with `${VAR}` filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuxiliaryModel {
+    /// `auto` is the agent's own provider.
+    pub provider: String,
+    /// The model; `None` is the provider's default.
+    pub model: Option<String>,
+    /// Another endpoint.
+    pub base_url: Option<String>,
+    /// Its key.
+    pub api_key: Option<Secret<String>>,
+    /// One model call.
+    pub timeout: Duration,
+    /// Members added to the request body.
+    pub extra_body: serde_json::Map<String, Value>,
+    /// Passed on as it is.
+    pub reasoning_effort: Option<String>,
+}
+
+impl Default for AuxiliaryModel {
+    fn default() -> Self {
+        Self {
+            provider: "auto".into(),
+            model: None,
+            base_url: None,
+            api_key: None,
+            timeout: Duration::from_secs(30),
+            extra_body: serde_json::Map::new(),
+            reasoning_effort: None,
+        }
+    }
+}
+
+/// Something the user should look at; work goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// The key it is about, dotted.
+    pub key: Option<String>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "`{key}`: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Why a configuration could not be read at all. A running process keeps its last good one.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file is there but can not be read.
+    #[error("`{}` can not be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The text is no YAML, or says a key twice.
+    #[error(
+        "{}line {line}, column {column}: {reason}; correct that line, nothing of the file is used until then",
+        path.as_ref().map(|path| format!("`{}` ", path.display())).unwrap_or_default()
+    )]
+    Malformed {
+        /// The file, if it came from one.
+        path: Option<PathBuf>,
+        /// Counted from 1.
+        line: u64,
+        /// Counted from 1.
+        column: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+}
+
+impl From<YamlError> for SettingsError {
+    fn from(error: YamlError) -> Self {
+        Self::Malformed {
+            path: None,
+            line: error.line,
+            column: error.column,
+            reason: error.reason,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads a home's `config.yaml` and `.env`. A missing file means defaults.
+    pub fn load(home: &Home) -> Result<Self, SettingsError> {
+        let (variables, variable_warnings) = Variables::load(home, None);
+        Self::load_with(home, variables, variable_warnings)
+    }
+
+    /// As [`Settings::load`], with variables that were read before, such as with a project's `.env`.
+    pub fn load_with(
+        home: &Home,
+        variables: Variables,
+        variable_warnings: Vec<Warning>,
+    ) -> Result<Self, SettingsError> {
+        let path = home.config_file();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(SettingsError::Unreadable { path, source }),
+        };
+        let mut settings = Self::parse(&text, variables).map_err(|error| error.in_file(path))?;
+        settings.warnings.extend(variable_warnings);
+        settings.warnings.extend(misplaced::file_in(home));
+        Ok(settings)
+    }
+
+    /// Reads a configuration from text.
+    pub fn parse(text: &str, variables: Variables) -> Result<Self, SettingsError> {
+        let document = yaml::read(text)?;
+        let warnings = RefCell::new(Vec::new());
+        let root = Fields::root(&document, &variables, &warnings);
+        misplaced::warn(&root);
+        let servers = sections::servers(&root);
+        let mcp = sections::mcp(&root);
+        let toolsets = sections::toolsets(&root);
+        let tool_search = sections::tool_search(&root);
+        let sampling_model = sections::sampling_model(&root);
+        Ok(Self {
+            servers,
+            mcp,
+            toolsets,
+            tool_search,
+            sampling_model,
+            warnings: warnings.into_inner(),
+            variables,
+            document,
+        })
+    }
+
+    /// The entry of that name, usable or not.
+    pub fn server(&self, name: &str) -> Option<&ServerEntry> {
+        self.servers
+            .iter()
+            .find(|entry| entry.name.as_str() == name)
+    }
+}
+
+impl SettingsError {
+    fn in_file(mut self, file: PathBuf) -> Self {
+        if let Self::Malformed { path, .. } = &mut self {
+            *path = Some(file);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

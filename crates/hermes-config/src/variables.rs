@@ -1,1 +1,115 @@
-//! variables
+//! The variables of a home: the process environment, overridden by the home's `.env`, completed by a project's.
+//!
+//! They serve Hermes itself and `${VAR}`; nothing here reaches a child process by itself.
+
+use std::{collections::BTreeMap, env, fmt, fs, io, path::Path, sync::Arc};
+
+use crate::{Home, atomic, settings::Warning};
+
+mod dotenv;
+
+/// Names and values. Copies are cheap and `Debug` shows names only.
+#[derive(Clone, Default)]
+pub struct Variables {
+    values: Arc<BTreeMap<String, String>>,
+}
+
+impl Variables {
+    /// Reads the environment and both `.env` files. A file that can not be read is a warning, not an error.
+    pub fn load(home: &Home, project_dir: Option<&Path>) -> (Self, Vec<Warning>) {
+        let mut warnings = Vec::new();
+        // Names and values that are no Unicode can not be written in the configuration either.
+        let mut values: BTreeMap<String, String> = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        values.extend(read_file(&home.env_file(), &mut warnings));
+        if let Some(directory) = project_dir {
+            for (name, value) in read_file(&directory.join(".env"), &mut warnings) {
+                values.entry(name).or_insert(value);
+            }
+        }
+        let values = Arc::new(values);
+        (Self { values }, warnings)
+    }
+
+    /// Exactly these, without the process environment.
+    pub fn from_pairs<K: Into<String>, V: Into<String>>(
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let values = pairs.into_iter().map(|(k, v)| (k.into(), v.into()));
+        Self {
+            values: Arc::new(values.collect()),
+        }
+    }
+
+    /// The value of a variable; it may be empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
+/// The assignments of a `.env` file, in order; none if it does not exist.
+fn read_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            let message = format!("`{}` can not be read: {error}", path.display());
+            warnings.push(Warning { key: None, message });
+            return Vec::new();
+        }
+    };
+    let (pairs, bad_lines) = dotenv::parse(&dotenv::decode(&bytes));
+    for line in bad_lines {
+        let message = format!(
+            "`{}` line {line} is no `KEY=value` and is ignored",
+            path.display()
+        );
+        warnings.push(Warning { key: None, message });
+    }
+    pairs
+}
+
+/// Sets a variable in the home's `.env`: its line is replaced, or one is added at the end.
+///
+/// Line breaks are taken out of the value. The home must exist.
+pub fn write_variable(home: &Home, key: &str, value: &str) -> io::Result<()> {
+    if !dotenv::is_name(key) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{key}` is no variable name"),
+        ));
+    }
+    edit(home, |text| dotenv::set(text, key, value))
+}
+
+/// Takes a variable out of the home's `.env`; nothing happens if it is not there.
+pub fn remove_variable(home: &Home, key: &str) -> io::Result<()> {
+    edit(home, |text| dotenv::remove(text, key))
+}
+
+fn edit(home: &Home, change: impl FnOnce(&str) -> String) -> io::Result<()> {
+    let path = home.env_file();
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let text = dotenv::decode(&bytes);
+    let changed = change(&text);
+    if changed == text {
+        return Ok(());
+    }
+    atomic::write(&path, changed.as_bytes())
+}

@@ -1,0 +1,168 @@
+//! Taking a text apart into plain parts and `${…}`.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// A part of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece<'t> {
+    Text(&'t str),
+    Reference {
+        meaning: Reference<'t>,
+        /// The whole reference, `${` and `}` included.
+        written: &'t str,
+    },
+}
+
+/// What stands between the braces.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reference<'t> {
+    Variable(&'t str),
+    File(&'t str),
+    Command(&'t str),
+    Keyring(&'t str),
+    /// Nothing this product knows, such as another product's `${input:x}`.
+    Unknown,
+}
+
+impl Reference<'_> {
+    /// Whether the value is a secret wherever it stands.
+    pub(super) fn is_secret(&self) -> bool {
+        match self {
+            Self::Variable(name) => super::names_a_secret(name),
+            Self::File(_) | Self::Command(_) | Self::Keyring(_) => true,
+            Self::Unknown => false,
+        }
+    }
+
+    /// What to tell the user when the reference stays as written.
+    pub(super) fn unfilled(&self, written: &str) -> String {
+        match self {
+            Self::Variable(name) => format!(
+                "`{written}` stays as written, as `{name}` is not set; set it in the home's `.env`"
+            ),
+            _ => format!("`{written}` stays as written, as it is no reference known here"),
+        }
+    }
+}
+
+/// The parts in order; together they are the whole text.
+pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        let Some(length) = reference_length(&rest[start..]) else {
+            break;
+        };
+        if start > 0 {
+            pieces.push(Piece::Text(&rest[..start]));
+        }
+        let written = &rest[start..start + length];
+        let meaning = meaning(&written[2..length - 1]);
+        pieces.push(Piece::Reference { meaning, written });
+        rest = &rest[start + length..];
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest));
+    }
+    pieces
+}
+
+/// Bytes from `${` to its closing brace; braces inside, as in `${cmd:awk '{print $1}' f}`, are counted.
+fn reference_length(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return Some(index + 1),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn meaning(inside: &str) -> Reference<'_> {
+    static NAME: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^[A-Za-z_][A-Za-z0-9_.-]*$").ok());
+    let is_name = |name: &str| NAME.as_ref().is_some_and(|regex| regex.is_match(name));
+    match inside.split_once(':') {
+        None if is_name(inside) => Reference::Variable(inside),
+        Some(("env", name)) if is_name(name) => Reference::Variable(name),
+        Some(("file", path)) if !path.is_empty() => Reference::File(path),
+        Some(("cmd", line)) if !line.is_empty() => Reference::Command(line),
+        Some(("keyring", name)) if !name.is_empty() => Reference::Keyring(name),
+        _ => Reference::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn only(text: &str) -> Reference<'_> {
+        match pieces(text).as_slice() {
+            [Piece::Reference { written, .. }] => assert_eq!(*written, text),
+            other => panic!("{other:?}"),
+        }
+        meaning(&text[2..text.len() - 1])
+    }
+
+    #[test]
+    fn every_form_is_recognised() {
+        assert_eq!(only("${API_KEY}"), Reference::Variable("API_KEY"));
+        assert_eq!(only("${env:my-app.key}"), Reference::Variable("my-app.key"));
+        assert_eq!(only("${file:secrets/x}"), Reference::File("secrets/x"));
+        assert_eq!(only("${file:C:\\x}"), Reference::File("C:\\x"));
+        assert_eq!(only("${keyring:github}"), Reference::Keyring("github"));
+        assert_eq!(
+            only("${cmd:awk '{print $1}' f}"),
+            Reference::Command("awk '{print $1}' f")
+        );
+    }
+
+    #[test]
+    fn other_forms_are_unknown() {
+        for text in [
+            "${}",
+            "${1}",
+            "${a b}",
+            "${input:x}",
+            "${env:}",
+            "${VAR:-x}",
+            "${file:}",
+        ] {
+            assert_eq!(only(text), Reference::Unknown, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_around_references_is_kept() {
+        let parts = pieces("Bearer ${A}-${B}!");
+        assert_eq!(parts.len(), 5);
+        assert_eq!(parts[0], Piece::Text("Bearer "));
+        assert_eq!(parts[4], Piece::Text("!"));
+        assert_eq!(
+            pieces("$HOME {x} ${open"),
+            [Piece::Text("$HOME {x} ${open")]
+        );
+        assert_eq!(pieces(""), []);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_make_up_the_text(text in r"[a${}: \n\PC]{0,40}") {
+            let whole: String = pieces(&text)
+                .iter()
+                .map(|piece| match piece {
+                    Piece::Text(text) => *text,
+                    Piece::Reference { written, .. } => *written,
+                })
+                .collect();
+            prop_assert_eq!(whole, text);
+        }
+    }
+}

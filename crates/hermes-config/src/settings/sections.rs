@@ -1,0 +1,144 @@
+//! The sections of the document that this crate understands.
+
+use serde_json::Value;
+
+use crate::{
+    Secret,
+    server::{ServerEntry, ServerName, parse},
+    settings::{
+        AuxiliaryModel, McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings,
+        ToolsetSettings, fields::Fields, misplaced,
+    },
+};
+
+/// The entries under `mcp_servers`; those that are no mapping are left out with a warning.
+pub(super) fn servers(root: &Fields) -> Vec<ServerEntry> {
+    let section = root.section("mcp_servers");
+    let mut servers = Vec::new();
+    for (name, template) in section.entries() {
+        let Value::Object(map) = template else {
+            section.warn(
+                name,
+                "must be a mapping with `command` or `url`; it is ignored",
+            );
+            continue;
+        };
+        let name = ServerName::new(name);
+        let server = parse::server(&name, &section.mapping(name.as_str(), map));
+        servers.push(ServerEntry {
+            name,
+            server,
+            template: template.clone(),
+        });
+    }
+    servers
+}
+
+pub(super) fn mcp(root: &Fields) -> McpSettings {
+    let default = McpSettings::default();
+    let section = root.section("mcp");
+    misplaced::warn_under_mcp(&section);
+    let naming = [
+        ("single", ToolNaming::Single),
+        ("double", ToolNaming::Double),
+    ];
+    McpSettings {
+        naming: section.choice("tool_naming", &naming, default.naming),
+        auto_reload: section.flag("auto_reload_on_config_change", default.auto_reload),
+        discovery_timeout: root
+            .seconds_or_off("mcp_discovery_timeout", Some(default.discovery_timeout))
+            .unwrap_or_default(),
+        reload_confirm: root
+            .section("approvals")
+            .flag("mcp_reload_confirm", default.reload_confirm),
+        inherit_toolsets: root
+            .section("delegation")
+            .flag("inherit_mcp_toolsets", default.inherit_toolsets),
+    }
+}
+
+pub(super) fn toolsets(root: &Fields) -> ToolsetSettings {
+    let section = root.section("platform_toolsets");
+    let mut platforms = Vec::new();
+    for (platform, value) in section.entries() {
+        match names(value) {
+            Some(names) => platforms.push((platform.clone(), names)),
+            None => section.warn(platform, "must be a list of toolsets; it is ignored"),
+        }
+    }
+    ToolsetSettings {
+        platforms,
+        disabled: root
+            .section("agent")
+            .texts_or_warn("disabled_toolsets")
+            .unwrap_or_default(),
+    }
+}
+
+fn names(value: &Value) -> Option<Vec<String>> {
+    let name = |value: &Value| value.as_str().map(str::to_owned);
+    match value {
+        Value::Array(items) => items.iter().map(name).collect(),
+        other => name(other).map(|name| vec![name]),
+    }
+}
+
+pub(super) fn tool_search(root: &Fields) -> ToolSearchSettings {
+    let default = ToolSearchSettings::default();
+    let section = root.section("tools").section("tool_search");
+    let modes = [
+        ("auto", ToolSearchMode::Auto),
+        ("on", ToolSearchMode::On),
+        ("true", ToolSearchMode::On),
+        ("yes", ToolSearchMode::On),
+        ("1", ToolSearchMode::On),
+        ("off", ToolSearchMode::Off),
+        ("false", ToolSearchMode::Off),
+        ("no", ToolSearchMode::Off),
+        ("0", ToolSearchMode::Off),
+    ];
+    section.warn_unknown(&[
+        "enabled",
+        "threshold_pct",
+        "search_default_limit",
+        "max_search_limit",
+    ]);
+    ToolSearchSettings {
+        mode: section.choice("enabled", &modes, default.mode),
+        threshold_pct: section.decimal("threshold_pct", default.threshold_pct, 0.0),
+        search_default_limit: section.integer(
+            "search_default_limit",
+            default.search_default_limit,
+            1,
+        ),
+        max_search_limit: section.integer("max_search_limit", default.max_search_limit, 1),
+    }
+}
+
+pub(super) fn sampling_model(root: &Fields) -> AuxiliaryModel {
+    let default = AuxiliaryModel::default();
+    let section = root.section("auxiliary").section("mcp");
+    section.warn_unknown(&[
+        "provider",
+        "model",
+        "base_url",
+        "api_key",
+        "timeout",
+        "extra_body",
+        "reasoning_effort",
+    ]);
+    let text = |key| section.filled_text(key).filter(|text| !text.is_empty());
+    AuxiliaryModel {
+        provider: text("provider").unwrap_or(default.provider),
+        model: text("model"),
+        base_url: text("base_url"),
+        api_key: text("api_key").map(Secret::new),
+        timeout: section.seconds("timeout", default.timeout),
+        extra_body: section
+            .section("extra_body")
+            .entries()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        reasoning_effort: text("reasoning_effort"),
+    }
+}
