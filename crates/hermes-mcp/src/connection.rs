@@ -4,6 +4,7 @@
 //! calls go to the session's peer directly and never through this mailbox.
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -27,6 +28,9 @@ mod connect;
 mod failure;
 mod keepalive;
 mod serve;
+mod subscriptions;
+
+pub(crate) use connect::resolve;
 
 pub(crate) use failure::ConnectError;
 
@@ -68,13 +72,16 @@ pub(crate) struct Connection {
 pub(crate) struct Shared {
     pub(crate) name: ServerName,
     pub(crate) server: Arc<LiveServer>,
-    pub(crate) fingerprint: Fingerprint,
+    /// `None` while its references can not be resolved.
+    pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) surroundings: Arc<Surroundings>,
     pub(crate) link: watch::Sender<Link>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) breaker: Arc<Breaker>,
     pub(crate) redactor: Arc<arc_swap::ArcSwap<hermes_config::Redactor>>,
     pub(crate) resource_updates: broadcast::Sender<String>,
+    /// Resources whose changes somebody wants to hear of.
+    pub(crate) wanted_resources: Arc<watch::Sender<BTreeSet<String>>>,
 }
 
 /// Why a session ended.
@@ -117,7 +124,7 @@ impl Connection {
 
     async fn live(&mut self) -> Option<oneshot::Sender<()>> {
         if self.shared.server.load().lazy
-            && let Some(manifest) = manifest::read(&self.shared.manifest_path())
+            && let Some(manifest) = self.shared.manifest_path().as_deref().and_then(manifest::read)
         {
             self.shared.publish_catalog(Arc::new(manifest.catalog()), Status::Lazy);
             if let Woken::Stop(reply) = self.wait(None).await {
@@ -277,8 +284,9 @@ impl Shared {
         (self.surroundings.changed)();
     }
 
-    fn manifest_path(&self) -> std::path::PathBuf {
-        manifest::path(&self.surroundings.home, &self.fingerprint)
+    fn manifest_path(&self) -> Option<std::path::PathBuf> {
+        let fingerprint = self.fingerprint.as_ref()?;
+        Some(manifest::path(&self.surroundings.home, fingerprint))
     }
 
     fn login_hint(&self, challenge: Option<&str>) -> String {

@@ -4,12 +4,42 @@
 //! turns all of them into immutable [`registry::Registry`] snapshots that callers take once per turn.
 
 pub mod arguments;
+pub mod batch;
+pub mod breaker;
+pub mod call;
+pub mod catalog;
+mod connection;
 pub mod content;
+pub mod control;
+pub mod counters;
 pub mod demo;
 pub mod environment;
+pub mod era;
 pub mod filter;
+pub mod host;
+pub mod inquiry;
+pub mod link;
+pub mod manifest;
 pub mod names;
 pub mod outcome;
+mod owner;
 pub mod process;
+pub mod registry;
 pub mod schema;
+pub mod session;
+pub mod status;
+pub mod toolset;
 pub mod transport;
+pub mod watch;
+
+pub use call::{CallError, CallOptions};
+pub use host::{Host, HostOptions, ReloadReport};
+pub use inquiry::Inquiries;
+pub use names::{RegisteredName, ToolName};
+pub use outcome::Outcome;
+pub use registry::{RegisteredTool, Registry};
+
+/// The protocol's own types, for those who answer the questions of servers.
+pub mod protocol {
+    pub use rmcp::model::*;
+}

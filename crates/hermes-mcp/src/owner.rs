@@ -1,6 +1,6 @@
 //! The long-lived handle of one server: its settings, its connection task's mailbox and link, its counters.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arc_swap::ArcSwap;
 use hermes_config::{Fingerprint, Redactor, Server, ServerName};
@@ -21,14 +21,13 @@ pub(crate) struct Owner {
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) mailbox: mpsc::Sender<Command>,
-    /// Keeps the link of a server without a task alive: a disabled or invalid one.
-    pub(crate) fixed: Option<watch::Sender<Link>>,
     /// One permit where calls go one by one; `None` where they may run together.
     pub(crate) turn: Option<Semaphore>,
     pub(crate) breaker: Arc<Breaker>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<ArcSwap<Redactor>>,
     pub(crate) resource_updates: broadcast::Sender<String>,
+    pub(crate) wanted_resources: Arc<watch::Sender<BTreeSet<String>>>,
 }
 
 impl Owner {

@@ -28,7 +28,6 @@ mod handler;
 pub(crate) use handler::Handler;
 
 /// A live session with a server.
-#[derive(Debug)]
 pub struct Session {
     /// The server.
     pub server: ServerName,
@@ -46,6 +45,14 @@ pub struct Session {
     pub ended: CancellationToken,
     /// Calls, questions and changes under way.
     pub(crate) traffic: Arc<Traffic>,
+    /// Answers what the server asks during a call.
+    pub(crate) handler: Handler,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("server", &self.server).field("era", &self.era).finish_non_exhaustive()
+    }
 }
 
 /// News for one call in flight.

@@ -68,7 +68,6 @@ pub(super) struct Connector {
     counters: Arc<Counters>,
     redactor: Arc<arc_swap::ArcSwap<Redactor>>,
     resource_updates: broadcast::Sender<String>,
-    manifest_path: std::path::PathBuf,
 }
 
 impl Shared {
@@ -80,7 +79,6 @@ impl Shared {
             counters: self.counters.clone(),
             redactor: self.redactor.clone(),
             resource_updates: self.resource_updates.clone(),
-            manifest_path: self.manifest_path(),
         }
     }
 }
@@ -107,7 +105,7 @@ impl Connector {
         process: &mut Option<Process>,
     ) -> Result<(RunningService<RoleClient, Handler>, Arc<Session>, Catalog), Cause> {
         let resolved = self.resolve().await?;
-        let remembered = manifest::read(&self.manifest_path);
+        let remembered = manifest::read(&manifest::path(&self.surroundings.home, &resolved.fingerprint));
         if remembered.is_none() {
             self.preflight(&resolved).await?;
         }
@@ -115,7 +113,7 @@ impl Connector {
         let openings = era::openings(self.server.protocol, remembered.map(|manifest| manifest.era));
         let mut remaining = openings.iter();
         let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
-        let (service, era, traffic) = loop {
+        let (service, era, handler) = loop {
             match self.open(opening, &resolved, offers, process).await {
                 Ok(opened) => break opened,
                 Err(Cause::Open(error)) => {
@@ -153,7 +151,8 @@ impl Connector {
             pid: process.as_ref().map(|process| process.child.pid()),
             since: Instant::now(),
             ended: CancellationToken::new(),
-            traffic,
+            traffic: handler.traffic.clone(),
+            handler,
         });
         Ok((service, session, catalog))
     }
@@ -164,11 +163,10 @@ impl Connector {
         resolved: &Resolved,
         offers: Offers,
         process: &mut Option<Process>,
-    ) -> Result<(RunningService<RoleClient, Handler>, Era, Arc<Traffic>), Cause> {
-        let traffic = Arc::new(Traffic::new(self.name.clone(), self.resource_updates.clone()));
+    ) -> Result<(RunningService<RoleClient, Handler>, Era, Handler), Cause> {
         let handler = Handler {
             config: client_config(offers),
-            traffic: traffic.clone(),
+            traffic: Arc::new(Traffic::new(self.name.clone(), self.resource_updates.clone())),
             inquiries: self.surroundings.inquiries.clone(),
             counters: self.counters.clone(),
             redactor: self.redactor.load_full(),
@@ -181,22 +179,22 @@ impl Connector {
                     self.surroundings.processes.start(&self.name, settings, &self.surroundings.home).await?;
                 let (reader, writer) = child.take_pipes();
                 *process = Some(Process { child, stderr });
-                era::open(handler, LineTransport::new(reader, writer), opening, probe_limit).await?
+                era::open(handler.clone(), LineTransport::new(reader, writer), opening, probe_limit).await?
             }
             TransportSettings::Http(settings) => {
                 let client = tls::client(settings, self.server.connect_timeout)
                     .map_err(|error| Cause::Invalid(error.to_string()))?;
                 let transport = http::transport(settings, http::HttpPeer::new(client, settings)?);
-                era::open(handler, transport, opening, probe_limit).await?
+                era::open(handler.clone(), transport, opening, probe_limit).await?
             }
             TransportSettings::Sse(settings) => {
                 let client = tls::client(settings, self.server.connect_timeout)
                     .map_err(|error| Cause::Invalid(error.to_string()))?;
                 let transport = SseTransport::connect(client, settings).await.map_err(Cause::Http)?;
-                era::open(handler, transport, Opening::Initialize, probe_limit).await?
+                era::open(handler.clone(), transport, Opening::Initialize, probe_limit).await?
             }
         };
-        Ok((service, era, traffic))
+        Ok((service, era, handler))
     }
 
     async fn preflight(&self, resolved: &Resolved) -> Result<(), Cause> {

@@ -6,20 +6,16 @@ use std::{
 };
 
 use futures::future::{Fuse, FusedFuture, FutureExt};
-use rmcp::{
-    RoleClient,
-    model::{ServerNotification, SubscriptionFilter},
-    service::Peer,
-};
+use rmcp::{RoleClient, service::Peer};
 
 use super::{
-    Command, Connection, End, Shared, backoff,
+    Command, Connection, End, Shared,
     connect::{Live, Process},
     keepalive::Keepalive,
+    subscriptions,
 };
 use crate::{
     catalog::{self, Catalog, ListError, ToolChanges},
-    era::Era,
     link::Status,
     manifest::{self, Manifest},
     session::Session,
@@ -48,7 +44,7 @@ impl Connection {
                 }
             };
             let mut exited = std::pin::pin!(exited);
-            let mut listening = std::pin::pin!(listen(&session));
+            let mut listening = std::pin::pin!(subscriptions::follow(&session, shared.wanted_resources.subscribe()));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
             // One refresh at a time; what arrives meanwhile causes exactly one more.
             let mut refreshing = std::pin::pin!(Fuse::terminated());
@@ -177,7 +173,7 @@ impl Shared {
 
     async fn remember(&self, session: &Session, catalog: &Catalog) {
         let manifest = Manifest::new(session.era, &session.info, catalog);
-        let path = self.manifest_path();
+        let Some(path) = self.manifest_path() else { return };
         let written = tokio::task::spawn_blocking(move || manifest::write(&path, &manifest)).await;
         if let Ok(Err(error)) = written {
             tracing::debug!(server = %self.name, %error, "the manifest could not be written");
@@ -218,68 +214,6 @@ async fn relist(
     new.warnings = warnings;
     new.is_complete |= resources && prompts;
     Ok(new)
-}
-
-/// In the stateless era changes come over one long request. It can not be resumed: after a break everything is listed anew.
-async fn listen(session: &Session) {
-    if session.era != Era::Stateless {
-        return std::future::pending().await;
-    }
-    let filter = subscription(session);
-    if filter == SubscriptionFilter::default() {
-        return std::future::pending().await;
-    }
-    let mut pause = Duration::from_secs(1);
-    let mut is_first = true;
-    loop {
-        match session.peer.listen(filter.clone()).await {
-            Ok(mut subscription) => {
-                if !std::mem::take(&mut is_first) {
-                    session.traffic.changes.mark_all();
-                }
-                let began = Instant::now();
-                while let Ok(Some(notification)) = subscription.next().await {
-                    note(session, notification);
-                }
-                if began.elapsed() > Duration::from_secs(60) {
-                    pause = Duration::from_secs(1);
-                }
-            }
-            Err(error) => {
-                tracing::debug!(server = %session.server, %error, "no subscription to changes");
-            }
-        }
-        tokio::time::sleep(backoff::jittered(pause)).await;
-        pause = (pause * 2).min(Duration::from_secs(60));
-    }
-}
-
-fn subscription(session: &Session) -> SubscriptionFilter {
-    let capabilities = &session.info.capabilities;
-    let mut filter = SubscriptionFilter::builder();
-    if capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true)) {
-        filter = filter.tools_list_changed();
-    }
-    if capabilities.prompts.as_ref().is_some_and(|prompts| prompts.list_changed == Some(true)) {
-        filter = filter.prompts_list_changed();
-    }
-    if capabilities.resources.as_ref().is_some_and(|resources| resources.list_changed == Some(true)) {
-        filter = filter.resources_list_changed();
-    }
-    filter.build()
-}
-
-fn note(session: &Session, notification: ServerNotification) {
-    let changes = &session.traffic.changes;
-    match notification {
-        ServerNotification::ToolListChangedNotification(_) => changes.mark(&changes.tools),
-        ServerNotification::ResourceListChangedNotification(_) => changes.mark(&changes.resources),
-        ServerNotification::PromptListChangedNotification(_) => changes.mark(&changes.prompts),
-        ServerNotification::ResourceUpdatedNotification(update) => {
-            session.traffic.resource_updated(update.params.uri);
-        }
-        _ => {}
-    }
 }
 
 /// When to look whether a local server is idle or old enough to be stopped.

@@ -1,0 +1,215 @@
+//! How commands talk to the running processes of a home: a Unix socket per process in `<home>/run/`.
+//!
+//! One JSON object per line each way. The asking side is synchronous, so that a short command needs no runtime.
+
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hermes_config::{Home, ServerName, Settings};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+
+use crate::{host::{Host, ReloadReport}, manifest::create_private_directory, status::ServerStatus};
+
+/// The longest socket path that every Unix accepts.
+const LONGEST_PATH: usize = 100;
+/// A request has a name or two in it.
+const LONGEST_REQUEST: u64 = 64 * 1024;
+
+/// What a running process can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Question {
+    /// The state of every server.
+    Status,
+    /// Read the configuration again.
+    Reload,
+    /// Try a server now.
+    Wake {
+        /// Which.
+        server: ServerName,
+    },
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Question::Status`].
+    Status {
+        /// In the order of the configuration.
+        servers: Vec<ServerStatus>,
+    },
+    /// To [`Question::Reload`].
+    Reloaded {
+        /// What was done.
+        report: ReloadReport,
+    },
+    /// To [`Question::Wake`].
+    Woken,
+    /// The question could not be answered.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Answers questions until it is dropped or its future is.
+#[derive(Debug)]
+pub struct ControlSocket {
+    listener: tokio::net::UnixListener,
+    paths: Vec<PathBuf>,
+}
+
+impl ControlSocket {
+    /// Opens this process's socket in the home.
+    pub fn open(home: &Home) -> io::Result<Self> {
+        let directory = home.run_dir();
+        create_private_directory(&directory)?;
+        let path = directory.join(format!("host-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let mut paths = vec![path.clone()];
+        let mut bound = path.clone();
+        if path.as_os_str().len() > LONGEST_PATH {
+            // Too long for a socket: it lives elsewhere, and a link leads there.
+            let elsewhere = short_directory()?;
+            bound = elsewhere.join(format!("{}.sock", std::process::id()));
+            let _ = std::fs::remove_file(&bound);
+            std::os::unix::fs::symlink(&bound, &path)?;
+            paths.push(bound.clone());
+        }
+        let listener = tokio::net::UnixListener::bind(&bound)?;
+        std::fs::set_permissions(&bound, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        Ok(Self { listener, paths })
+    }
+
+    /// Serves questions about this host for as long as it is polled.
+    pub async fn serve(&self, host: &Host) {
+        let mut clients = tokio::task::JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let host = host.clone();
+                        clients.spawn(async move {
+                            if let Err(error) = converse(stream, &host).await {
+                                tracing::debug!(%error, "a control connection ended badly");
+                            }
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the control socket does not accept");
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                },
+                Some(_) = clients.join_next() => {}
+            }
+        }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        for path in &self.paths {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+async fn converse(stream: tokio::net::UnixStream, host: &Host) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let reader = tokio::io::AsyncReadExt::take(reader, LONGEST_REQUEST);
+    let mut lines = tokio::io::BufReader::new(reader).lines();
+    while let Some(line) = lines.next_line().await? {
+        let answer = match serde_json::from_str(&line) {
+            Ok(question) => answer(host, question).await,
+            Err(error) => Answer::Refused { reason: error.to_string() },
+        };
+        let mut text = serde_json::to_vec(&answer)?;
+        text.push(b'\n');
+        writer.write_all(&text).await?;
+    }
+    Ok(())
+}
+
+async fn answer(host: &Host, question: Question) -> Answer {
+    match question {
+        Question::Status => Answer::Status { servers: host.status() },
+        Question::Reload => match host.reload_from_home().await {
+            Ok(report) => Answer::Reloaded { report },
+            Err(error) => Answer::Refused { reason: error.to_string() },
+        },
+        Question::Wake { server } => {
+            host.wake(&server);
+            Answer::Woken
+        }
+    }
+}
+
+impl Host {
+    /// Reads the home's configuration again and applies it. A file that can not be read changes nothing.
+    pub async fn reload_from_home(&self) -> Result<ReloadReport, hermes_config::SettingsError> {
+        let settings = Settings::load(self.home())?;
+        Ok(self.reload(&settings).await)
+    }
+}
+
+/// One running process and its answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// The process.
+    pub pid: u32,
+    /// What it said.
+    pub answer: Answer,
+}
+
+/// Asks every running process of a home. Sockets that nobody answers are cleared away.
+pub fn ask(home: &Home, question: &Question, limit: Duration) -> Vec<Reply> {
+    let Ok(entries) = std::fs::read_dir(home.run_dir()) else { return Vec::new() };
+    let mut replies = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let pid = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.strip_prefix("host-")?.strip_suffix(".sock")?.parse().ok());
+        let Some(pid) = pid else { continue };
+        match ask_one(&path, question, limit) {
+            Ok(answer) => replies.push(Reply { pid, answer }),
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+                let _ = std::fs::remove_file(&path);
+            }
+            Err(error) => tracing::debug!(pid, %error, "a running process did not answer"),
+        }
+    }
+    replies.sort_by_key(|reply| reply.pid);
+    replies
+}
+
+fn ask_one(path: &Path, question: &Question, limit: Duration) -> io::Result<Answer> {
+    let target = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
+    let mut stream = UnixStream::connect(target)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    let mut line = serde_json::to_vec(question)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// A private directory with a short name.
+fn short_directory() -> io::Result<PathBuf> {
+    let user = rustix::process::getuid().as_raw();
+    let directory = PathBuf::from(format!("/tmp/hermes-{user}"));
+    create_private_directory(&directory)?;
+    let metadata = std::fs::metadata(&directory)?;
+    if std::os::unix::fs::MetadataExt::uid(&metadata) != user {
+        return Err(io::Error::other(format!("{} belongs to somebody else", directory.display())));
+    }
+    Ok(directory)
+}

@@ -1,0 +1,255 @@
+//! The MCP host of one home: every configured server behind one object.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use hermes_config::{Home, ReferencePolicy, ServerName, Settings, ToolNaming};
+use tokio::sync::{broadcast, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    connection::Surroundings,
+    content::MediaStore,
+    inquiry::{Inquiries, NobodyToAsk},
+    link::{Link, Status},
+    names::Naming,
+    owner::Owner,
+    process::{GuardProgram, Processes},
+    registry::{Contribution, Registry},
+    status::ServerStatus,
+};
+
+mod calls;
+mod member;
+mod reload;
+mod resources;
+
+use member::Member;
+pub use reload::ReloadReport;
+
+/// How long all servers together may take to stop.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
+
+/// What a host needs to know besides the configuration.
+pub struct HostOptions {
+    /// The home whose servers are hosted.
+    pub home: Home,
+    /// The program that guards the processes of local servers.
+    pub guard: GuardProgram,
+    /// Who answers the questions of servers.
+    pub inquiries: Arc<dyn Inquiries>,
+    /// Names of built-in tools: an MCP tool never takes one.
+    pub reserved_names: HashSet<String>,
+    /// Which references the configuration may use.
+    pub references: ReferencePolicy,
+}
+
+impl HostOptions {
+    /// For a home of the user's own, with nobody to ask.
+    pub fn new(home: Home, guard: GuardProgram) -> Self {
+        Self {
+            home,
+            guard,
+            inquiries: Arc::new(NobodyToAsk),
+            reserved_names: HashSet::new(),
+            references: ReferencePolicy::owner(),
+        }
+    }
+}
+
+/// The servers of one home, connected.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    surroundings: Arc<Surroundings>,
+    /// In the order of the configuration; replaced as a whole by a reload.
+    members: ArcSwap<Vec<Member>>,
+    naming: ArcSwap<Naming>,
+    reserved_names: HashSet<String>,
+    registry: ArcSwap<Registry>,
+    /// Whether anything was published since the registry was built.
+    is_stale: Arc<AtomicBool>,
+    building: Mutex<()>,
+    generation: Arc<watch::Sender<u64>>,
+    reloading: tokio::sync::Mutex<()>,
+    media: MediaStore,
+    tasks: TaskTracker,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Connection tasks end by themselves; their processes go with them.
+        self.surroundings.stop.cancel();
+    }
+}
+
+impl Host {
+    /// Begins to connect all enabled servers at once and returns without waiting for any.
+    pub async fn start(options: HostOptions, settings: &Settings) -> Self {
+        let is_stale = Arc::new(AtomicBool::new(true));
+        let generation = Arc::new(watch::Sender::new(0));
+        let changed = {
+            let (is_stale, generation) = (is_stale.clone(), generation.clone());
+            Arc::new(move || {
+                is_stale.store(true, Ordering::Release);
+                generation.send_modify(|number| *number += 1);
+            })
+        };
+        let tasks = TaskTracker::new();
+        let surroundings = Arc::new(Surroundings {
+            processes: Processes::new(&options.home, options.guard, tasks.clone()),
+            variables: ArcSwap::from_pointee(settings.variables.clone()),
+            references: options.references,
+            inquiries: options.inquiries,
+            changed,
+            stop: CancellationToken::new(),
+            home: options.home,
+        });
+        let host = Self {
+            inner: Arc::new(Inner {
+                members: ArcSwap::from_pointee(Vec::new()),
+                naming: ArcSwap::from_pointee(naming(settings)),
+                reserved_names: options.reserved_names,
+                registry: ArcSwap::from_pointee(Registry::default()),
+                is_stale,
+                building: Mutex::new(()),
+                generation,
+                reloading: tokio::sync::Mutex::new(()),
+                media: MediaStore::new(surroundings.home.cache_dir()),
+                tasks,
+                surroundings,
+            }),
+        };
+        host.reload(settings).await;
+        host
+    }
+
+    /// The home.
+    pub fn home(&self) -> &Home {
+        &self.inner.surroundings.home
+    }
+
+    /// What the model sees now. Take one per turn and keep it.
+    pub fn registry(&self) -> Arc<Registry> {
+        let inner = &self.inner;
+        if inner.is_stale.load(Ordering::Acquire) {
+            let _one_at_a_time = inner.building.lock().unwrap_or_else(PoisonError::into_inner);
+            if inner.is_stale.swap(false, Ordering::AcqRel) {
+                let generation = *inner.generation.borrow();
+                let contributions: Vec<Contribution> =
+                    inner.members.load().iter().filter_map(Member::contribution).collect();
+                let registry = Registry::build(
+                    generation,
+                    **inner.naming.load(),
+                    &inner.reserved_names,
+                    &contributions,
+                );
+                let old = inner.registry.swap(Arc::new(registry));
+                let new = inner.registry.load();
+                for warning in new.warnings().iter().filter(|warning| !old.warnings().contains(warning)) {
+                    tracing::warn!("{warning}");
+                }
+            }
+        }
+        inner.registry.load_full()
+    }
+
+    /// Changes whenever a new registry or status is to be had.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.generation.subscribe()
+    }
+
+    /// Tries failed, parked and waiting servers again; leaves live ones alone.
+    pub fn discover(&self) {
+        for owner in self.owners() {
+            if matches!(
+                owner.link.borrow().status,
+                Status::Reconnecting | Status::Parked | Status::NeedsAuth
+            ) {
+                owner.wake();
+            }
+        }
+    }
+
+    /// Waits until each server is ready or has failed once, or the time is up. Returns those that are missing.
+    pub async fn settled(&self, limit: Duration) -> Vec<ServerName> {
+        let owners = self.owners();
+        let waits = owners.iter().map(async |owner| {
+            let mut link = owner.link.clone();
+            let _ = link.wait_for(|link| link.attempts_ended > 0 || link.status != Status::Connecting).await;
+        });
+        let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
+        let missing: Vec<ServerName> = owners
+            .iter()
+            .filter(|owner| !owner.link.borrow().status.offers_tools() || owner.link.borrow().catalog.is_none())
+            .map(|owner| owner.name.clone())
+            .collect();
+        let registry = self.registry();
+        tracing::info!(
+            tools = registry.tools().count(),
+            servers = owners.len() - missing.len(),
+            failed = missing.len(),
+            "MCP servers discovered"
+        );
+        missing
+    }
+
+    /// A server's link, to watch.
+    pub fn link(&self, server: &ServerName) -> Option<watch::Receiver<Link>> {
+        self.owner(server).map(|owner| owner.link.clone())
+    }
+
+    /// Wakes one server if it sleeps, waits or has given up.
+    pub fn wake(&self, server: &ServerName) {
+        if let Some(owner) = self.owner(server) {
+            owner.wake();
+        }
+    }
+
+    /// Every server's status, in the order of the configuration.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        let registry = self.registry();
+        self.inner.members.load().iter().map(|member| member.status(&registry)).collect()
+    }
+
+    /// The URIs of resources that servers say have changed, where subscribed.
+    pub fn resource_updates(&self, server: &ServerName) -> Option<broadcast::Receiver<String>> {
+        self.owner(server).map(|owner| owner.resource_updates.subscribe())
+    }
+
+    /// Stops every server and waits until their processes are gone.
+    pub async fn shutdown(&self) {
+        self.inner.surroundings.stop.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(SHUTDOWN_LIMIT, self.inner.tasks.wait()).await.is_err() {
+            tracing::warn!("some servers did not stop in time; their processes are killed");
+        }
+        self.inner.surroundings.processes.close().await;
+    }
+
+    fn owners(&self) -> Vec<Arc<Owner>> {
+        self.inner.members.load().iter().filter_map(Member::owner).cloned().collect()
+    }
+
+    fn owner(&self, server: &ServerName) -> Option<Arc<Owner>> {
+        let members = self.inner.members.load();
+        members.iter().filter_map(Member::owner).find(|owner| owner.name == *server).cloned()
+    }
+}
+
+fn naming(settings: &Settings) -> Naming {
+    match settings.mcp.naming {
+        ToolNaming::Single => Naming::Single,
+        ToolNaming::Double => Naming::Double,
+    }
+}

@@ -1,0 +1,199 @@
+//! Calls by registered name, one at a time or in batches.
+
+use std::{sync::Arc, time::Instant};
+
+use hermes_config::server::CallOrder;
+use rmcp::model::{CallToolRequestParams, CallToolResult, ServerResult};
+use serde_json::{Map, Value};
+
+use super::Host;
+use crate::{
+    arguments, batch,
+    call::{self, CallError, CallOptions, Request},
+    catalog::NativeTool,
+    connection::Command,
+    counters::CallEnd,
+    outcome::Outcome,
+    owner::Owner,
+    registry::{Origin, RegisteredTool, Registry},
+};
+
+/// One call of a batch.
+#[derive(Debug, Clone)]
+pub struct BatchCall {
+    /// The registered name.
+    pub name: String,
+    /// Its arguments; `Err` holds why they could not be read, and keeps the calls around it apart.
+    pub arguments: Result<Map<String, Value>, String>,
+}
+
+impl Host {
+    /// Calls a tool by its registered name, in either spelling.
+    pub async fn call(&self, name: &str, arguments: Map<String, Value>, options: &CallOptions) -> Outcome {
+        let registry = self.registry();
+        self.call_in(&registry, name, arguments, options).await
+    }
+
+    /// The same within the snapshot of a turn.
+    pub async fn call_in(
+        &self,
+        registry: &Registry,
+        name: &str,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> Outcome {
+        match registry.find(name) {
+            Some(tool) => self.call_tool(tool, arguments, options).await,
+            None => Outcome::unknown_tool(name),
+        }
+    }
+
+    /// Calls several tools: runs of parallel-safe calls together, all else alone, answers in order.
+    pub async fn call_all(
+        &self,
+        registry: &Registry,
+        calls: Vec<BatchCall>,
+        options: &CallOptions,
+    ) -> Vec<Outcome> {
+        let is_parallel_safe = |call: &BatchCall| {
+            call.arguments.is_ok()
+                && registry.find(&call.name).is_some_and(|tool| tool.order == CallOrder::Parallel)
+        };
+        batch::run(calls, is_parallel_safe, async |call: BatchCall| match call.arguments {
+            Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
+            Err(reason) => Outcome::error(format!("the arguments of `{}` can not be read: {reason}", call.name)),
+        })
+        .await
+    }
+
+    /// Calls a tool of a registry.
+    pub async fn call_tool(
+        &self,
+        tool: &RegisteredTool,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> Outcome {
+        let Some(owner) = self.owner(&tool.server) else {
+            return Outcome::error(format!("server `{}` is not connected any more", tool.server));
+        };
+        match &tool.origin {
+            Origin::Native(native) => {
+                let result = self.call_native(&owner, native, arguments, options).await;
+                self.finish(&owner, native, result).await
+            }
+            Origin::Utility(utility) => self.call_utility(&owner, *utility, &arguments, options).await,
+        }
+    }
+
+    /// Calls a server's own tool and returns its result as received.
+    pub async fn call_raw(
+        &self,
+        tool: &RegisteredTool,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> Result<CallToolResult, CallError> {
+        let owner = self.owner(&tool.server);
+        match (owner, &tool.origin) {
+            (Some(owner), Origin::Native(native)) => self.call_native(&owner, native, arguments, options).await,
+            _ => Err(CallError::UnknownShape("only a server's own tools have raw results".into())),
+        }
+    }
+
+    async fn call_native(
+        &self,
+        owner: &Arc<Owner>,
+        tool: &NativeTool,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> Result<CallToolResult, CallError> {
+        let arguments = arguments::coerce(arguments, &tool.definition.input_schema);
+        let params =
+            CallToolRequestParams::new(tool.definition.name.clone()).with_arguments(arguments);
+        match self.ask(owner, Request::Tool(params), tool.is_repeatable(), options).await? {
+            ServerResult::CallToolResult(result) => Ok(result),
+            // A content block of an unknown kind makes the whole answer one of unknown shape.
+            other => crate::content::lenient_result(other).map_err(CallError::UnknownShape),
+        }
+    }
+
+    /// Sends one request in its server's order, and once more if that can do no harm.
+    pub(super) async fn ask(
+        &self,
+        owner: &Arc<Owner>,
+        request: Request,
+        is_repeatable: bool,
+        options: &CallOptions,
+    ) -> Result<ServerResult, CallError> {
+        let _turn = match &owner.turn {
+            Some(turn) => Some(tokio::select! {
+                permit = turn.acquire() => permit,
+                () = options.cancel.cancelled() => {
+                    owner.counters.called(CallEnd::Cancelled);
+                    return Err(CallError::Interrupted);
+                }
+            }),
+            None => None,
+        };
+        let mut result = self.ask_once(owner, request.clone(), options).await;
+        if let Err(CallError::Lost { is_unsent, .. }) = &result
+            && (*is_unsent || is_repeatable)
+        {
+            result = self.ask_once(owner, request, options).await;
+        }
+        owner.counters.called(match &result {
+            Ok(_) => CallEnd::Fine,
+            Err(CallError::TimedOut { .. }) => CallEnd::TimedOut,
+            Err(CallError::Interrupted) => CallEnd::Cancelled,
+            Err(_) => CallEnd::Failed,
+        });
+        result
+    }
+
+    async fn ask_once(
+        &self,
+        owner: &Arc<Owner>,
+        request: Request,
+        options: &CallOptions,
+    ) -> Result<ServerResult, CallError> {
+        let session = tokio::select! {
+            session = call::session(owner) => session?,
+            () = options.cancel.cancelled() => return Err(CallError::Interrupted),
+        };
+        owner.breaker.admit(Instant::now()).map_err(|remaining| CallError::Resting {
+            server: owner.name.clone(),
+            remaining,
+        })?;
+        let timeout = options.timeout.unwrap_or_else(|| owner.server.load().timeout);
+        let result = call::exchange(&session, request, timeout, options, &self.inner.tasks).await;
+        match &result {
+            Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.succeed(),
+            Err(CallError::Lost { .. }) => owner.breaker.fail(Instant::now()),
+            Err(CallError::NeedsAuth { .. }) => {
+                let _ = owner.mailbox.try_send(Command::AuthLost { challenge: None });
+            }
+            Err(_) => owner.breaker.end_undecided(Instant::now()),
+        }
+        result
+    }
+
+    async fn finish(
+        &self,
+        owner: &Owner,
+        tool: &NativeTool,
+        result: Result<CallToolResult, CallError>,
+    ) -> Outcome {
+        let redactor = owner.redactor.load();
+        let result = match result {
+            Ok(result) => result,
+            Err(CallError::NeedsAuth { server }) => return Outcome::login_needed(&server),
+            Err(error) => return Outcome::error(redactor.redact(&error.to_string()).into_owned()),
+        };
+        if let (Some(content), Some(check)) = (&result.structured_content, tool.output_check())
+            && let Err(problem) = check.validate(content)
+        {
+            tracing::warn!(server = %owner.name, tool = %tool.name, problem, "the structured result breaks its own schema");
+        }
+        let link_tool = self.read_resource_name(&owner.name);
+        Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &redactor).await
+    }
+}

@@ -1,0 +1,181 @@
+//! One entry of the configuration inside a host: with a connection, or without one because it is disabled or unusable.
+
+use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
+
+use arc_swap::ArcSwap;
+use hermes_config::{Fingerprint, Redactor, Server, ServerEntry, ServerName, server::CallOrder};
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+
+use crate::{
+    breaker::Breaker,
+    connection::{Connection, Shared, Surroundings},
+    counters::Counters,
+    link::{Link, Status},
+    owner::Owner,
+    registry::{Contribution, Registry},
+    status::{ServerStatus, unix},
+};
+
+/// Commands are few; senders that find the mailbox full are not needed.
+const MAILBOX: usize = 16;
+/// Updates of subscribed resources that a slow listener may fall behind.
+const RESOURCE_UPDATES: usize = 64;
+
+/// One entry of the configuration.
+#[derive(Clone)]
+pub(super) enum Member {
+    /// With a connection task.
+    Live(Arc<Owner>),
+    /// Without one.
+    Idle(Arc<Idle>),
+}
+
+/// An entry that is not connected.
+pub(super) struct Idle {
+    name: ServerName,
+    transport: &'static str,
+    status: Status,
+    reason: Option<String>,
+    since: SystemTime,
+}
+
+impl Member {
+    /// A disabled or unusable entry.
+    pub(super) fn idle(entry: &ServerEntry) -> Self {
+        let (transport, status, reason) = match &entry.server {
+            Ok(server) => (server.transport.kind(), Status::Disabled, None),
+            Err(problem) => (kind_as_written(entry), Status::Invalid, Some(problem.to_string())),
+        };
+        Self::Idle(Arc::new(Idle {
+            name: entry.name.clone(),
+            transport,
+            status,
+            reason,
+            since: SystemTime::now(),
+        }))
+    }
+
+    /// A connection about to begin.
+    pub(super) fn connection(
+        server: Arc<Server>,
+        fingerprint: Option<Fingerprint>,
+        surroundings: &Arc<Surroundings>,
+    ) -> (Arc<Owner>, Connection) {
+        let name = server.name.clone();
+        let turn = (server.calls == CallOrder::OneByOne).then(|| Semaphore::new(1));
+        let server = Arc::new(ArcSwap::new(server));
+        let (mailbox, commands) = mpsc::channel(MAILBOX);
+        let (publisher, link) = watch::channel(Link::new(Status::Connecting));
+        let (resource_updates, _) = broadcast::channel(RESOURCE_UPDATES);
+        let wanted_resources = Arc::new(watch::Sender::new(BTreeSet::new()));
+        let counters = Arc::new(Counters::default());
+        let breaker = Arc::new(Breaker::new());
+        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::default()));
+        let owner = Arc::new(Owner {
+            name: name.clone(),
+            server: server.clone(),
+            fingerprint: fingerprint.clone(),
+            link,
+            mailbox,
+            turn,
+            breaker: breaker.clone(),
+            counters: counters.clone(),
+            redactor: redactor.clone(),
+            resource_updates: resource_updates.clone(),
+            wanted_resources: wanted_resources.clone(),
+        });
+        let shared = Shared {
+            name,
+            server,
+            fingerprint,
+            surroundings: surroundings.clone(),
+            link: publisher,
+            counters,
+            breaker,
+            redactor,
+            resource_updates,
+            wanted_resources,
+        };
+        (owner, Connection { shared, mailbox: commands })
+    }
+
+    pub(super) fn name(&self) -> &ServerName {
+        match self {
+            Self::Live(owner) => &owner.name,
+            Self::Idle(idle) => &idle.name,
+        }
+    }
+
+    pub(super) fn owner(&self) -> Option<&Arc<Owner>> {
+        match self {
+            Self::Live(owner) => Some(owner),
+            Self::Idle(_) => None,
+        }
+    }
+
+    pub(super) fn contribution(&self) -> Option<Contribution> {
+        let owner = self.owner()?;
+        let link = owner.link.borrow();
+        Some(Contribution {
+            server: owner.settings(),
+            catalog: link.catalog.clone(),
+            is_offered: link.status.offers_tools(),
+        })
+    }
+
+    pub(super) fn status(&self, registry: &Registry) -> ServerStatus {
+        match self {
+            Self::Live(owner) => live(owner, registry),
+            Self::Idle(idle) => ServerStatus {
+                name: idle.name.to_string(),
+                transport: idle.transport.into(),
+                status: idle.status,
+                disabled: idle.status == Status::Disabled,
+                error: idle.reason.clone(),
+                since: unix(idle.since),
+                ..ServerStatus::unconnected()
+            },
+        }
+    }
+}
+
+fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
+    let server = owner.settings();
+    let link = owner.link.borrow();
+    let session = link.session.as_ref();
+    let prefix = format!("{}: ", owner.name);
+    let collisions = registry.warnings().iter().filter_map(|text| text.strip_prefix(&prefix));
+    let odd = link.catalog.iter().flat_map(|catalog| &catalog.warnings).map(String::as_str);
+    ServerStatus {
+        name: owner.name.to_string(),
+        transport: server.transport.kind().into(),
+        tools: registry.tools().filter(|tool| tool.server == owner.name).count(),
+        connected: link.status == Status::Ready,
+        disabled: false,
+        status: link.status,
+        error: link.error.as_ref().map(|error| error.text.clone()),
+        error_at: link.error.as_ref().map(|error| unix(error.at)),
+        sampling: server.sampling.enabled.then(|| owner.counters.sampling()),
+        era: session.map(|session| session.era),
+        protocol_version: session.map(|session| session.info.protocol_version.to_string()),
+        server_info: session.and_then(|session| session.info.server_info.clone()),
+        pid: session.and_then(|session| session.pid),
+        since: unix(link.since),
+        attempt: link.attempt,
+        next_attempt_at: link.next_attempt_at.map(unix),
+        restarts: link.restarts,
+        in_flight: session.map_or(0, |session| session.traffic.in_flight()),
+        calls: owner.counters.calls(),
+        elicitation: owner.counters.elicitation(),
+        breaker: owner.breaker.state(),
+        warnings: odd.chain(collisions).map(str::to_owned).collect(),
+    }
+}
+
+fn kind_as_written(entry: &ServerEntry) -> &'static str {
+    match (entry.template.get("url"), entry.template.get("transport").and_then(|kind| kind.as_str())) {
+        (_, Some("sse")) => "sse",
+        (Some(_), _) => "http",
+        (None, _) => "stdio",
+    }
+}

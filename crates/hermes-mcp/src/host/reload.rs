@@ -1,0 +1,104 @@
+//! Brings the running servers in line with a configuration, touching only what differs.
+
+use std::sync::Arc;
+
+use hermes_config::{Fingerprint, Server, ServerEntry, Settings};
+use serde::{Deserialize, Serialize};
+
+use super::{Host, Member, naming};
+use crate::{connection, link::Status};
+
+/// What a reload did, by server name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Started.
+    pub added: Vec<String>,
+    /// Stopped.
+    pub removed: Vec<String>,
+    /// Stopped and started again, because their connection changed.
+    pub restarted: Vec<String>,
+    /// Left running; filters and limits may have been replaced.
+    pub unchanged: Vec<String>,
+    /// Tried again because they had failed.
+    pub retried: Vec<String>,
+}
+
+impl ReloadReport {
+    /// Whether nothing was started or stopped.
+    pub fn is_quiet(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.restarted.is_empty() && self.retried.is_empty()
+    }
+}
+
+impl Host {
+    /// Compares the running servers with a configuration and applies the difference.
+    pub async fn reload(&self, settings: &Settings) -> ReloadReport {
+        let inner = &self.inner;
+        let _one_at_a_time = inner.reloading.lock().await;
+        inner.surroundings.variables.store(Arc::new(settings.variables.clone()));
+        inner.naming.store(Arc::new(naming(settings)));
+        let wanted = futures::future::join_all(settings.servers.iter().map(|entry| self.want(entry))).await;
+
+        let old = inner.members.load_full();
+        let mut report = ReloadReport::default();
+        let mut stopping = Vec::new();
+        for member in old.iter().filter(|member| settings.server(member.name().as_str()).is_none()) {
+            report.removed.push(member.name().to_string());
+            stopping.extend(member.owner().cloned());
+        }
+        let mut members = Vec::with_capacity(wanted.len());
+        let mut starting = Vec::new();
+        for (entry, wanted) in settings.servers.iter().zip(wanted) {
+            let before = old.iter().find(|member| *member.name() == entry.name);
+            let name = entry.name.to_string();
+            let Some((server, fingerprint)) = wanted else {
+                if let Some(owner) = before.and_then(Member::owner) {
+                    report.removed.push(name);
+                    stopping.push(owner.clone());
+                }
+                members.push(Member::idle(entry));
+                continue;
+            };
+            if let Some(owner) = before.and_then(Member::owner) {
+                if owner.is_same_connection(fingerprint.as_ref()) {
+                    owner.server.store(server);
+                    if matches!(
+                        owner.link.borrow().status,
+                        Status::Parked | Status::NeedsAuth | Status::Reconnecting | Status::Invalid
+                    ) {
+                        owner.wake();
+                        report.retried.push(name);
+                    } else {
+                        report.unchanged.push(name);
+                    }
+                    members.push(Member::Live(owner.clone()));
+                    continue;
+                }
+                report.restarted.push(name);
+                stopping.push(owner.clone());
+            } else {
+                report.added.push(name);
+            }
+            let (owner, connection) = Member::connection(server, fingerprint, &inner.surroundings);
+            members.push(Member::Live(owner));
+            starting.push(connection);
+        }
+        // Old processes go before new ones come: never two for one server.
+        futures::future::join_all(stopping.iter().map(|owner| owner.stop())).await;
+        inner.members.store(Arc::new(members));
+        (inner.surroundings.changed)();
+        for connection in starting {
+            inner.tasks.spawn(connection.run());
+        }
+        report
+    }
+
+    /// The server an entry asks for, or `None` if it is not to be connected.
+    async fn want(&self, entry: &ServerEntry) -> Option<(Arc<Server>, Option<Fingerprint>)> {
+        let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
+        let server = Arc::new(server.clone());
+        let resolved = connection::resolve(&server, &self.inner.surroundings).await;
+        let fingerprint = resolved.ok().map(|resolved| resolved.fingerprint);
+        Some((server, fingerprint))
+    }
+}

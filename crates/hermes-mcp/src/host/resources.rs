@@ -1,0 +1,169 @@
+//! Resources and prompts: for the utility tools, and typed for the surfaces that show them.
+
+use std::sync::Arc;
+
+use hermes_config::ServerName;
+use rmcp::model::{
+    GetPromptRequestParams, GetPromptResult, Prompt, ReadResourceRequestParams, ReadResourceResult,
+    Resource, ResourceTemplate, ServerResult,
+};
+use serde_json::{Map, Value};
+
+use super::Host;
+use crate::{
+    call::{self, CallError, CallOptions, Request},
+    catalog,
+    names::RegisteredName,
+    outcome::Outcome,
+    owner::Owner,
+    registry::Utility,
+};
+
+impl Host {
+    /// Reads one resource.
+    pub async fn read_resource(
+        &self,
+        server: &ServerName,
+        uri: &str,
+        options: &CallOptions,
+    ) -> Result<ReadResourceResult, CallError> {
+        let owner = self.known(server)?;
+        let request = Request::Resource(ReadResourceRequestParams::new(uri));
+        match self.ask(&owner, request, true, options).await? {
+            ServerResult::ReadResourceResult(result) => Ok(result),
+            _ => Err(CallError::UnknownShape("no contents in the answer to resources/read".into())),
+        }
+    }
+
+    /// Fills in one prompt.
+    pub async fn get_prompt(
+        &self,
+        server: &ServerName,
+        name: &str,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> Result<GetPromptResult, CallError> {
+        let owner = self.known(server)?;
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        match self.ask(&owner, Request::Prompt(params), true, options).await? {
+            ServerResult::GetPromptResult(result) => Ok(result),
+            _ => Err(CallError::UnknownShape("no messages in the answer to prompts/get".into())),
+        }
+    }
+
+    /// The resources and templates a server has now.
+    pub async fn resources(
+        &self,
+        server: &ServerName,
+    ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError> {
+        let session = call::session(&*self.known(server)?).await?;
+        let capabilities = &session.info.capabilities;
+        let (resources, templates) = tokio::join!(
+            catalog::list_resources(&session.peer, capabilities),
+            catalog::list_templates(&session.peer, capabilities)
+        );
+        let resources = resources.map_err(|error| CallError::UnknownShape(error.to_string()))?;
+        Ok((resources.items, templates.map(|list| list.items).unwrap_or_default()))
+    }
+
+    /// The prompts a server has now.
+    pub async fn prompts(&self, server: &ServerName) -> Result<Vec<Prompt>, CallError> {
+        let session = call::session(&*self.known(server)?).await?;
+        let list = catalog::list_prompts(&session.peer, &session.info.capabilities).await;
+        list.map(|list| list.items).map_err(|error| CallError::UnknownShape(error.to_string()))
+    }
+
+    /// Begins or ends hearing of changes of one resource, over reconnects too.
+    pub fn watch_resource(&self, server: &ServerName, uri: &str, interest: Interest) {
+        if let Some(owner) = self.owner(server) {
+            owner.wanted_resources.send_if_modified(|wanted| match interest {
+                Interest::Begin => wanted.insert(uri.to_owned()),
+                Interest::End => wanted.remove(uri),
+            });
+        }
+    }
+
+    pub(super) async fn call_utility(
+        &self,
+        owner: &Arc<Owner>,
+        utility: Utility,
+        arguments: &Map<String, Value>,
+        options: &CallOptions,
+    ) -> Outcome {
+        let outcome = self.utility(&owner.name, utility, arguments, options).await;
+        outcome.unwrap_or_else(|error| match error {
+            CallError::NeedsAuth { server } => Outcome::login_needed(&server),
+            error => Outcome::error(owner.redacted(&error.to_string())),
+        })
+    }
+
+    async fn utility(
+        &self,
+        server: &ServerName,
+        utility: Utility,
+        arguments: &Map<String, Value>,
+        options: &CallOptions,
+    ) -> Result<Outcome, CallError> {
+        let required = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let missing = |name: &str| Ok(Outcome::error(format!("the parameter `{name}` is missing")));
+        Ok(match utility {
+            Utility::ListResources => {
+                let (resources, templates) = self.interruptible(options, self.resources(server)).await?;
+                Outcome::resources(&resources, &templates)
+            }
+            Utility::ReadResource => {
+                let Some(uri) = required("uri") else { return missing("uri") };
+                let result = self.read_resource(server, uri, options).await?;
+                Outcome::resource(result, &self.inner.media).await
+            }
+            Utility::ListPrompts => {
+                let prompts = self.interruptible(options, self.prompts(server)).await?;
+                Outcome::prompts(&prompts)
+            }
+            Utility::GetPrompt => {
+                let Some(name) = required("name") else { return missing("name") };
+                let filled = match arguments.get("arguments") {
+                    Some(Value::Object(filled)) => filled.clone(),
+                    _ => Map::new(),
+                };
+                let result = self.get_prompt(server, name, filled, options).await?;
+                let link_tool = self.read_resource_name(server);
+                Outcome::prompt(result, &self.inner.media, link_tool.as_ref()).await
+            }
+        })
+    }
+
+    async fn interruptible<T>(
+        &self,
+        options: &CallOptions,
+        work: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        tokio::select! {
+            done = work => done,
+            () = options.cancel.cancelled() => Err(CallError::Interrupted),
+        }
+    }
+
+    /// The name of the tool that reads a server's resources, where it is offered.
+    pub(super) fn read_resource_name(&self, server: &ServerName) -> Option<RegisteredName> {
+        let registry = self.registry();
+        registry.find_original(server, Utility::ReadResource.as_str()).map(|tool| tool.name.clone())
+    }
+
+    fn known(&self, server: &ServerName) -> Result<Arc<Owner>, CallError> {
+        self.owner(server).ok_or_else(|| CallError::NotConnected {
+            server: server.clone(),
+            status: crate::link::Status::Stopped,
+            detail: Some("no such server is connected".into()),
+        })
+    }
+}
+
+/// Whether changes of a resource are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// From now on.
+    Begin,
+    /// No more.
+    End,
+}
