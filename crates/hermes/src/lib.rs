@@ -1,1 +1,41 @@
-//! Command line of hermes.
+//! The command line of hermes: arguments, output and exit codes. What the commands do is in the other crates.
+
+pub mod catalog;
+mod cli;
+mod commands;
+mod context;
+mod failure;
+pub mod import;
+mod logging;
+mod output;
+pub mod presets;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use cli::Cli;
+
+/// The argument that turns the program into the guard of local servers' processes.
+pub const GUARD_ARGUMENT: &str = "__guard";
+
+/// Runs the command that the arguments name.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no failures and go to stdout; clap knows which is which.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let output = output::Output::new(cli.wants_json());
+    let outcome = context::Context::new(&cli, output).and_then(|context| commands::run(&context, cli.command));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

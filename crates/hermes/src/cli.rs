@@ -1,0 +1,87 @@
+//! The arguments of `hermes`, with the help texts that teach them.
+
+use clap::{Args, Parser, Subcommand};
+
+mod mcp;
+
+pub(crate) use mcp::{
+    AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand, NameArgs, PsArgs,
+    ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
+};
+
+/// An AI agent whose tools come from MCP servers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hermes",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Start with `hermes up`: it writes a configuration if there is none, connects every MCP server \
+                  and shows their tools.\nThe home is $HERMES_HOME, else ~/.hermes."
+)]
+pub struct Cli {
+    /// Use the profile NAME: the home `profiles/NAME` below the usual one.
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// Start no MCP server at all (also: HERMES_SAFE_MODE=1).
+    #[arg(long, global = true)]
+    pub(crate) safe_mode: bool,
+
+    /// Print one JSON object on stdout, for scripts.
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything: connect all MCP servers and show them live until Ctrl-C.
+    Up(UpArgs),
+    /// MCP servers: add, list, test, call and more.
+    Mcp(McpArgs),
+    /// Show logs of this home.
+    Logs(LogsArgs),
+    /// Print a completion script for a shell.
+    #[command(after_help = "Example: hermes completions bash > ~/.local/share/bash-completion/completions/hermes")]
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Stop when every server is ready or has failed, instead of at Ctrl-C.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Which log: `mcp` holds what local servers write to stderr, `hermes` the host's own lines.
+    #[arg(value_parser = ["mcp", "hermes"], default_value = "mcp")]
+    pub(crate) log: String,
+    /// How many lines from the end.
+    #[arg(short = 'n', long, default_value_t = 100)]
+    pub(crate) lines: usize,
+    /// Go on with new lines as they are written.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+}

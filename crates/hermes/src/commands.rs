@@ -1,0 +1,18 @@
+//! One module per command. Each takes its arguments and ends well or with a `Failure`.
+
+use crate::{cli::Command, context::Context, failure::Failure};
+
+mod completions;
+mod logs;
+mod mcp;
+mod up;
+
+/// Runs a command.
+pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Up(args) => up::run(context, &args),
+        Command::Mcp(args) => mcp::run(context, args.command),
+        Command::Logs(args) => logs::run(context, &args),
+        Command::Completions { shell } => completions::run(context, shell),
+    }
+}

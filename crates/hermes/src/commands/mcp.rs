@@ -1,0 +1,46 @@
+//! `hermes mcp …`.
+
+use crate::{cli::McpCommand, context::Context, failure::Failure};
+
+mod add;
+mod call;
+mod catalog;
+mod configure;
+mod demo;
+mod doctor;
+mod enable;
+mod import;
+mod install;
+mod list;
+mod presets;
+mod probe;
+mod ps;
+mod reload;
+mod remove;
+mod status;
+mod test;
+mod tools;
+
+pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
+    let Some(command) = command else { return status::overview(context) };
+    match command {
+        McpCommand::Add(args) => add::run(context, &args),
+        McpCommand::List => list::run(context),
+        McpCommand::Remove(args) => remove::run(context, &args),
+        McpCommand::Test(args) => test::run(context, &args),
+        McpCommand::Call(args) => call::run(context, &args),
+        McpCommand::Tools(args) => tools::run(context, &args),
+        McpCommand::Configure(args) => configure::run(context, &args),
+        McpCommand::Enable(args) => enable::run(context, &args, enable::Switch::On),
+        McpCommand::Disable(args) => enable::run(context, &args, enable::Switch::Off),
+        McpCommand::Import(args) => import::run(context, &args),
+        McpCommand::Presets => presets::run(context),
+        McpCommand::Catalog(args) => catalog::run(context, &args),
+        McpCommand::Install(args) => install::run(context, &args),
+        McpCommand::Ps(args) => ps::run(context, &args),
+        McpCommand::Doctor(args) => doctor::run(context, &args),
+        McpCommand::Status(args) => status::run(context, &args),
+        McpCommand::Reload(args) => reload::run(context, &args),
+        McpCommand::Demo => demo::run(context),
+    }
+}

@@ -1,0 +1,197 @@
+//! `hermes mcp call`: one call of one tool.
+
+use std::{io::Read, sync::Arc, time::Duration};
+
+use hermes_config::{ServerName, Settings};
+use hermes_mcp::{CallError, CallOptions, Host, Outcome, session::Progress};
+use serde_json::{Map, Value, json};
+
+use super::probe::{self, Need};
+use crate::{
+    cli::CallArgs,
+    context::Context,
+    failure::{Failure, Kind},
+};
+
+pub(super) fn run(context: &Context, args: &CallArgs) -> Result<(), Failure> {
+    let settings = context.settings()?;
+    let (server, tool, text) = target(&settings, args)?;
+    let arguments = arguments(args, text)?;
+    context.block_on(call(context, &settings, args, &server, &tool, arguments))
+}
+
+async fn call(
+    context: &Context,
+    settings: &Settings,
+    args: &CallArgs,
+    server: &ServerName,
+    tool: &str,
+    arguments: Map<String, Value>,
+) -> Result<(), Failure> {
+    let host = probe::host(context, settings, &[server]).await?;
+    let outcome = call_on(context, &host, args, server, tool, arguments).await;
+    host.shutdown().await;
+    outcome
+}
+
+async fn call_on(
+    context: &Context,
+    host: &Host,
+    args: &CallArgs,
+    server: &ServerName,
+    tool: &str,
+    arguments: Map<String, Value>,
+) -> Result<(), Failure> {
+    probe::answer(context, host, server, Need::Tools).await?;
+    let registry = host.registry();
+    let registered = registry.find_original(server, tool).or_else(|| registry.find(tool)).ok_or_else(|| {
+        let names: Vec<&str> =
+            registry.tools().filter(|tool| tool.server == *server).map(|tool| tool.original()).collect();
+        Failure::new(Kind::NotFound, format!("server `{server}` offers no tool `{tool}`"))
+            .about(server.clone())
+            .hint(format!("it offers: {}", names.join(", ")))
+    })?;
+    let output = context.output;
+    let options = CallOptions {
+        timeout: args.timeout.map(|seconds| seconds_of(seconds, "--timeout")).transpose()?,
+        on_progress: Some(Arc::new(move |progress: &Progress| output.progress(&describe(progress)))),
+        ..CallOptions::default()
+    };
+    if args.raw {
+        let result = host.call_raw(registered, arguments, &options).await;
+        output.end_progress();
+        let result = result.map_err(|error| failure(server, &error))?;
+        let text = serde_json::to_string_pretty(&result).map_err(|error| Failure::failed(error.to_string()))?;
+        output.raw(&format!("{text}\n"));
+        return if result.is_error == Some(true) { Err(told()) } else { Ok(()) };
+    }
+    let outcome = host.call_tool(registered, arguments, &options).await;
+    output.end_progress();
+    print(context, server, &outcome)
+}
+
+fn print(context: &Context, server: &ServerName, outcome: &Outcome) -> Result<(), Failure> {
+    let members: Value = serde_json::from_str(&outcome.to_json()).unwrap_or_default();
+    if members.get("needs_reauth").is_some() {
+        let message = members["error"].as_str().unwrap_or_default();
+        return Err(Failure::new(Kind::NeedsLogin, message).about(server.clone()));
+    }
+    if outcome.is_error() {
+        if context.output.is_json() {
+            let mut object = json!({"ok": false});
+            if let (Some(object), Value::Object(members)) = (object.as_object_mut(), members) {
+                object.extend(members);
+            }
+            context.output.raw(&format!("{object}\n"));
+            return Err(told());
+        }
+        return Err(Failure::failed(outcome.text().into_owned()).about(server.clone()));
+    }
+    if context.output.is_json() {
+        context.output.json(members);
+        return Ok(());
+    }
+    let text = outcome.text();
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    context.output.raw(&format!("{text}{end}"));
+    Ok(())
+}
+
+/// A failure that has been printed in full already.
+fn told() -> Failure {
+    Failure::new(Kind::Told, "")
+}
+
+fn failure(server: &ServerName, error: &CallError) -> Failure {
+    let kind = match error {
+        CallError::NeedsAuth { .. } => Kind::NeedsLogin,
+        CallError::Interrupted => Kind::Interrupted,
+        _ => Kind::Failed,
+    };
+    let text = hermes_config::Redactor::default().redact(&error.to_string()).into_owned();
+    Failure::new(kind, text).about(server.clone())
+}
+
+/// Server, tool and perhaps the arguments from the words given.
+fn target(settings: &Settings, args: &CallArgs) -> Result<(ServerName, String, Option<String>), Failure> {
+    let mut rest = args.rest.iter();
+    if settings.server(&args.target).is_some() && !args.rest.is_empty() {
+        let tool = rest.next().cloned().unwrap_or_default();
+        return Ok((ServerName::new(&args.target), tool, rest.next().cloned()));
+    }
+    // Server names may hold dots: the longest configured name that fits counts.
+    let fitting = settings.servers.iter().filter(|entry| {
+        args.target.strip_prefix(entry.name.as_str()).is_some_and(|rest| rest.starts_with('.') && rest.len() > 1)
+    });
+    let Some(entry) = fitting.max_by_key(|entry| entry.name.as_str().len()) else {
+        let server = args.target.split('.').next().unwrap_or(&args.target);
+        if settings.server(server).is_some() {
+            return Err(Failure::usage(format!("which tool of `{server}`?"))
+                .hint(format!("`hermes mcp tools {server}` lists them")));
+        }
+        return Err(Failure::no_such_server(server, settings.servers.iter().map(|entry| entry.name.to_string())));
+    };
+    if args.rest.len() > 1 {
+        return Err(Failure::usage("too many words after SERVER.TOOL: only the arguments as JSON may follow"));
+    }
+    let tool = args.target[entry.name.as_str().len() + 1..].to_owned();
+    Ok((entry.name.clone(), tool, rest.next().cloned()))
+}
+
+fn arguments(args: &CallArgs, text: Option<String>) -> Result<Map<String, Value>, Failure> {
+    let text = match (&args.args_json, text) {
+        (Some(_), Some(_)) => return Err(Failure::usage("give the arguments once: as JSON or with `--args-json`")),
+        (Some(source), None) => Some(read(source)?),
+        (None, text) => text,
+    };
+    let mut arguments = match text {
+        None => Map::new(),
+        Some(text) => match serde_json::from_str(&text) {
+            Ok(Value::Object(map)) => map,
+            Ok(_) => return Err(Failure::usage("the arguments must be a JSON object, like '{\"path\": \"/tmp\"}'")),
+            Err(error) => {
+                return Err(Failure::usage(format!("the arguments are no JSON: {error}"))
+                    .hint("single arguments are easier with `--arg name=value`"));
+            }
+        },
+    };
+    for pair in &args.arg {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("`--arg {pair}`: it must have the form name=value")))?;
+        // The tool's own schema turns text into numbers and lists where it wants them.
+        arguments.insert(key.to_owned(), Value::String(value.to_owned()));
+    }
+    Ok(arguments)
+}
+
+fn read(source: &str) -> Result<String, Failure> {
+    if source == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    match source.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("the file `{path}` can not be read: {error}"))),
+        None => Ok(source.to_owned()),
+    }
+}
+
+fn seconds_of(seconds: f64, flag: &str) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|limit| !limit.is_zero())
+        .ok_or_else(|| Failure::usage(format!("`{flag}` takes a number of seconds above 0")))
+}
+
+fn describe(progress: &Progress) -> String {
+    let count = match progress.total {
+        Some(total) => format!("{}/{total}", progress.progress),
+        None => format!("{}", progress.progress),
+    };
+    match &progress.message {
+        Some(message) => format!("{count} {message}"),
+        None => count,
+    }
+}

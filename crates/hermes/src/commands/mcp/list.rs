@@ -1,0 +1,107 @@
+//! `hermes mcp list`: what is configured. Opens no connection and needs no runtime.
+
+use std::{collections::HashMap, time::Duration};
+
+use hermes_config::{Server, ServerEntry, TransportSettings};
+use hermes_mcp::{
+    control::{self, Answer, Question},
+    link::Status,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    context::Context,
+    failure::Failure,
+    output::{Table, Tone},
+};
+
+/// A running process that takes longer does not answer at all.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub(super) fn run(context: &Context) -> Result<(), Failure> {
+    let settings = context.settings()?;
+    let live = live_states(context);
+    let mut table = Table::new(&["NAME", "TRANSPORT", "TARGET", "TOOLS", "STATUS"]);
+    let mut servers = Vec::new();
+    for entry in &settings.servers {
+        let state = live.get(entry.name.as_str()).copied().or_else(|| configured_state(entry));
+        let status = state.map_or("enabled", Status::as_str);
+        let (transport, target, tools, is_enabled) = match &entry.server {
+            Ok(server) => (server.transport.kind(), target(server), tools(server), server.enabled),
+            Err(problem) => ("-", problem.to_string(), "-".to_owned(), true),
+        };
+        table.row([
+            (entry.name.to_string(), Tone::Strong),
+            (transport.to_owned(), Tone::Plain),
+            (target.clone(), Tone::Plain),
+            (tools.clone(), Tone::Plain),
+            (status.to_owned(), tone(state)),
+        ]);
+        servers.push(json!({
+            "name": entry.name,
+            "transport": transport,
+            "target": target,
+            "enabled": is_enabled,
+            "tools": tools,
+            "status": status,
+        }));
+    }
+    if servers.is_empty() {
+        context.output.note("No MCP server is configured.\n\nAdd one, for example:\n  hermes mcp add time --command uvx --args mcp-server-time");
+    } else {
+        context.output.table(&table);
+    }
+    context.output.json(json!({"servers": Value::Array(servers)}));
+    Ok(())
+}
+
+/// The states in running processes of this home; with several processes the first one counts.
+fn live_states(context: &Context) -> HashMap<String, Status> {
+    let mut states = HashMap::new();
+    for reply in control::ask(&context.home, &Question::Status, PATIENCE) {
+        if let Answer::Status { servers } = reply.answer {
+            for server in servers {
+                states.entry(server.name).or_insert(server.status);
+            }
+        }
+    }
+    states
+}
+
+fn configured_state(entry: &ServerEntry) -> Option<Status> {
+    match &entry.server {
+        Ok(server) if server.enabled => None,
+        Ok(_) => Some(Status::Disabled),
+        Err(_) => Some(Status::Invalid),
+    }
+}
+
+pub(super) fn tone(state: Option<Status>) -> Tone {
+    match state {
+        Some(Status::Ready | Status::Lazy) => Tone::Good,
+        Some(Status::Reconnecting | Status::Connecting) => Tone::Warning,
+        Some(Status::Parked | Status::NeedsAuth | Status::Invalid) => Tone::Bad,
+        Some(Status::Disabled | Status::Stopped) => Tone::Faint,
+        None => Tone::Plain,
+    }
+}
+
+/// The command line or the address, without what may be a secret.
+pub(super) fn target(server: &Server) -> String {
+    let text = match &server.transport {
+        TransportSettings::Stdio(stdio) => {
+            std::iter::once(&stdio.command).chain(&stdio.args).cloned().collect::<Vec<_>>().join(" ")
+        }
+        TransportSettings::Http(http) | TransportSettings::Sse(http) => http.url.clone(),
+    };
+    hermes_config::Redactor::default().redact(&text).into_owned()
+}
+
+/// `all`, `2 selected` or `-3 excluded`.
+fn tools(server: &Server) -> String {
+    match (&server.tools.include, &server.tools.exclude) {
+        (Some(include), _) => format!("{} selected", include.len()),
+        (None, Some(exclude)) if !exclude.is_empty() => format!("-{} excluded", exclude.len()),
+        _ => "all".to_owned(),
+    }
+}

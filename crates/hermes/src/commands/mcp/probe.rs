@@ -1,0 +1,131 @@
+//! Connects to servers for the time of one command.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hermes_config::{ServerEntry, ServerName, Settings};
+use hermes_mcp::{
+    Host, HostOptions,
+    catalog::Catalog,
+    link::{Link, Status},
+    session::Session,
+};
+
+use crate::{
+    context::Context,
+    failure::{Failure, Kind},
+};
+
+/// How long a probe takes where nothing else is said.
+pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
+/// Things that are over sooner need no progress line.
+const PROGRESS_AFTER: Duration = Duration::from_millis(300);
+
+/// A host with the wanted servers only.
+pub(super) async fn host(context: &Context, settings: &Settings, wanted: &[&ServerName]) -> Result<Host, Failure> {
+    let mut settings = settings.clone();
+    settings.servers.retain(|entry| wanted.contains(&&entry.name));
+    let options = HostOptions::new(context.home.clone(), context.guard()?);
+    Ok(Host::start(options, &settings).await)
+}
+
+/// A server that answered.
+pub(super) struct Answered {
+    pub(super) session: Arc<Session>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) elapsed: Duration,
+}
+
+/// What a command needs of the lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Tools,
+    Everything,
+}
+
+/// Waits until a server is ready or has failed.
+pub(super) async fn answer(
+    context: &Context,
+    host: &Host,
+    server: &ServerName,
+    need: Need,
+) -> Result<Answered, Failure> {
+    let began = Instant::now();
+    let Some(mut link) = host.link(server) else {
+        return Err(Failure::usage(reason_of_idle(host, server)).about(server.clone()));
+    };
+    let done = |link: &Link| match link.status {
+        Status::Ready => need == Need::Tools || link.catalog.as_ref().is_some_and(|catalog| catalog.is_complete),
+        _ => link.attempts_ended > 0,
+    };
+    // A lazy server is to be started for this.
+    host.wake(server);
+    let settled = {
+        let wait = link.wait_for(done);
+        let mut wait = std::pin::pin!(wait);
+        loop {
+            tokio::select! {
+                settled = &mut wait => break settled.map(|link| link.clone()),
+                () = tokio::time::sleep(PROGRESS_AFTER) => {
+                    let seconds = began.elapsed().as_secs_f32();
+                    context.output.progress(&format!("connecting to {server} … {seconds:.1} s"));
+                }
+            }
+        }
+    };
+    context.output.end_progress();
+    let link = settled.map_err(|_| Failure::failed("the connection ended").about(server.clone()))?;
+    match (link.session, link.catalog) {
+        (Some(session), Some(catalog)) => Ok(Answered { session, catalog, elapsed: began.elapsed() }),
+        _ => {
+            let text = link.error.map_or_else(|| "it did not answer".to_owned(), |error| error.text);
+            let kind = match link.status {
+                Status::NeedsAuth => Kind::NeedsLogin,
+                Status::Invalid => Kind::Usage,
+                _ => Kind::Failed,
+            };
+            Err(Failure::new(kind, format!("server `{server}` can not be used: {text}")).about(server.clone()))
+        }
+    }
+}
+
+fn reason_of_idle(host: &Host, server: &ServerName) -> String {
+    let status = host.status().into_iter().find(|status| status.name == server.as_str());
+    match status {
+        Some(status) if status.status == Status::Disabled => {
+            format!("server `{server}` is disabled; enable it with `hermes mcp enable {server}`")
+        }
+        Some(status) => format!("server `{server}` is invalid: {}", status.error.unwrap_or_default()),
+        None => format!("server `{server}` is not connected"),
+    }
+}
+
+/// Finds an entry, or says which there are.
+pub(super) fn entry<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerEntry, Failure> {
+    settings.server(name).ok_or_else(|| {
+        Failure::no_such_server(name, settings.servers.iter().map(|entry| entry.name.to_string()))
+    })
+}
+
+/// The settings with another limit for connecting to one server.
+pub(super) fn with_limit(settings: &Settings, name: &ServerName, seconds: Option<f64>) -> Result<Settings, Failure> {
+    let mut settings = settings.clone();
+    let given = seconds
+        .map(|seconds| Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero()))
+        .map(|limit| limit.ok_or_else(|| Failure::usage("`--timeout` takes a number of seconds above 0")))
+        .transpose()?;
+    for entry in &mut settings.servers {
+        if entry.name == *name
+            && let Ok(server) = &mut entry.server
+        {
+            match given {
+                Some(limit) => server.connect_timeout = limit,
+                None if !server.connect_timeout_is_set => server.connect_timeout = DEFAULT_LIMIT,
+                None => {}
+            }
+        }
+    }
+    Ok(settings)
+}

@@ -1,0 +1,57 @@
+//! What every command gets: the home, the way to print, and a runtime where one is needed.
+
+use hermes_config::{Home, ProfileName, Settings};
+use hermes_mcp::process::GuardProgram;
+
+use crate::{GUARD_ARGUMENT, cli::Cli, failure::Failure, output::Output};
+
+/// The surroundings of a command.
+pub(crate) struct Context {
+    pub(crate) home: Home,
+    pub(crate) output: Output,
+    is_safe_mode: bool,
+}
+
+impl Context {
+    pub(crate) fn new(cli: &Cli, output: Output) -> Result<Self, Failure> {
+        let profile = cli.profile.as_deref().map(ProfileName::parse).transpose()?;
+        let home = Home::locate(profile.as_ref())?;
+        Ok(Self { home, output, is_safe_mode: cli.safe_mode || hermes_config::home::is_safe_mode() })
+    }
+
+    /// The configuration, with its warnings printed. In safe mode it has no servers.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        let mut settings = Settings::load(&self.home)?;
+        for warning in &settings.warnings {
+            self.output.warning(warning.to_string());
+        }
+        if self.is_safe_mode && !settings.servers.is_empty() {
+            self.output.note("safe mode: no MCP server is started");
+            settings.servers.clear();
+        }
+        Ok(settings)
+    }
+
+    /// The program that guards local servers' processes: this one.
+    pub(crate) fn guard(&self) -> Result<GuardProgram, Failure> {
+        let path = std::env::current_exe()
+            .map_err(|error| Failure::failed(format!("the path of this program is unknown: {error}")))?;
+        Ok(GuardProgram::new(path, [GUARD_ARGUMENT]))
+    }
+
+    /// Runs a command's asynchronous part. One thread: its work is waiting.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+        runtime.block_on(async {
+            tokio::select! {
+                done = work => done,
+                _ = tokio::signal::ctrl_c() => {
+                    Err(Failure::new(crate::failure::Kind::Interrupted, "interrupted"))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! How a command fails: what went wrong, whose fault it is, what to do, and the exit code that says so.
+
+use hermes_config::ServerName;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    pub(crate) server: Option<ServerName>,
+    pub(crate) hints: Vec<String>,
+}
+
+/// What kind of failure; decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It was tried and did not work, or was refused.
+    Failed,
+    /// Wrong usage or an invalid configuration.
+    Usage,
+    /// No such server, tool or preset.
+    NotFound,
+    /// A login is needed first.
+    NeedsLogin,
+    /// A question that nobody is there to answer.
+    AnswerNeeded,
+    /// Interrupted by the user.
+    Interrupted,
+    /// It failed, and the output says so already.
+    Told,
+}
+
+impl Kind {
+    /// The word in `--json` output.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Failed | Self::Told => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::NeedsLogin => "needs_login",
+            Self::AnswerNeeded => "answer_needed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), server: None, hints: Vec::new() }
+    }
+
+    /// It was tried and did not work.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, message)
+    }
+
+    /// The arguments or the configuration are wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// The server is not in the configuration.
+    pub(crate) fn no_such_server(name: &str, known: impl IntoIterator<Item = String>) -> Self {
+        let known: Vec<String> = known.into_iter().collect();
+        let hint = if known.is_empty() {
+            "no server is configured; add one with `hermes mcp add`".to_owned()
+        } else {
+            format!("configured servers: {}", known.join(", "))
+        };
+        Self::new(Kind::NotFound, format!("there is no server `{name}`")).about(ServerName::new(name)).hint(hint)
+    }
+
+    /// Names the server it is about.
+    pub(crate) fn about(mut self, server: ServerName) -> Self {
+        self.server = Some(server);
+        self
+    }
+
+    /// Says what to do.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Failed | Kind::Told => 1,
+            Kind::Usage => 2,
+            Kind::NotFound => 3,
+            Kind::NeedsLogin => 4,
+            Kind::AnswerNeeded => 5,
+            Kind::Interrupted => 130,
+        }
+    }
+}
+
+impl From<hermes_config::SettingsError> for Failure {
+    fn from(error: hermes_config::SettingsError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<hermes_config::FileError> for Failure {
+    fn from(error: hermes_config::FileError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<hermes_config::HomeError> for Failure {
+    fn from(error: hermes_config::HomeError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::failed(error.to_string())
+    }
+}

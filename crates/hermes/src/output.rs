@@ -1,0 +1,145 @@
+//! Everything that reaches the user's terminal: data on stdout, the rest on stderr, colour only where it is wanted.
+
+#![expect(clippy::print_stderr, reason = "the one module that prints")]
+
+use std::io::{IsTerminal, Write};
+
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Failure, Kind};
+
+mod table;
+
+pub(crate) use table::Table;
+
+/// Where and how a command prints.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    is_json: bool,
+    has_colour: bool,
+}
+
+/// What a piece of text means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Good,
+    Bad,
+    Warning,
+    Faint,
+    Strong,
+}
+
+impl Output {
+    pub(crate) fn new(is_json: bool) -> Self {
+        let refuses = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { is_json, has_colour: !is_json && !refuses && std::io::stdout().is_terminal() }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.is_json
+    }
+
+    /// Whether stdout is a terminal that a person looks at.
+    pub(crate) fn is_interactive(self) -> bool {
+        !self.is_json && std::io::stdout().is_terminal()
+    }
+
+    /// One line of data; in `--json` mode nothing, since [`Self::json`] says it all.
+    pub(crate) fn line(self, text: impl AsRef<str>) {
+        if !self.is_json {
+            write_stdout(format_args!("{}\n", text.as_ref()));
+        }
+    }
+
+    /// Text as it is, without a line end of its own.
+    pub(crate) fn raw(self, text: &str) {
+        write_stdout(format_args!("{text}"));
+    }
+
+    /// A table of data.
+    pub(crate) fn table(self, table: &Table) {
+        if !self.is_json {
+            write_stdout(format_args!("{}", table.render(self)));
+        }
+    }
+
+    /// The one object of `--json`, `"ok": true` first.
+    pub(crate) fn json(self, members: Value) {
+        if self.is_json {
+            let mut object = Map::from_iter([("ok".to_owned(), Value::Bool(true))]);
+            if let Value::Object(members) = members {
+                object.extend(members);
+            }
+            write_stdout(format_args!("{}\n", Value::Object(object)));
+        }
+    }
+
+    /// A message to the user beside the data.
+    pub(crate) fn note(self, text: impl AsRef<str>) {
+        eprintln!("{}", text.as_ref());
+    }
+
+    /// Something to look at; names an action.
+    pub(crate) fn warning(self, text: impl AsRef<str>) {
+        eprintln!("{} {}", self.tint(Tone::Warning, "warning:"), text.as_ref());
+    }
+
+    /// The end of a command that failed.
+    pub(crate) fn failure(self, failure: &Failure) {
+        if failure.kind == Kind::Told {
+            return;
+        }
+        if self.is_json {
+            let mut error = json!({"code": failure.kind.code(), "message": failure.message});
+            if let Some(server) = &failure.server {
+                error["server"] = json!(server);
+            }
+            if !failure.hints.is_empty() {
+                error["hints"] = json!(failure.hints);
+            }
+            write_stdout(format_args!("{}\n", json!({"ok": false, "error": error})));
+            return;
+        }
+        eprintln!("{} {}", self.tint(Tone::Bad, "error:"), failure.message);
+        if !failure.hints.is_empty() {
+            eprintln!();
+        }
+        for hint in &failure.hints {
+            eprintln!("{} {hint}", self.tint(Tone::Strong, "hint:"));
+        }
+    }
+
+    /// Colours a text, if colours are wanted.
+    pub(crate) fn tint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            _ if !self.has_colour => return text.to_owned(),
+            Tone::Plain => return text.to_owned(),
+            Tone::Good => "32",
+            Tone::Bad => "31;1",
+            Tone::Warning => "33",
+            Tone::Faint => "2",
+            Tone::Strong => "1",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// A line on a terminal's stderr that is replaced while something takes its time.
+    pub(crate) fn progress(self, text: &str) {
+        if std::io::stderr().is_terminal() && !self.is_json {
+            eprint!("\r\x1b[2K{text}");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    /// Takes the progress line away.
+    pub(crate) fn end_progress(self) {
+        self.progress("");
+    }
+}
+
+/// A closed pipe ends the output quietly: `hermes mcp list | head` is no error.
+fn write_stdout(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stdout().lock().write_fmt(text);
+    let _ = std::io::stdout().flush();
+}

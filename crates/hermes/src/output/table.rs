@@ -1,0 +1,56 @@
+//! Columns of text, aligned by what is seen and not by bytes.
+
+use super::{Output, Tone};
+
+/// Rows under a header.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<(String, Tone)>>,
+}
+
+/// The widest a cell is shown; longer texts are cut with an ellipsis.
+const WIDEST: usize = 72;
+
+impl Table {
+    pub(crate) fn new(header: &[&'static str]) -> Self {
+        Self { header: header.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [(String, Tone); N]) {
+        self.rows.push(cells.into_iter().map(|(text, tone)| (one_line(&text), tone)).collect());
+    }
+
+    pub(crate) fn render(&self, output: Output) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|(text, _)| text.chars().count()).chain([self.header[column].len()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let header = self.header.iter().map(|title| ((*title).to_owned(), Tone::Faint)).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&header).chain(&self.rows) {
+            let mut line = String::new();
+            for (column, (cell, tone)) in row.iter().enumerate() {
+                let padding = widths[column].saturating_sub(cell.chars().count());
+                line.push_str(&output.tint(*tone, cell));
+                if column + 1 < row.len() {
+                    line.extend(std::iter::repeat_n(' ', padding + 2));
+                }
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() > WIDEST {
+        let mut cut: String = line.chars().take(WIDEST - 1).collect();
+        cut.push('…');
+        return cut;
+    }
+    line.to_owned()
+}
