@@ -1,7 +1,7 @@
 //! The host dies without a word: nothing of its servers outlives it for long.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     process::{Command, Stdio},
 };
 
@@ -51,8 +51,10 @@ async fn host(role: &str, marked: &Marked) -> std::process::Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(host.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap() == "ready"));
+    let mut stdout = BufReader::new(host.stdout.take().unwrap());
+    assert!(stdout.by_ref().lines().any(|line| line.unwrap() == "ready"));
+    // It prints more on its way out, and must not fail at that.
+    host.stdout = Some(stdout.into_inner());
     host
 }
 
