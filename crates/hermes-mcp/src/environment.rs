@@ -242,5 +242,5 @@ pub(crate) fn install_advice(program: &Path) -> &'static str {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;

@@ -40,8 +40,8 @@ pub(super) fn run(mut host: UnixStream) -> io::Result<()> {
     guard::name_process("mcp-keeper");
     // Its own group: whatever is sent to the guard's group is not for keepers.
     let _ = rustix::process::setpgid(None, None);
-    let (request, stdio) = receive_request(&mut host)?;
-    match start(request, stdio) {
+    let (request, files) = receive_request(&mut host)?;
+    match start(&request, files) {
         Ok((server, signals)) => {
             let pid = server.as_raw_nonzero().get();
             let mut keeper = Keeper {
@@ -75,14 +75,14 @@ fn receive_request(host: &mut UnixStream) -> io::Result<(Request, [OwnedFd; wire
 }
 
 /// Starts the server; the socket becomes readable whenever a child ends.
-fn start(request: Request, stdio: [OwnedFd; wire::STDIO_COUNT]) -> io::Result<(Pid, UnixStream)> {
+fn start(request: &Request, files: [OwnedFd; wire::STDIO_COUNT]) -> io::Result<(Pid, UnixStream)> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (signals, wake) = UnixStream::pair()?;
     signals.set_nonblocking(true)?;
     signal_hook::low_level::pipe::register(libc::SIGCHLD, wake)?;
 
-    let [stdin, stdout, stderr] = stdio.map(Stdio::from);
+    let [stdin, stdout, stderr] = files.map(Stdio::from);
     let mut command = Command::new(&request.program);
     command
         .args(&request.args)
@@ -262,12 +262,11 @@ impl Keeper {
 
     fn hear_host(&mut self) -> Event {
         let heard = self.host.as_ref().map(|mut host| host.read(&mut [0; 1]));
-        match heard {
-            Some(Ok(1..)) => Event::StopAsked,
-            _ => {
-                self.host = None;
-                Event::HostGone
-            }
+        if let Some(Ok(1..)) = heard {
+            Event::StopAsked
+        } else {
+            self.host = None;
+            Event::HostGone
         }
     }
 

@@ -167,12 +167,12 @@ mod tests {
         let request = Request {
             program: "/bin/true".into(),
             args: vec![odd.clone()],
-            environment: vec![("K".into(), odd.clone())],
+            environment: vec![("K".into(), odd)],
             cwd: None,
         };
         let text = serde_json::to_string(&request).unwrap();
         let back: Request = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.args, [odd.clone()]);
-        assert_eq!(back.environment, [("K".into(), odd)]);
+        assert_eq!(back.args, request.args);
+        assert_eq!(back.environment, request.environment);
     }
 }

@@ -41,7 +41,7 @@ async fn act_as_host() {
 }
 
 /// Starts a host in the given role and returns it when its servers run.
-async fn host(role: &str, marked: &Marked) -> std::process::Child {
+fn host(role: &str, marked: &Marked) -> std::process::Child {
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process::host_death::act_as_host"])
         .args(["--ignored", "--nocapture"])
@@ -67,7 +67,7 @@ async fn nothing_is_left(marked: &Marked, ended: Instant) {
 #[tokio::test]
 async fn nothing_outlives_a_host_killed_with_sigkill() {
     let marked = Marked::new("kill-9");
-    let mut host = host("waiting", &marked).await;
+    let mut host = host("waiting", &marked);
     // Three trees of five or six, and the host.
     assert!(within(Duration::from_secs(5), || marked.pids().len() > 15).await);
     let ended = Instant::now();
@@ -79,7 +79,7 @@ async fn nothing_outlives_a_host_killed_with_sigkill() {
 #[tokio::test]
 async fn nothing_outlives_a_host_that_panics() {
     let marked = Marked::new("panic");
-    let mut host = host("panic", &marked).await;
+    let mut host = host("panic", &marked);
     assert!(!host.wait().unwrap().success());
     nothing_is_left(&marked, Instant::now()).await;
 }
@@ -87,7 +87,7 @@ async fn nothing_outlives_a_host_that_panics() {
 #[tokio::test]
 async fn nothing_outlives_a_host_that_just_returns() {
     let marked = Marked::new("return");
-    let mut host = host("return", &marked).await;
+    let mut host = host("return", &marked);
     assert!(host.wait().unwrap().success());
     nothing_is_left(&marked, Instant::now()).await;
 }
@@ -95,7 +95,7 @@ async fn nothing_outlives_a_host_that_just_returns() {
 #[tokio::test]
 async fn nothing_outlives_a_host_and_guard_killed_together() {
     let marked = Marked::new("both");
-    let mut host = host("waiting", &marked).await;
+    let mut host = host("waiting", &marked);
     let ended = Instant::now();
     for child in children(host.id()) {
         signal(child, "KILL");
