@@ -1,0 +1,130 @@
+//! What the kernel says about processes: who is whose child, in which group, since when, and how large.
+//!
+//! Only Linux answers. Elsewhere nothing is known, and whoever asks then leaves strange processes alone.
+
+use rustix::process::Pid;
+
+/// One line of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) pid: u32,
+    pub(super) parent: u32,
+    pub(super) group: u32,
+    /// Clock ticks from boot to the start of the process: with the pid, an identity.
+    pub(super) start_time: u64,
+    pub(super) resident_pages: u64,
+    pub(super) has_ended: bool,
+}
+
+impl Row {
+    /// Reads `/proc/<pid>/stat`.
+    fn parse(text: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses, and may itself hold spaces and parentheses.
+        let (pid, rest) = text.split_once(" (")?;
+        let (_, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            has_ended: matches!(*fields.first()?, "Z" | "X"),
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            start_time: fields.get(19)?.parse().ok()?,
+            resident_pages: fields.get(21)?.parse().ok()?,
+        })
+    }
+}
+
+/// The row of a process, zombies included.
+pub(super) fn row(pid: u32) -> Option<Row> {
+    Row::parse(&read(&format!("/proc/{pid}/stat"))?)
+}
+
+/// The rows of all processes.
+pub(super) fn rows() -> Vec<Row> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(row)
+        .collect()
+}
+
+/// When a process started, if there is one with this pid.
+pub(super) fn start_time(pid: u32) -> Option<u64> {
+    Some(row(pid)?.start_time)
+}
+
+/// Whether the process that had `pid` and `start_time` still runs. A zombie does not.
+pub(super) fn is_running(pid: u32, start_time: u64) -> bool {
+    row(pid).is_some_and(|row| row.start_time == start_time && !row.has_ended)
+}
+
+/// Names the present run of the machine: pids and start times of another one say nothing.
+pub(super) fn boot_id() -> String {
+    read("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// The children of the calling process, which has one thread.
+pub(super) fn own_children() -> Vec<Pid> {
+    let pids: Vec<u32> = match read("/proc/thread-self/children") {
+        Some(list) => list
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+        // Kernels can be built without that file.
+        None => rows()
+            .iter()
+            .filter(|row| row.parent == std::process::id())
+            .map(|row| row.pid)
+            .collect(),
+    };
+    pids.into_iter().filter_map(to_pid).collect()
+}
+
+/// The kernel's type for a pid; never 0 or 1, which would mean "my own group" and "init".
+pub(super) fn to_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid)
+        .ok()
+        .filter(|pid| *pid > 1)
+        .and_then(Pid::from_raw)
+}
+
+/// Program names are bytes, so the text may not be Unicode.
+fn read(path: &str) -> Option<String> {
+    let bytes = std::fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_name_with_parentheses_does_not_shift_the_fields() {
+        let line = "42 (a) b (c) S 7 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 4096 33 18446744073709551615";
+        let row = Row::parse(line).unwrap();
+        assert_eq!((row.pid, row.parent, row.group), (42, 7, 40));
+        assert_eq!((row.start_time, row.resident_pages), (9876, 33));
+        assert!(!row.has_ended);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_runs_and_its_earlier_namesake_does_not() {
+        let me = std::process::id();
+        let start = start_time(me).unwrap();
+        assert!(is_running(me, start));
+        assert!(!is_running(me, start - 1));
+        assert!(rows().iter().any(|row| row.pid == me));
+    }
+
+    #[test]
+    fn the_own_group_and_init_are_no_targets() {
+        assert_eq!(to_pid(0), None);
+        assert_eq!(to_pid(1), None);
+        assert_eq!(to_pid(u32::MAX), None);
+    }
+}

@@ -1,0 +1,342 @@
+//! Which server processes a home has: one file per host in `run/`, for `mcp ps` and for clearing up after a crash.
+//!
+//! A pid alone says nothing, since pids are used again. Every record carries the start time, every file the boot it
+//! belongs to, and nothing is signalled unless all of them still hold.
+
+use std::{
+    fs::{DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use hermes_config::ServerName;
+use rustix::process::{Signal, kill_process, kill_process_group};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ServerProcess,
+    process_table::{self, Row, is_running, to_pid},
+    utc,
+};
+
+/// How long a process may take to end after SIGTERM.
+const TERM_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often to look whether it has.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What one host has written down.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct HostFile {
+    boot_id: String,
+    host_pid: u32,
+    host_start_time: u64,
+    servers: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Entry {
+    server: ServerName,
+    pid: u32,
+    pgid: u32,
+    start_time: u64,
+    started_at: String,
+}
+
+impl HostFile {
+    fn of_this_process() -> Self {
+        let host_pid = std::process::id();
+        Self {
+            boot_id: process_table::boot_id(),
+            host_pid,
+            host_start_time: process_table::start_time(host_pid).unwrap_or(0),
+            servers: Vec::new(),
+        }
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    }
+
+    fn is_of_this_boot(&self) -> bool {
+        self.boot_id == process_table::boot_id()
+    }
+
+    fn host_is_running(&self) -> bool {
+        self.is_of_this_boot() && is_running(self.host_pid, self.host_start_time)
+    }
+
+    /// Readers see the old file or the new one, nothing between.
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("json.new");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        std::fs::rename(&new, path)
+    }
+}
+
+/// The records of one host: `run/host-<pid>.json`, kept up to date and removed with it.
+#[derive(Debug)]
+pub struct ProcessRecords {
+    path: PathBuf,
+    content: Mutex<HostFile>,
+}
+
+impl ProcessRecords {
+    /// Begins the file of this process in `run_dir`.
+    pub fn create(run_dir: &Path) -> io::Result<Self> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(run_dir)?;
+        let content = HostFile::of_this_process();
+        let path = claim_path(run_dir, &content)?;
+        content.write(&path)?;
+        Ok(Self {
+            path,
+            content: Mutex::new(content),
+        })
+    }
+
+    /// Writes down a server that has just started.
+    pub fn add(&self, process: &ServerProcess) -> io::Result<()> {
+        self.change(|servers| {
+            servers.push(Entry {
+                server: process.server().clone(),
+                pid: process.pid(),
+                pgid: process.pgid(),
+                start_time: process.start_time(),
+                started_at: utc::timestamp(SystemTime::now()),
+            });
+        })
+    }
+
+    /// Strikes out a server that is gone.
+    pub fn remove(&self, pid: u32) -> io::Result<()> {
+        self.change(|servers| servers.retain(|entry| entry.pid != pid))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) -> io::Result<()> {
+        // Written under the lock, so that files follow each other in the order of the changes.
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut content.servers);
+        content.write(&self.path)
+    }
+}
+
+impl Drop for ProcessRecords {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Finds a free name: a process may have several hosts for one home.
+fn claim_path(run_dir: &Path, content: &HostFile) -> io::Result<PathBuf> {
+    for number in 1.. {
+        let suffix = if number == 1 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        let path = run_dir.join(format!("host-{}{suffix}.json", content.host_pid));
+        let created = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path);
+        match created {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Left by an earlier process with this pid?
+                if HostFile::read(&path).is_some_and(|file| !file.host_is_running()) {
+                    return Ok(path);
+                }
+            }
+            created => return created.map(|_| path),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Whether a recorded process is looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessState {
+    /// It runs, and so does its host.
+    Running,
+    /// It runs although its host is dead.
+    Orphaned,
+}
+
+/// One running server process, as `mcp ps` shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProcessRecord {
+    /// Whose process it is.
+    pub server: ServerName,
+    /// Its process id.
+    pub pid: u32,
+    /// Its process group.
+    pub pgid: u32,
+    /// The process that started it.
+    pub host_pid: u32,
+    /// When it was started, in UTC.
+    pub started_at: String,
+    /// Resident memory of its whole process group.
+    pub rss_bytes: u64,
+    /// Whether its host still runs.
+    pub state: ProcessState,
+    /// With the pid, its identity.
+    #[serde(skip)]
+    start_time: u64,
+}
+
+/// The running server processes of all hosts that write to `run_dir`, oldest first.
+pub fn list(run_dir: &Path) -> Vec<ProcessRecord> {
+    let rows = process_table::rows();
+    let page = rustix::param::page_size() as u64;
+    let mut records = Vec::new();
+    for (_, file) in host_files(run_dir) {
+        let Some(file) = file.filter(HostFile::is_of_this_boot) else {
+            continue;
+        };
+        let state = if file.host_is_running() {
+            ProcessState::Running
+        } else {
+            ProcessState::Orphaned
+        };
+        for entry in file.servers {
+            if !is_running(entry.pid, entry.start_time) {
+                continue;
+            }
+            let group = rows.iter().filter(|row| row.group == entry.pgid);
+            records.push(ProcessRecord {
+                rss_bytes: group.map(|row| row.resident_pages * page).sum(),
+                server: entry.server,
+                pid: entry.pid,
+                pgid: entry.pgid,
+                host_pid: file.host_pid,
+                started_at: entry.started_at,
+                state,
+                start_time: entry.start_time,
+            });
+        }
+    }
+    records.sort_by(|one, other| one.started_at.cmp(&other.started_at));
+    records
+}
+
+/// Why a recorded process was not ended.
+#[derive(Debug, thiserror::Error)]
+pub enum KillError {
+    /// It is not there any more.
+    #[error("process {pid} of `{server}` is no longer running")]
+    NotRunning {
+        /// Whose process it was.
+        server: ServerName,
+        /// Its pid, which may belong to somebody else now.
+        pid: u32,
+    },
+    /// The system refused.
+    #[error("process {pid} of `{server}` could not be ended: {source}")]
+    Refused {
+        /// Whose process it is.
+        server: ServerName,
+        /// Its pid.
+        pid: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Ends a recorded process and its group: SIGTERM, up to two seconds, SIGKILL.
+pub async fn kill(record: &ProcessRecord) -> Result<(), KillError> {
+    let (server, pid) = (record.server.clone(), record.pid);
+    let target = to_pid(record.pgid)
+        .filter(|group| *group != rustix::process::getpgrp())
+        .filter(|_| is_running(pid, record.start_time));
+    let Some(group) = target else {
+        return Err(KillError::NotRunning { server, pid });
+    };
+    // From here on each member is known by pid and start time, whatever becomes of the leader.
+    let members: Vec<Row> = process_table::rows()
+        .into_iter()
+        .filter(|row| row.group == record.pgid)
+        .collect();
+    kill_process_group(group, Signal::TERM).map_err(|source| KillError::Refused {
+        server,
+        pid,
+        source: source.into(),
+    })?;
+
+    let deadline = Instant::now() + TERM_LIMIT;
+    let is_left = |row: &&Row| is_running(row.pid, row.start_time);
+    while members.iter().any(|row| is_left(&row)) && Instant::now() < deadline {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    if is_running(pid, record.start_time) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    for row in members.iter().filter(is_left) {
+        if let Some(member) = to_pid(row.pid) {
+            let _ = kill_process(member, Signal::KILL);
+        }
+    }
+    Ok(())
+}
+
+/// Ends what dead hosts left running and deletes their files. Returns what had to be ended.
+pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
+    // Read before the processes are listed: a host that dies in between is the next one's business.
+    let stale: Vec<PathBuf> = host_files(run_dir)
+        .into_iter()
+        .filter(|(path, file)| match file {
+            Some(file) => !file.host_is_running(),
+            // Half-written by a host that is no more?
+            None => pid_in_name(path).is_some_and(|pid| process_table::row(pid).is_none()),
+        })
+        .map(|(path, _)| path)
+        .collect();
+    let orphans: Vec<ProcessRecord> = list(run_dir)
+        .into_iter()
+        .filter(|record| record.state == ProcessState::Orphaned)
+        .collect();
+    for orphan in &orphans {
+        // It may just have ended by itself.
+        let _ = kill(orphan).await;
+    }
+    for path in stale {
+        let _ = std::fs::remove_file(path);
+    }
+    orphans
+}
+
+fn host_files(run_dir: &Path) -> Vec<(PathBuf, Option<HostFile>)> {
+    let Ok(entries) = std::fs::read_dir(run_dir) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| pid_in_name(path).is_some())
+        .map(|path| {
+            let file = HostFile::read(&path);
+            (path, file)
+        })
+        .collect()
+}
+
+/// The pid in `host-<pid>.json` and `host-<pid>-<number>.json`.
+fn pid_in_name(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    let stem = name.strip_prefix("host-")?.strip_suffix(".json")?;
+    stem.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

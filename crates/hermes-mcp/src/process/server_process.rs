@@ -1,0 +1,195 @@
+//! The host's hold on one server process: notice its end, bring about its end.
+
+use std::{fmt, io, time::Duration};
+
+use hermes_config::ServerName;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    time::timeout,
+};
+
+use super::wire::{self, Report};
+
+/// How long [`ServerProcess::stop`] waits: two steps of two seconds, and time to kill.
+const STOP_LIMIT: Duration = Duration::from_secs(6);
+
+/// How a server process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// Its keeper vanished, which ended it too.
+    Unknown,
+}
+
+impl Exit {
+    pub(super) fn from_wait(code: Option<i32>, signal: Option<i32>) -> Self {
+        match (code, signal) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "ended by signal {signal}"),
+            Self::Unknown => f.write_str("ended for an unknown reason"),
+        }
+    }
+}
+
+/// Why a stop is not known to be complete.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// Something of the tree resists SIGKILL; its keeper goes on trying.
+    #[error(
+        "processes of `{server}` (group {pgid}) are still there after {} s; they are being killed in the background",
+        STOP_LIMIT.as_secs()
+    )]
+    StillEnding {
+        /// Whose processes.
+        server: ServerName,
+        /// Their group.
+        pgid: u32,
+    },
+    /// The keeper was killed by somebody.
+    #[error(
+        "the keeper of `{server}` vanished; processes of group {pgid} may be left, see `hermes mcp ps`"
+    )]
+    KeeperLost {
+        /// Whose keeper.
+        server: ServerName,
+        /// The group it kept.
+        pgid: u32,
+    },
+}
+
+/// One running server. Dropping it ends the server's tree in the background.
+#[derive(Debug)]
+pub struct ServerProcess {
+    server: ServerName,
+    pid: u32,
+    start_time: u64,
+    reports: Lines<BufReader<OwnedReadHalf>>,
+    orders: OwnedWriteHalf,
+    exit: Option<Exit>,
+    tree: Tree,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tree {
+    Alive,
+    Gone,
+    /// There is no keeper left to ask.
+    Lost,
+}
+
+/// The keeper's answer to a request.
+pub(super) enum Answer {
+    Started(ServerProcess),
+    Failed { errno: Option<i32>, message: String },
+}
+
+impl ServerProcess {
+    /// Waits for the keeper on `socket` to say whether the server runs.
+    pub(super) async fn await_start(server: ServerName, socket: UnixStream) -> io::Result<Answer> {
+        let (reports, orders) = socket.into_split();
+        let mut reports = BufReader::new(reports).lines();
+        let line = reports
+            .next_line()
+            .await?
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        match serde_json::from_str(&line)? {
+            Report::Started { pid, start_time } => Ok(Answer::Started(Self {
+                server,
+                pid,
+                start_time,
+                reports,
+                orders,
+                exit: None,
+                tree: Tree::Alive,
+            })),
+            Report::Failed { errno, message } => Ok(Answer::Failed { errno, message }),
+            Report::Exited(_) | Report::Gone => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// The server it runs.
+    pub fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its process group, which it leads.
+    pub fn pgid(&self) -> u32 {
+        self.pid
+    }
+
+    /// When it started, in clock ticks since boot; 0 where the system does not tell.
+    pub fn start_time(&self) -> u64 {
+        self.start_time
+    }
+
+    /// Waits for the server's own process to end. May be dropped and called again.
+    pub async fn exited(&mut self) -> Exit {
+        loop {
+            if let Some(exit) = self.exit {
+                return exit;
+            }
+            self.hear().await;
+        }
+    }
+
+    /// Ends the server and everything it started: two seconds to leave by itself, SIGTERM, two seconds, SIGKILL.
+    ///
+    /// Drop the server's stdin first: that is what asks a server to leave. Returns when nothing is left, after a few
+    /// seconds at most. Giving up on the future does not stop the stop.
+    pub async fn stop(mut self) -> Result<Exit, StopError> {
+        // It fails when the keeper is through already; its reports tell.
+        let _ = self.orders.write_all(&wire::STOP).await;
+        let ended = timeout(STOP_LIMIT, async {
+            while self.tree == Tree::Alive {
+                self.hear().await;
+            }
+        });
+        let in_time = ended.await.is_ok();
+        let (server, pgid) = (self.server, self.pid);
+        match self.tree {
+            Tree::Gone => Ok(self.exit.unwrap_or(Exit::Unknown)),
+            Tree::Alive if !in_time => Err(StopError::StillEnding { server, pgid }),
+            Tree::Alive | Tree::Lost => Err(StopError::KeeperLost { server, pgid }),
+        }
+    }
+
+    /// Takes in one report.
+    async fn hear(&mut self) {
+        let line = self.reports.next_line().await.ok().flatten();
+        match line.and_then(|line| serde_json::from_str(&line).ok()) {
+            Some(Report::Exited(exit)) => self.exit = Some(exit),
+            Some(Report::Gone) => self.tree = Tree::Gone,
+            Some(Report::Started { .. } | Report::Failed { .. }) => {}
+            None => {
+                self.exit.get_or_insert(Exit::Unknown);
+                if self.tree == Tree::Alive {
+                    self.tree = Tree::Lost;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Why a server could not be started, and what to do about it.
+
+use std::{
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use rustix::io::Errno;
+
+use super::SpawnRequest;
+use crate::environment::install_advice;
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error("`{}` does not exist; {}", program.display(), install_advice(program))]
+    NotFound {
+        /// What was to be run.
+        program: PathBuf,
+    },
+    /// The program is a script for an interpreter that is not there.
+    #[error(
+        "`{}` is a script for `{interpreter}`, which does not exist; {}",
+        program.display(),
+        install_advice(Path::new(interpreter))
+    )]
+    NoInterpreter {
+        /// What was to be run.
+        program: PathBuf,
+        /// What its first line asks for.
+        interpreter: String,
+    },
+    /// The program may not be run by this user.
+    #[error(
+        "`{}` may not be executed; make it executable (`chmod +x`) or correct `command`",
+        program.display()
+    )]
+    NotPermitted {
+        /// What was to be run.
+        program: PathBuf,
+    },
+    /// The working directory is missing or closed to this user.
+    #[error("`cwd` is not usable: `{}` {reason}; create it or correct `cwd`", cwd.display())]
+    BadWorkingDirectory {
+        /// The directory asked for.
+        cwd: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The system refused for another reason.
+    #[error("`{}` could not be started: {reason}", program.display())]
+    Refused {
+        /// What was to be run.
+        program: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The guard program does not start.
+    #[error("the process guard `{}` could not be started: {source}; check that the installation is complete", program.display())]
+    NoGuard {
+        /// The guard's program.
+        program: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The guard ended twice in a row without an answer.
+    #[error("the process guard `{}` ended without an answer; check that it can be run", program.display())]
+    GuardLost {
+        /// The guard's program.
+        program: PathBuf,
+    },
+    /// The host itself could not open pipes or sockets.
+    #[error(
+        "no pipes for a server: {0}; if too many files are open, raise the limit (`ulimit -n`)"
+    )]
+    NoPipes(#[source] io::Error),
+}
+
+impl SpawnError {
+    /// Tells the reasons apart that the system reports with one number.
+    pub(super) fn from_failure(
+        request: &SpawnRequest,
+        errno: Option<i32>,
+        message: String,
+    ) -> Self {
+        let program = request.program.clone();
+        if let Some(cwd) = &request.cwd
+            && let Some(reason) = directory_problem(cwd)
+        {
+            return Self::BadWorkingDirectory {
+                cwd: cwd.clone(),
+                reason,
+            };
+        }
+        match errno.map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => match interpreter(&program) {
+                Some(interpreter) => Self::NoInterpreter {
+                    program,
+                    interpreter,
+                },
+                None => Self::NotFound { program },
+            },
+            Some(Errno::NOTDIR) => Self::NotFound { program },
+            Some(Errno::ACCESS | Errno::PERM) => Self::NotPermitted { program },
+            _ => Self::Refused {
+                program,
+                reason: message,
+            },
+        }
+    }
+}
+
+fn directory_problem(directory: &Path) -> Option<&'static str> {
+    match std::fs::metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Some("is not open to this user")
+        }
+        Err(_) => Some("does not exist"),
+        Ok(metadata) if !metadata.is_dir() => Some("is not a directory"),
+        Ok(_) => rustix::fs::access(directory, rustix::fs::Access::EXEC_OK)
+            .err()
+            .map(|_| "is not open to this user"),
+    }
+}
+
+/// The program that a script's first line names.
+fn interpreter(script: &Path) -> Option<String> {
+    let file = std::fs::File::open(script).ok()?;
+    let mut line = Vec::new();
+    BufReader::new(file.take(256))
+        .read_until(b'\n', &mut line)
+        .ok()?;
+    let line = String::from_utf8(line).ok()?;
+    line.strip_prefix("#!")?
+        .split_ascii_whitespace()
+        .next()
+        .map(str::to_owned)
+}

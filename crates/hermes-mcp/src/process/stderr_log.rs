@@ -1,0 +1,233 @@
+//! What servers print on stderr: always read, the last lines kept in memory, all of it logged to one file per home.
+//!
+//! Reading never waits for the disk. Batches of lines go to one writer thread over a bounded channel; what does not
+//! fit is counted and dropped.
+
+mod file;
+mod lines;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    time::{Duration, SystemTime},
+};
+
+use hermes_config::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    task::JoinSet,
+    time::timeout,
+};
+
+use self::{
+    file::LogFile,
+    lines::{LineSplitter, Tail},
+};
+use super::utc;
+
+/// How much is read at once. Short lines grow by their prefix, so this also bounds a batch.
+const CHUNK: usize = 16 * 1024;
+
+/// Batches on their way to the writer: a few megabytes at the very worst.
+const QUEUE: usize = 16;
+
+/// How long the last lines of a server that has ended may take to arrive.
+const SETTLE_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long to wait for the disk when the log is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// The stderr log of a home, `logs/mcp-stderr.log`, shared by all servers of a host.
+#[derive(Debug)]
+pub struct StderrLog {
+    file: LogFile,
+    writer: OnceLock<Option<SyncSender<Message>>>,
+}
+
+enum Message {
+    Lines(String),
+    Close(SyncSender<()>),
+}
+
+impl StderrLog {
+    /// The log of this home. Nothing is opened before the first server is drained.
+    pub fn new(home: &Path) -> Self {
+        Self {
+            file: LogFile::new(home.join("logs").join("mcp-stderr.log")),
+            writer: OnceLock::new(),
+        }
+    }
+
+    /// Reads a server's stderr to its end, in a task that the result owns.
+    ///
+    /// `command` stands in the separator line; leave secrets out of it.
+    pub fn drain(
+        &self,
+        server: &ServerName,
+        pid: u32,
+        command: &str,
+        stderr: impl AsyncRead + Unpin + Send + 'static,
+    ) -> ServerStderr {
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        let name = one_line(server.as_str());
+        let now = utc::timestamp(SystemTime::now());
+        let drain = Drain {
+            batch: format!(
+                "---- {now} [{name}] pid {pid}: {} ----\n",
+                one_line(command)
+            ),
+            name,
+            lost: 0,
+            tail: Arc::clone(&tail),
+            writer: self.writer(),
+        };
+        let mut reader = JoinSet::new();
+        reader.spawn(drain.run(stderr));
+        ServerStderr { tail, reader }
+    }
+
+    /// `None` where no thread can be started; draining goes on without a log then.
+    fn writer(&self) -> Option<SyncSender<Message>> {
+        let start = || {
+            let (sender, receiver) = sync_channel(QUEUE);
+            let file = self.file.clone();
+            std::thread::Builder::new()
+                .name("mcp-stderr-log".into())
+                .spawn(move || write(file, &receiver))
+                .ok()
+                .map(|_| sender)
+        };
+        self.writer.get_or_init(start).clone()
+    }
+}
+
+impl Drop for StderrLog {
+    /// Waits until what was read is written, but not for a disk that hangs.
+    fn drop(&mut self) {
+        if let Some(Some(writer)) = self.writer.get() {
+            let (done, written) = sync_channel(1);
+            if writer.try_send(Message::Close(done)).is_ok() {
+                let _ = written.recv_timeout(CLOSE_LIMIT);
+            }
+        }
+    }
+}
+
+/// The writer thread.
+fn write(mut file: LogFile, messages: &Receiver<Message>) {
+    for message in messages {
+        match message {
+            Message::Lines(lines) => file.append(lines.as_bytes()),
+            Message::Close(done) => {
+                let _ = done.send(());
+                return;
+            }
+        }
+    }
+}
+
+/// One server's stderr. Dropping it ends the reading, so keep it as long as the process.
+#[derive(Debug)]
+pub struct ServerStderr {
+    tail: Arc<Mutex<Tail>>,
+    reader: JoinSet<()>,
+}
+
+impl ServerStderr {
+    /// The last lines so far, oldest first. Redact them before showing them.
+    pub fn tail(&self) -> Vec<String> {
+        self.tail
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .lines()
+    }
+
+    /// Waits for the last words of a server that has ended; a descendant that keeps stderr open is not waited for.
+    pub async fn settle(&mut self) {
+        let _ = timeout(SETTLE_LIMIT, self.reader.join_next()).await;
+    }
+}
+
+/// The reading side of one server.
+struct Drain {
+    name: String,
+    batch: String,
+    /// Lines dropped since the writer last had room.
+    lost: usize,
+    tail: Arc<Mutex<Tail>>,
+    writer: Option<SyncSender<Message>>,
+}
+
+impl Drain {
+    async fn run(mut self, mut stderr: impl AsyncRead + Unpin) {
+        let mut splitter = LineSplitter::default();
+        let mut chunk = vec![0; CHUNK];
+        self.hand_over(0);
+        while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+            let lines = self.take_in(&mut splitter, &chunk[..count]);
+            self.hand_over(lines);
+        }
+        let last = splitter.unfinished();
+        if !last.is_empty() {
+            self.append(&self.prefix(), &last);
+            self.hand_over(1);
+        }
+    }
+
+    /// Adds the lines that `chunk` completes to the tail and the batch; returns how many they are.
+    fn take_in(&mut self, splitter: &mut LineSplitter, chunk: &[u8]) -> usize {
+        let prefix = self.prefix();
+        let tail = Arc::clone(&self.tail);
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = 0;
+        splitter.feed(chunk, |line| {
+            lines += 1;
+            tail.push(line);
+            self.append(&prefix, line);
+        });
+        tail.set_unfinished(&splitter.unfinished());
+        lines
+    }
+
+    fn prefix(&self) -> String {
+        format!("{} [{}] ", utc::timestamp(SystemTime::now()), self.name)
+    }
+
+    fn append(&mut self, prefix: &str, line: &str) {
+        self.batch.push_str(prefix);
+        self.batch.push_str(line);
+        self.batch.push('\n');
+    }
+
+    /// Gives the batch to the writer if it has room, and forgets it otherwise.
+    fn hand_over(&mut self, lines: usize) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let Some(writer) = self.writer.as_ref().filter(|_| !batch.is_empty()) else {
+            return;
+        };
+        if self.lost > 0 {
+            let note = format!(
+                "{}({} lines lost: the disk is slow)\n",
+                self.prefix(),
+                self.lost
+            );
+            batch.insert_str(0, &note);
+        }
+        match writer.try_send(Message::Lines(batch)) {
+            Ok(()) => self.lost = 0,
+            Err(TrySendError::Full(_)) => self.lost += lines,
+            Err(TrySendError::Disconnected(_)) => self.writer = None,
+        }
+    }
+}
+
+/// A name or command must not be able to fake a log line.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests;

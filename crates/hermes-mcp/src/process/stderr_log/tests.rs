@@ -1,0 +1,123 @@
+use std::os::unix::fs::PermissionsExt;
+
+use tokio::io::AsyncWriteExt;
+
+use super::{file::FILE_CAP, lines::LONGEST_LINE, *};
+
+fn name(text: &str) -> ServerName {
+    ServerName::new(text)
+}
+
+/// Drains `bytes` to the end and returns the tail.
+async fn drain(log: &StderrLog, bytes: &[u8]) -> Vec<String> {
+    let (mut write, read) = tokio::io::duplex(64 * 1024);
+    let mut stderr = log.drain(&name("srv"), 7, "run", read);
+    write.write_all(bytes).await.unwrap();
+    drop(write);
+    stderr.reader.join_next().await;
+    stderr.tail()
+}
+
+#[tokio::test]
+async fn each_line_has_time_and_server_after_a_separator() {
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    let tail = drain(&log, b"one\r\ntwo \xff\nlast").await;
+    assert_eq!(tail, ["one", "two \u{fffd}", "last"]);
+    drop(log);
+
+    let path = home.path().join("logs/mcp-stderr.log");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4);
+    assert!(lines[0].starts_with("---- 20") && lines[0].ends_with("Z [srv] pid 7: run ----"));
+    assert!(lines[1].ends_with("Z [srv] one"));
+    assert!(lines[3].ends_with("Z [srv] last"));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+#[tokio::test]
+async fn a_name_cannot_fake_a_line() {
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    let mut stderr = log.drain(&name("a\nb"), 7, "x\ny", tokio::io::empty());
+    stderr.settle().await;
+    drop(log);
+    let text = std::fs::read_to_string(home.path().join("logs/mcp-stderr.log")).unwrap();
+    assert!(text.contains("[a b] pid 7: x y ----"));
+    assert_eq!(text.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_long_line_is_cut_and_the_next_one_is_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    let mut bytes = vec![b'x'; 3 * CHUNK];
+    bytes.extend_from_slice(b"\nnext\n");
+    let tail = drain(&log, &bytes).await;
+    assert!(tail[0].starts_with(&"x".repeat(LONGEST_LINE)));
+    assert!(tail[0].len() < LONGEST_LINE + 20);
+    assert_eq!(tail[1], "next");
+}
+
+#[tokio::test]
+async fn the_tail_keeps_the_newest_lines_and_shows_a_prompt() {
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    let (mut write, read) = tokio::io::duplex(1024);
+    let stderr = log.drain(&name("srv"), 7, "run", read);
+    for number in 0..30 {
+        write
+            .write_all(format!("line {number}\n").as_bytes())
+            .await
+            .unwrap();
+    }
+    write.write_all(b"Password: ").await.unwrap();
+    let wait = async {
+        while stderr.tail().last().map(String::as_str) != Some("Password: ") {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), wait).await.unwrap();
+    let tail = stderr.tail();
+    assert_eq!((tail.len(), tail[0].as_str()), (21, "line 10"));
+}
+
+#[tokio::test]
+async fn stderr_is_drained_where_no_log_can_be_written() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("logs"), "a file in the way").unwrap();
+    let log = StderrLog::new(home.path());
+    let tail = drain(&log, "line\n".repeat(100_000).as_bytes()).await;
+    assert_eq!(tail.len(), 20);
+}
+
+#[test]
+fn the_file_is_put_aside_at_its_cap() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("mcp-stderr.log");
+    let mut file = LogFile::new(path.clone());
+    let megabyte = vec![b'x'; 1024 * 1024];
+    for _ in 0..25 {
+        file.append(&megabyte);
+        assert!(std::fs::metadata(&path).unwrap().len() <= FILE_CAP);
+    }
+    let old = home.path().join("mcp-stderr.log.1");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 5 * 1024 * 1024);
+    assert_eq!(std::fs::metadata(&old).unwrap().len(), FILE_CAP);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_second_host_follows_a_file_put_aside_by_the_first() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("mcp-stderr.log");
+    let (mut first, mut second) = (LogFile::new(path.clone()), LogFile::new(path.clone()));
+    second.append(b"before\n");
+    first.append(&vec![b'x'; 10 * 1024 * 1024 - 7]);
+    first.append(b"first\n");
+    second.append(b"after\n");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nafter\n");
+}

@@ -1,0 +1,163 @@
+//! The host dies without a word: nothing of its servers outlives it for long.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+};
+
+use super::*;
+
+/// How the stand-in host is to end; set only for the process that plays it.
+const ROLE: &str = "HERMES_TEST_HOST_ENDS_BY";
+
+/// Five processes a server: a wrapper with a child, a detached one and a detached one that is deaf.
+const WRAPPER: &str = r#"
+    sleep 300 &
+    setsid sleep 300 &
+    (setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 1; done' &)
+    cat
+"#;
+
+/// Not a test of its own: the other tests here run this binary again, as the host that dies.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "plays the host for the other tests"]
+async fn act_as_host() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let marked = Marked(std::env::var(MARK).unwrap());
+    let guard = guard();
+    let mut children = Vec::new();
+    for _ in 0..3 {
+        children.push(guard.spawn(marked.script(WRAPPER)).await.unwrap());
+    }
+    println!("\nready");
+    match role.as_str() {
+        "panic" => panic!("as asked"),
+        "return" => {}
+        _ => std::future::pending().await,
+    }
+    drop(children);
+}
+
+/// Starts a host in the given role and returns it when its servers run.
+fn host(role: &str, marked: &Marked) -> std::process::Child {
+    let mut host = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process::host_death::act_as_host"])
+        .args(["--ignored", "--nocapture"])
+        .env(ROLE, role)
+        .env(MARK, &marked.0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(host.stdout.take().unwrap());
+    assert!(stdout.by_ref().lines().any(|line| line.unwrap() == "ready"));
+    // It prints more on its way out, and must not fail at that.
+    host.stdout = Some(stdout.into_inner());
+    host
+}
+
+async fn nothing_is_left(marked: &Marked, ended: Instant) {
+    let limit = Duration::from_secs(5).saturating_sub(ended.elapsed());
+    let gone = within(limit, || marked.pids().is_empty()).await;
+    assert!(gone, "left: {:?}", marked.pids());
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_host_killed_with_sigkill() {
+    let marked = Marked::new("kill-9");
+    let mut host = host("waiting", &marked);
+    // Three trees of five or six, and the host.
+    assert!(within(Duration::from_secs(5), || marked.pids().len() > 15).await);
+    let ended = Instant::now();
+    host.kill().unwrap();
+    host.wait().unwrap();
+    nothing_is_left(&marked, ended).await;
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_host_that_panics() {
+    let marked = Marked::new("panic");
+    let mut host = host("panic", &marked);
+    assert!(!host.wait().unwrap().success());
+    nothing_is_left(&marked, Instant::now()).await;
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_host_that_just_returns() {
+    let marked = Marked::new("return");
+    let mut host = host("return", &marked);
+    assert!(host.wait().unwrap().success());
+    nothing_is_left(&marked, Instant::now()).await;
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_host_and_guard_killed_together() {
+    let marked = Marked::new("both");
+    let mut host = host("waiting", &marked);
+    let ended = Instant::now();
+    for child in children(host.id()) {
+        signal(child, "KILL");
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    nothing_is_left(&marked, ended).await;
+}
+
+#[tokio::test]
+async fn a_terminal_s_signals_do_not_reach_guard_and_keepers() {
+    let marked = Marked::new("signals");
+    let guard = guard();
+    let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    let guard_pid = guard.pid().unwrap();
+    let keeper = parent(child.process.pid());
+    assert_eq!(parent(keeper), guard_pid);
+    for name in ["INT", "TERM", "HUP", "QUIT"] {
+        signal(guard_pid, name);
+        signal(keeper, name);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(parent(child.process.pid()), keeper);
+    assert_eq!(parent(keeper), guard_pid);
+}
+
+#[tokio::test]
+async fn a_server_dies_with_its_keeper() {
+    let marked = Marked::new("keeper");
+    let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
+    signal(parent(child.process.pid()), "KILL");
+    let exit = child.process.exited().await;
+    assert_eq!(exit, hermes_mcp::process::Exit::Unknown);
+    assert!(within(Duration::from_secs(1), || marked.pids().is_empty()).await);
+    assert!(child.process.stop().await.is_err());
+}
+
+#[tokio::test]
+async fn a_dead_guard_is_replaced_and_its_servers_live_on() {
+    let marked = Marked::new("replaced");
+    let guard = guard();
+    let first = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    let old = guard.pid().unwrap();
+    signal(old, "KILL");
+    let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    assert_ne!(guard.pid().unwrap(), old);
+    assert_eq!(marked.pids().len(), 2);
+    for child in [first, second] {
+        drop(child.stdin);
+        child.process.stop().await.unwrap();
+    }
+    assert!(marked.pids().is_empty());
+}
+
+#[tokio::test]
+async fn the_guard_ends_with_its_handle() {
+    let marked = Marked::new("handle");
+    let guard = guard();
+    let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    let pid = guard.pid().unwrap();
+    drop(guard);
+    assert!(within(Duration::from_secs(1), || status(pid, "State").is_none()).await);
+    drop(child.stdin);
+    child.process.stop().await.unwrap();
+}

@@ -1,0 +1,149 @@
+//! Every way a server ends, and that its tree ends with it.
+
+use hermes_mcp::process::Exit;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+use super::*;
+
+/// Children in the group, in a session of their own, and forked off twice; some deaf to SIGTERM.
+const FAMILY: &str = r#"
+    sleep 300 &
+    sh -c 'trap "" TERM; sleep 300 & wait' &
+    setsid sleep 300 &
+    setsid sh -c 'trap "" TERM HUP; (setsid sleep 300 &) ; while :; do sleep 1; done' &
+"#;
+
+#[tokio::test]
+async fn a_server_ends_when_its_stdin_closes() {
+    let marked = Marked::new("eof");
+    let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
+    child.stdin.write_all(b"ping\n").await.unwrap();
+    let mut line = String::new();
+    BufReader::new(&mut child.stdout)
+        .read_line(&mut line)
+        .await
+        .unwrap();
+    assert_eq!(line, "ping\n");
+
+    let started = Instant::now();
+    drop(child.stdin);
+    assert_eq!(child.process.stop().await.unwrap(), Exit::Code(0));
+    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(marked.pids().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_overhears_the_end_of_stdin_is_told_by_sigterm() {
+    let marked = Marked::new("term");
+    let script = "trap 'exit 7' TERM; while :; do sleep 0.05; done";
+    let child = guard().spawn(marked.script(script)).await.unwrap();
+    let started = Instant::now();
+    drop(child.stdin);
+    assert_eq!(child.process.stop().await.unwrap(), Exit::Code(7));
+    let elapsed = started.elapsed();
+    assert!(elapsed > Duration::from_millis(1900) && elapsed < Duration::from_millis(3500));
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_sigterm_is_killed() {
+    let marked = Marked::new("kill");
+    let script = "trap '' TERM; while :; do sleep 1; done";
+    let child = guard().spawn(marked.script(script)).await.unwrap();
+    let started = Instant::now();
+    drop(child.stdin);
+    assert_eq!(child.process.stop().await.unwrap(), Exit::Signal(9));
+    assert!(started.elapsed() > Duration::from_millis(3900));
+    assert!(marked.pids().is_empty());
+}
+
+#[tokio::test]
+async fn attached_and_detached_descendants_end_with_a_stop() {
+    let marked = Marked::new("family");
+    let script = format!("{FAMILY} cat");
+    let child = guard().spawn(marked.script(&script)).await.unwrap();
+    marked.wait_for(9).await;
+    drop(child.stdin);
+    child.process.stop().await.unwrap();
+    assert_eq!(marked.pids(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn descendants_end_when_the_server_exits_by_itself() {
+    let marked = Marked::new("leftovers");
+    let script = format!("{FAMILY} read line; exit 3");
+    let mut child = guard().spawn(marked.script(&script)).await.unwrap();
+    marked.wait_for(8).await;
+    child.stdin.write_all(b"go\n").await.unwrap();
+    let started = Instant::now();
+    assert_eq!(child.process.exited().await, Exit::Code(3));
+    assert!(
+        started.elapsed() < Duration::from_millis(500),
+        "noticed at once"
+    );
+    assert!(within(Duration::from_secs(3), || marked.pids().is_empty()).await);
+    assert_eq!(child.process.stop().await.unwrap(), Exit::Code(3));
+}
+
+#[tokio::test]
+async fn a_killed_server_is_noticed_at_once() {
+    let marked = Marked::new("killed");
+    let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
+    signal(child.process.pid(), "KILL");
+    let exit = tokio::time::timeout(Duration::from_secs(1), child.process.exited()).await;
+    assert_eq!(exit.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn a_dropped_child_leaves_nothing() {
+    let marked = Marked::new("dropped");
+    let script = format!("{FAMILY} cat");
+    let child = guard().spawn(marked.script(&script)).await.unwrap();
+    marked.wait_for(9).await;
+    drop(child);
+    assert!(within(Duration::from_secs(5), || marked.pids().is_empty()).await);
+}
+
+#[tokio::test]
+async fn a_cancelled_spawn_leaves_nothing() {
+    let marked = Marked::new("cancelled");
+    let guard = guard();
+    for micros in [0, 50, 200, 500, 1000, 2000, 4000] {
+        let spawn = guard.spawn(marked.script("sleep 300"));
+        let _ = tokio::time::timeout(Duration::from_micros(micros), spawn).await;
+    }
+    assert!(within(Duration::from_secs(5), || marked.pids().is_empty()).await);
+}
+
+#[tokio::test]
+async fn a_hundred_restarts_leave_no_zombie_and_no_open_file() {
+    let marked = Marked::new("hundred");
+    let guard = guard();
+    let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let cycle = async || {
+        let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
+        drop(child.stdin);
+        child.process.stop().await.unwrap();
+    };
+    cycle().await;
+    let before = open_files();
+    for _ in 0..100 {
+        cycle().await;
+    }
+    assert_eq!(open_files(), before);
+    assert_eq!(children(std::process::id()), [guard.pid().unwrap()]);
+    let no_keepers = || children(guard.pid().unwrap()).is_empty();
+    assert!(within(Duration::from_secs(1), no_keepers).await);
+}
+
+#[tokio::test]
+async fn orphans_that_end_early_are_reaped_while_the_server_runs() {
+    let marked = Marked::new("reaped");
+    let script = "for i in 1 2 3 4 5; do (setsid sleep 0.1 &); done; exec cat";
+    let child = guard().spawn(marked.script(script)).await.unwrap();
+    let keeper = parent(child.process.pid());
+    assert!(
+        within(Duration::from_secs(3), || children(keeper)
+            == [child.process.pid()])
+        .await
+    );
+}
