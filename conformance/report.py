@@ -1,0 +1,126 @@
+"""Reads what the conformance suite wrote and says which scenarios passed.
+
+The suite prints a summary of its own, but a scenario in which the client died before any check counts as passed there.
+Here a scenario passes when it has at least one check and every check succeeded.
+"""
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# The suite names a result folder `<scenario>-<time>`; the scenario may contain a slash.
+TIME = re.compile(r"-\d{4}-\d{2}-\d{2}T[\d-]+Z$")
+
+
+@dataclass
+class Scenario:
+    """One scenario of one revision and the checks it produced."""
+
+    name: str
+    scored: bool
+    checks: list = field(default_factory=list)
+
+    def count(self, status):
+        return sum(check["status"] == status for check in self.checks)
+
+    def passed(self):
+        # A warning is the suite's word for a SHOULD that was not met; we mean to meet those too.
+        return self.count("SUCCESS") > 0 and self.count("FAILURE") == 0 and self.count("WARNING") == 0
+
+    def complaints(self):
+        if not any(self.count(status) for status in ("SUCCESS", "FAILURE", "WARNING")):
+            return ["no checks: the client ended before the scenario could see anything"]
+        return [
+            f"{check['id']}: {check.get('errorMessage') or check['description']}"
+            for check in self.checks
+            if check["status"] in ("FAILURE", "WARNING")
+        ]
+
+
+def required(text):
+    """The client scenarios in the output of the suite's `list`, with whether they are scored."""
+    scored, section = {}, None
+    for line in text.splitlines():
+        entry = re.match(r"\s+- (\S+)( \[client\])?$", line)
+        if not entry:
+            section = line if line and not line.startswith(" ") else section
+        elif section.startswith("Client scenarios"):
+            scored[entry[1]] = True
+        elif section.startswith("Run and reported") and entry[2]:
+            scored[entry[1]] = False
+    return scored
+
+
+def read(folder):
+    """All scenarios of a revision: those with a result, and those that should have one."""
+    scored = required((folder / "required.txt").read_text())
+    scenarios = {name: Scenario(name, is_scored) for name, is_scored in scored.items()}
+    for checks in sorted(folder.glob("**/checks.json")):
+        name = TIME.sub("", checks.parent.relative_to(folder).as_posix())
+        if name in scenarios:
+            scenarios[name].checks = json.loads(checks.read_text())
+    return list(scenarios.values())
+
+
+def expected_failures(path):
+    """The names under `client:`. One entry a line, so no YAML library is needed."""
+    names, section = set(), None
+    for line in path.read_text().splitlines():
+        line = line.split("#")[0].rstrip()
+        if line.endswith(":"):
+            section = line[:-1]
+        elif section == "client" and line.strip().startswith("- "):
+            names.add(line.strip()[2:].strip())
+    return names
+
+
+def judge(scenario, auth, expected):
+    """The word for the table, and whether the scenario counts as passed, as failed, or not at all (None)."""
+    if scenario.name.startswith("auth/") and not auth:
+        return "later", None
+    passed = scenario.passed()
+    word = "pass" if passed else "FAIL"
+    if not scenario.scored:
+        return f"{word.lower()}, not scored", None
+    if scenario.name in expected:
+        return ("FAIL: passes, so delete it from the expected failures", False) if passed else ("expected failure", None)
+    return word, passed
+
+
+def report(folders, auth, expected, only=None):
+    """Prints a table for each revision, then the totals. Returns the number of failed scenarios."""
+    passed = failed = 0
+    for folder in folders:
+        scenarios = [scenario for scenario in read(folder) if only in (None, scenario.name)]
+        width = max((len(scenario.name) for scenario in scenarios), default=0)
+        print(f"{folder.name}\n  {'scenario':{width}}  passed  failed  warned  verdict")
+        for scenario in scenarios:
+            word, counts = judge(scenario, auth, expected)
+            numbers = [scenario.count(status) for status in ("SUCCESS", "FAILURE", "WARNING")]
+            print(f"  {scenario.name:{width}}  " + "  ".join(f"{number:6}" for number in numbers) + f"  {word}")
+            passed += counts is True
+            failed += counts is False
+            if counts is False:
+                for complaint in scenario.complaints():
+                    print(f"    {complaint}")
+        print(f"  everything the client and the suite printed is in {folder}\n")
+    print(f"{passed} passed, {failed} failed")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, help="the results of one revision each")
+    parser.add_argument("--auth", action="store_true", help="count the scenarios about authorisation")
+    parser.add_argument("--only", help="look at this scenario alone")
+    parser.add_argument("--expected-failures", type=Path)
+    options = parser.parse_args()
+    expected = expected_failures(options.expected_failures) if options.expected_failures else set()
+    sys.exit(1 if report(options.folders, options.auth, expected, options.only) else 0)
+
+
+if __name__ == "__main__":
+    main()

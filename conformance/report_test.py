@@ -1,0 +1,87 @@
+"""The rules by which a scenario passes. Run with `python3 -m unittest discover -s conformance -p '*_test.py'`."""
+
+import contextlib
+import io
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+import report
+
+REQUIRED = """Client scenarios (test against a client):
+  - tools_call
+  - auth/basic
+
+Run and reported, but never scored:
+  extension (2):
+    - extra [client]
+    - tasks [server]
+"""
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "required.txt").write_text(REQUIRED)
+
+    def result(self, scenario, *statuses):
+        folder = self.folder / f"{scenario}-2026-11-15T04-07-29-995Z"
+        folder.mkdir(parents=True)
+        checks = [{"id": "check", "description": "a check", "status": status} for status in statuses]
+        (folder / "checks.json").write_text(json.dumps(checks))
+
+    def last_line(self, auth=False, expected=()):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            report.report([self.folder], auth, expected)
+        return output.getvalue().splitlines()[-1]
+
+    def test_a_scenario_whose_checks_all_succeed_passes(self):
+        self.result("tools_call", "SUCCESS", "INFO")
+        self.assertEqual(self.last_line(), "1 passed, 0 failed")
+
+    def test_a_failed_check_fails_the_scenario(self):
+        self.result("tools_call", "SUCCESS", "FAILURE")
+        self.assertEqual(self.last_line(), "0 passed, 1 failed")
+
+    def test_a_warning_fails_the_scenario(self):
+        self.result("tools_call", "SUCCESS", "WARNING")
+        self.assertEqual(self.last_line(), "0 passed, 1 failed")
+
+    def test_a_scenario_without_checks_fails(self):
+        self.result("tools_call", "INFO")
+        self.assertEqual(self.last_line(), "0 passed, 1 failed")
+
+    def test_a_scenario_without_a_result_fails(self):
+        self.assertEqual(self.last_line(), "0 passed, 1 failed")
+
+    def test_authorisation_counts_only_when_asked_for(self):
+        self.result("tools_call", "SUCCESS")
+        self.result("auth/basic", "FAILURE")
+        self.assertEqual(self.last_line(), "1 passed, 0 failed")
+        self.assertEqual(self.last_line(auth=True), "1 passed, 1 failed")
+
+    def test_a_scenario_that_is_not_scored_does_not_count(self):
+        self.result("tools_call", "SUCCESS")
+        self.result("extra", "FAILURE")
+        self.assertEqual(self.last_line(), "1 passed, 0 failed")
+
+    def test_an_expected_failure_that_passes_fails_the_run(self):
+        self.result("tools_call", "SUCCESS")
+        self.assertEqual(self.last_line(expected={"tools_call"}), "0 passed, 1 failed")
+
+    def test_an_expected_failure_that_fails_does_not_count(self):
+        self.result("tools_call", "FAILURE")
+        self.assertEqual(self.last_line(expected={"tools_call"}), "0 passed, 0 failed")
+
+    def test_expected_failures_are_read_from_the_client_section(self):
+        path = self.folder / "expected.yaml"
+        path.write_text("server:\n  - ping\nclient:\n  - sse-retry  # reason\n# - initialize\n")
+        self.assertEqual(report.expected_failures(path), {"sse-retry"})
+
+
+if __name__ == "__main__":
+    unittest.main()

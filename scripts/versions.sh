@@ -1,0 +1,32 @@
+# shellcheck shell=bash disable=SC2034
+# The versions of everything the tests use that is not a Rust crate of this workspace.
+# Each list is one kit of `scripts/equipment`; changing a list installs that kit anew.
+
+# Third-party MCP servers from npm.
+npm_servers=(
+  @modelcontextprotocol/server-everything@2026.8.31
+  @modelcontextprotocol/server-filesystem@2026.8.31
+  @modelcontextprotocol/server-memory@2026.8.31
+)
+
+# Third-party MCP servers from PyPI, on the second generation of the Python SDK.
+python_servers=(
+  mcp-server-time==2026.10.19
+  mcp-server-git==2026.10.19
+)
+
+# This server crashes with the second generation, so it has an environment of its own.
+sqlite_server=(
+  mcp-server-sqlite==2025.4.25
+  "mcp<2"
+)
+
+# The official conformance suite needs Node 22, which it gets from npm.
+conformance_suite=(
+  node@22
+  @modelcontextprotocol/conformance@0.2.0-alpha.12
+)
+
+# Cargo subcommands. One found on PATH is used as it is.
+cargo_nextest=cargo-nextest@0.9.151
+cargo_deny=cargo-deny@0.20.2
