@@ -1,1 +1,25 @@
-//! Test equipment.
+//! Test equipment: MCP servers that misbehave on demand, temporary homes, and eyes on processes.
+//!
+//! A [`Behaviour`] says what a server does. It is served on stdio by the program `testkit-stdio` and over
+//! HTTP by [`HttpServer`], in the test's own process or as the program `testkit-http`. The servers write
+//! their JSON-RPC by hand, so that nothing stands between a test and a malformed message.
+
+mod behaviour;
+mod binary;
+mod grandchild;
+mod record;
+mod script;
+mod stdio;
+mod wire;
+
+pub use behaviour::{
+    Behaviour, Calls, Discover, Era, EraChange, ExitAtStart, Fault, Grandchild, Http,
+    HttpTransport, Lists, OddTool, OnCancel, OversizedLine, Process, Reply, Tls, Tool, Trouble,
+    WrongId,
+};
+pub use binary::binary;
+pub use grandchild::{DETACH, detach};
+pub use record::{recorded, recorded_messages};
+pub use script::{Outlet, SECRETS, Script, Session};
+pub use stdio::{EchoPath, serve as serve_stdio};
+pub use wire::{LEGACY, STATELESS};

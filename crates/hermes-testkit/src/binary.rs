@@ -1,0 +1,96 @@
+//! Finds the testkit's own programs from another crate's tests, and builds them if they are missing or old.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+/// The path of a program of this crate, for instance `testkit-stdio`.
+///
+/// Tests of other crates do not make cargo build our programs, so this builds them when there is none, or
+/// when the sources are newer.
+///
+/// # Panics
+///
+/// If the program cannot be found or built.
+pub fn binary(name: &str) -> PathBuf {
+    let directory = profile_directory();
+    let path = directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if !is_current(&path) {
+        build(&directory, &path);
+    }
+    assert!(
+        path.exists(),
+        "{} is missing: build it with `cargo build -p hermes-testkit --bins`",
+        path.display()
+    );
+    path
+}
+
+/// The directory in which cargo puts programs, seen from a test program in its `deps`.
+fn profile_directory() -> PathBuf {
+    let executable =
+        std::env::current_exe().unwrap_or_else(|error| panic!("a test has an executable: {error}"));
+    let directory = executable.parent().unwrap_or(Path::new("."));
+    match directory.file_name() {
+        Some(name) if name == "deps" || name == "examples" => {
+            directory.parent().unwrap_or(directory).to_owned()
+        }
+        _ => directory.to_owned(),
+    }
+}
+
+fn is_current(program: &Path) -> bool {
+    let Ok(built) = program.metadata().and_then(|found| found.modified()) else {
+        return false;
+    };
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    newest(&sources).is_none_or(|changed| changed <= built)
+}
+
+/// When the newest file below a directory was changed; `None` where the sources are gone.
+fn newest(directory: &Path) -> Option<SystemTime> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            if path.is_dir() {
+                newest(&path)
+            } else {
+                entry.metadata().ok()?.modified().ok()
+            }
+        })
+        .max()
+}
+
+/// Builds all programs, once for however many tests ask at the same time.
+fn build(directory: &Path, program: &Path) {
+    let lock = File::create(directory.join(".hermes-testkit.lock"))
+        .and_then(|file| file.lock().map(|()| file));
+    if is_current(program) {
+        return;
+    }
+    let profile = match directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--package", "hermes-testkit", "--bins"])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(directory.parent().unwrap_or(directory))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output();
+    drop(lock);
+    match built {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => panic!(
+            "building the testkit failed: build it with `cargo build -p hermes-testkit --bins`\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        Err(error) => panic!(
+            "cargo does not run ({error}): build it with `cargo build -p hermes-testkit --bins`"
+        ),
+    }
+}

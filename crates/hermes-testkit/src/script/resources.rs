@@ -1,0 +1,75 @@
+//! Resources: a text, a blob, a template, and whatever a test adds.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::request::{Answer, Request};
+use super::{Script, lock};
+use crate::wire::{self, Error};
+
+pub(super) fn built_in() -> Vec<String> {
+    vec!["test://text".to_owned(), "test://blob".to_owned()]
+}
+
+impl Script {
+    pub(super) fn list_resources(&self, request: &Request) -> Answer {
+        let resources = lock(&self.offer)
+            .resources
+            .iter()
+            .map(|uri| {
+                let name = uri.rsplit('/').next().unwrap_or(uri);
+                json!({
+                    "uri": uri,
+                    "name": name,
+                    "description": format!("The resource {name}."),
+                    "mimeType": media_type(uri),
+                })
+            })
+            .collect();
+        self.page(request, "resources", resources)
+    }
+
+    pub(super) fn list_templates(&self, request: &Request) -> Answer {
+        let template = json!({
+            "uriTemplate": "test://note/{name}",
+            "name": "note",
+            "description": "A note by its name.",
+            "mimeType": "text/plain",
+        });
+        self.page(request, "resourceTemplates", vec![template])
+    }
+
+    pub(super) fn read_resource(&self, request: &Request) -> Result<Answer, Error> {
+        let uri = request.params["uri"].as_str().unwrap_or_default();
+        let known = lock(&self.offer).resources.iter().any(|known| known == uri);
+        let note = uri.strip_prefix("test://note/");
+        if !known && note.is_none() {
+            let code = if request.is_stateless() {
+                wire::INVALID_PARAMS
+            } else {
+                wire::RESOURCE_NOT_FOUND
+            };
+            return Err(Error::new(code, "resource not found").with_data(json!({ "uri": uri })));
+        }
+        let mut contents = json!({ "uri": uri, "mimeType": media_type(uri) });
+        if uri == "test://blob" {
+            contents["blob"] = json!(STANDARD.encode([0_u8, 1, 2, 3]));
+        } else {
+            let text: Value = match note {
+                Some(name) => format!("note {name}").into(),
+                None => format!("contents of {uri}").into(),
+            };
+            contents["text"] = text;
+        }
+        Ok(Answer::Result(json!({ "contents": [contents] })))
+    }
+}
+
+fn media_type(uri: &str) -> &'static str {
+    if uri == "test://blob" {
+        "application/octet-stream"
+    } else {
+        "text/plain"
+    }
+}

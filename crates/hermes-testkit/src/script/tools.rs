@@ -1,0 +1,357 @@
+//! The built-in tools.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::request::{Answer, Request};
+use super::{SECRETS, Script, content, lock};
+use crate::behaviour::{Grandchild, Tool};
+use crate::grandchild;
+use crate::wire::{self, Error};
+
+/// Log levels, least severe first.
+const LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+/// The tools of a server whose list was not replaced.
+pub(super) fn built_in() -> Vec<Tool> {
+    let tool = |name: &str, description: &str, properties: Value| {
+        Tool::defined(json!({
+            "name": name,
+            "description": description,
+            "inputSchema": { "type": "object", "properties": properties },
+        }))
+    };
+    let text = json!({ "type": "string" });
+    let number = json!({ "type": "integer" });
+    let names = json!({ "type": "array" });
+    let change = json!({ "add": names, "remove": names });
+    vec![
+        tool("echo", "Returns its text.", json!({ "text": text }))
+            .with("annotations", json!({ "readOnlyHint": true })),
+        tool(
+            "add",
+            "Adds two numbers.",
+            json!({ "a": number, "b": number }),
+        )
+        .with(
+            "outputSchema",
+            json!({ "type": "object", "properties": { "sum": number }, "required": ["sum"] }),
+        ),
+        tool("sleep", "Takes its time.", json!({ "ms": number })),
+        tool(
+            "progress",
+            "Reports progress.",
+            json!({ "steps": number, "interval_ms": number }),
+        ),
+        tool("fail", "Fails.", json!({ "text": text, "code": number })),
+        tool(
+            "crash",
+            "Ends the process in the middle of the call.",
+            json!({}),
+        ),
+        tool("environment", "Returns the environment as JSON.", json!({})),
+        tool("cwd", "Returns the working directory.", json!({})),
+        tool("image", "Returns an image.", json!({})),
+        tool("audio", "Returns a sound.", json!({})),
+        tool("blob", "Returns an embedded document.", json!({})),
+        tool("embedded", "Returns an embedded text.", json!({})),
+        tool("link", "Returns a link to a resource.", json!({})),
+        tool(
+            "unknown_content",
+            "Returns content of no known kind.",
+            json!({}),
+        ),
+        tool(
+            "content",
+            "Returns the result it is given.",
+            json!({ "result": { "type": "object" } }),
+        ),
+        tool(
+            "big",
+            "Returns a text of this many bytes.",
+            json!({ "bytes": number }),
+        ),
+        tool(
+            "sample",
+            "Asks the client's model.",
+            json!({ "prompt": text, "requests": number, "params": { "type": "object" } }),
+        ),
+        tool(
+            "elicit",
+            "Asks the user.",
+            json!({ "params": { "type": "object" } }),
+        ),
+        tool(
+            "elicit_url",
+            "Sends the user to a page.",
+            json!({ "params": { "type": "object" } }),
+        ),
+        tool("roots", "Asks for the client's roots.", json!({})),
+        tool("change_tools", "Changes the list of tools.", change.clone()),
+        tool(
+            "change_resources",
+            "Changes the list of resources.",
+            change.clone(),
+        ),
+        tool("change_prompts", "Changes the list of prompts.", change),
+        tool(
+            "touch_resource",
+            "Announces new contents.",
+            json!({ "uri": text }),
+        ),
+        tool(
+            "burst",
+            "Announces a changed list many times.",
+            json!({ "n": number }),
+        ),
+        tool(
+            "log",
+            "Logs a message.",
+            json!({ "level": text, "message": text, "logger": text, "force": { "type": "boolean" } }),
+        ),
+        tool("counter", "Counts calls, this one included.", json!({})),
+        tool(
+            "spawn_grandchild",
+            "Starts a process and returns its pid.",
+            json!({ "detach": { "type": "boolean" } }),
+        ),
+        tool(
+            "protocol",
+            "Returns what the client said about itself.",
+            json!({}),
+        ),
+    ]
+}
+
+/// Whether a built-in tool may take longer than a moment.
+pub(super) fn may_take_time(tool: &str) -> bool {
+    matches!(
+        tool,
+        "sleep" | "progress" | "sample" | "elicit" | "elicit_url" | "roots" | "spawn_grandchild"
+    )
+}
+
+impl Script {
+    pub(super) fn call_tool(&self, request: &Request) -> Result<Answer, Error> {
+        let calls = self.count_call();
+        let name = request.tool_name();
+        if self.tool(name).is_none() {
+            return Err(Error::new(
+                wire::INVALID_PARAMS,
+                format!("unknown tool {name}"),
+            ));
+        }
+        if self.behaviour.calls.never_answer.iter().any(|n| n == name) {
+            return Ok(Answer::Silence);
+        }
+        let result = match request.acting_tool().as_str() {
+            "add" => add(request),
+            "sleep" => return Ok(sleep(request)),
+            "progress" => return Ok(self.progress(request)),
+            "fail" => return self.fail(request),
+            "crash" => {
+                self.exit(3);
+                return Ok(Answer::Silence);
+            }
+            "environment" => environment(),
+            "cwd" => content::text(
+                std::env::current_dir()
+                    .unwrap_or_default()
+                    .display()
+                    .to_string(),
+            ),
+            "image" => content::image(),
+            "audio" => content::audio(),
+            "blob" => content::blob(),
+            "embedded" => content::embedded_text(),
+            "link" => content::link(),
+            "unknown_content" => content::unknown(),
+            "content" => request.argument("result").clone(),
+            "big" => content::text("x".repeat(whole(request.argument("bytes"), 1024))),
+            tool @ ("sample" | "elicit" | "elicit_url" | "roots") => {
+                return self.ask(tool, request);
+            }
+            "change_tools" => self.change_tools(request),
+            "change_resources" => self.change_names(request, "resources"),
+            "change_prompts" => self.change_names(request, "prompts"),
+            "touch_resource" => {
+                self.announce_resource(request.argument("uri").as_str().unwrap_or_default());
+                content::text("announced")
+            }
+            "burst" => {
+                for _ in 0..whole(request.argument("n"), 50) {
+                    self.announce("tools");
+                }
+                content::text("announced")
+            }
+            "log" => log(request),
+            "counter" => content::text(calls.to_string()),
+            "spawn_grandchild" => spawn_grandchild(request),
+            "protocol" => content::document(&self.client_description(request)),
+            _ => echo(request),
+        };
+        Ok(Answer::Result(result))
+    }
+
+    fn progress(&self, request: &Request) -> Answer {
+        let steps = whole(request.argument("steps"), 3);
+        let pause = Duration::from_millis(request.argument("interval_ms").as_u64().unwrap_or(10));
+        let token = request.meta("progressToken");
+        let mut step = 0;
+        while step < steps || self.behaviour.calls.progress_forever {
+            if request.wait(pause) {
+                return request.stopped();
+            }
+            step += 1;
+            let Some(token) = token else { continue };
+            let mut params = json!({
+                "progressToken": token,
+                "progress": step,
+                "message": format!("step {step}"),
+            });
+            if !self.behaviour.calls.progress_forever {
+                params["total"] = json!(steps);
+            }
+            if !request.notify("notifications/progress", &params) {
+                return Answer::Done;
+            }
+        }
+        Answer::Result(content::text(format!("{step} steps")))
+    }
+
+    fn fail(&self, request: &Request) -> Result<Answer, Error> {
+        let text = if self.behaviour.calls.secrets_in_errors {
+            SECRETS
+        } else {
+            request.argument("text").as_str().unwrap_or("it failed")
+        };
+        match request.argument("code").as_i64() {
+            Some(code) => Err(Error::new(code, text)),
+            None => Ok(Answer::Result(content::failure(text))),
+        }
+    }
+
+    fn change_tools(&self, request: &Request) -> Value {
+        let mut offer = lock(&self.offer);
+        offer.tools.retain(|tool| {
+            !items(request.argument("remove")).any(|removed| removed == tool.name())
+        });
+        offer
+            .tools
+            .extend(items(request.argument("add")).map(|added| Tool::defined(added.clone())));
+        drop(offer);
+        self.announce("tools");
+        content::text("changed")
+    }
+
+    fn change_names(&self, request: &Request, list: &str) -> Value {
+        let mut offer = lock(&self.offer);
+        let names = if list == "prompts" {
+            &mut offer.prompts
+        } else {
+            &mut offer.resources
+        };
+        names.retain(|name| !items(request.argument("remove")).any(|removed| removed == name));
+        names.extend(
+            items(request.argument("add"))
+                .filter_map(Value::as_str)
+                .map(str::to_owned),
+        );
+        drop(offer);
+        self.announce(list);
+        content::text("changed")
+    }
+}
+
+fn echo(request: &Request) -> Value {
+    match request.argument("text").as_str() {
+        Some(text) => content::text(text),
+        None => content::document(&request.params["arguments"]),
+    }
+}
+
+fn add(request: &Request) -> Value {
+    let number = |name| request.argument(name).as_i64().unwrap_or(0);
+    let sum = json!({ "sum": number("a") + number("b") });
+    let mut result = content::document(&sum);
+    result["structuredContent"] = sum;
+    result
+}
+
+fn sleep(request: &Request) -> Answer {
+    let ms = request.argument("ms").as_u64().unwrap_or(1000);
+    if request.wait(Duration::from_millis(ms)) {
+        return request.stopped();
+    }
+    Answer::Result(content::text(format!("slept {ms} ms")))
+}
+
+fn environment() -> Value {
+    let variables: serde_json::Map<String, Value> = std::env::vars_os()
+        .map(|(name, value)| {
+            (
+                name.to_string_lossy().into_owned(),
+                value.to_string_lossy().into(),
+            )
+        })
+        .collect();
+    content::document(&variables.into())
+}
+
+fn log(request: &Request) -> Value {
+    let level = request.argument("level").as_str().unwrap_or("info");
+    let threshold = if request.is_stateless() {
+        // Without a level in its request a stateless client wants no messages.
+        request
+            .meta(wire::META_LOG_LEVEL)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    } else {
+        let asked = lock(&request.session.log_level).clone();
+        Some(asked.unwrap_or_else(|| "debug".to_owned()))
+    };
+    let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
+    let wanted = threshold.is_some_and(|threshold| rank(level) >= rank(&threshold));
+    if !wanted && request.argument("force") != true {
+        return content::text("not wanted");
+    }
+    let mut params = json!({ "level": level, "data": request.argument("message") });
+    if let Some(logger) = request.argument("logger").as_str() {
+        params["logger"] = json!(logger);
+    }
+    request.notify("notifications/message", &params);
+    content::text("logged")
+}
+
+fn spawn_grandchild(request: &Request) -> Value {
+    let kind = if request.argument("detach") == true {
+        Grandchild::Detached
+    } else {
+        Grandchild::Attached
+    };
+    match grandchild::spawn(kind) {
+        Ok(pid) => content::text(pid.to_string()),
+        Err(error) => content::failure(&error.to_string()),
+    }
+}
+
+fn whole(value: &Value, default: usize) -> usize {
+    value
+        .as_u64()
+        .and_then(|number| usize::try_from(number).ok())
+        .unwrap_or(default)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
