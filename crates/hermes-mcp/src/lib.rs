@@ -4,6 +4,8 @@
 //! turns all of them into immutable [`registry::Registry`] snapshots that callers take once per turn.
 
 pub mod arguments;
+pub mod batch;
+pub mod breaker;
 pub mod content;
 pub mod demo;
 pub mod environment;
