@@ -1,0 +1,230 @@
+//! The circuit breaker of one server: after three transport failures in a row calls fail at once for a minute.
+//!
+//! It counts only what it is told. What is a failure is for the caller to say: a broken transport is, a tool's own
+//! error, a timeout or an interrupt is not.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+/// Failures in a row that open the breaker.
+const TOLERATED: u32 = 3;
+
+/// How long calls are refused once it is open.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Refuses calls to a server whose transport keeps failing.
+#[derive(Debug)]
+pub struct Breaker(Mutex<Circuit>);
+
+#[derive(Debug, Clone, Copy)]
+enum Circuit {
+    Closed {
+        failures: u32,
+    },
+    Open {
+        until: Instant,
+    },
+    /// One call is on its way to find out. If its end is never reported, the next may try at `until`.
+    HalfOpen {
+        until: Instant,
+    },
+}
+
+/// What a status display says about a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerState {
+    /// Calls pass.
+    Closed,
+    /// Calls are refused.
+    Open,
+    /// One call is trying whether the server is back; the others are refused.
+    HalfOpen,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new() -> Self {
+        Self(Mutex::new(Circuit::Closed { failures: 0 }))
+    }
+
+    /// Asks to make a call now; a refusal says how long to wait. After the pause exactly one call is let through.
+    pub fn admit(&self, now: Instant) -> Result<(), Duration> {
+        let mut circuit = self.circuit();
+        match *circuit {
+            Circuit::Closed { .. } => Ok(()),
+            Circuit::Open { until } | Circuit::HalfOpen { until } if now < until => {
+                Err(until - now)
+            }
+            Circuit::Open { .. } | Circuit::HalfOpen { .. } => {
+                *circuit = Circuit::HalfOpen { until: now + PAUSE };
+                Ok(())
+            }
+        }
+    }
+
+    /// A call reached the server and came back, whatever the tool had to say.
+    pub fn succeed(&self) {
+        self.reset();
+    }
+
+    /// The transport failed under a call.
+    pub fn fail(&self, now: Instant) {
+        let mut circuit = self.circuit();
+        *circuit = match *circuit {
+            Circuit::Closed { failures } if failures + 1 < TOLERATED => Circuit::Closed {
+                failures: failures + 1,
+            },
+            Circuit::Closed { .. } | Circuit::HalfOpen { .. } => {
+                Circuit::Open { until: now + PAUSE }
+            }
+            // A call sent before the breaker opened: nothing new.
+            open @ Circuit::Open { .. } => open,
+        };
+    }
+
+    /// A call ended without telling anything about the transport (a timeout, an interrupt): the next may try.
+    pub fn end_undecided(&self, now: Instant) {
+        let mut circuit = self.circuit();
+        if let Circuit::HalfOpen { .. } = *circuit {
+            *circuit = Circuit::Open { until: now };
+        }
+    }
+
+    /// Starts anew, as after a new session.
+    pub fn reset(&self) {
+        *self.circuit() = Circuit::Closed { failures: 0 };
+    }
+
+    /// The state to show.
+    pub fn state(&self) -> BreakerState {
+        match *self.circuit() {
+            Circuit::Closed { .. } => BreakerState::Closed,
+            Circuit::Open { .. } => BreakerState::Open,
+            Circuit::HalfOpen { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    fn circuit(&self) -> MutexGuard<'_, Circuit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    fn opened_at(start: Instant) -> Breaker {
+        let breaker = Breaker::new();
+        for _ in 0..3 {
+            breaker.fail(start);
+        }
+        breaker
+    }
+
+    #[test]
+    fn three_failures_in_a_row_open_it_for_a_minute() {
+        let start = Instant::now();
+        let breaker = Breaker::new();
+        breaker.fail(start);
+        breaker.fail(start);
+        assert_eq!(breaker.admit(start), Ok(()));
+        breaker.fail(start);
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert_eq!(breaker.admit(start + seconds(20)), Err(seconds(40)));
+    }
+
+    #[test]
+    fn a_success_in_between_starts_the_count_again() {
+        let start = Instant::now();
+        let breaker = Breaker::new();
+        for _ in 0..10 {
+            breaker.fail(start);
+            breaker.fail(start);
+            breaker.succeed();
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        assert_eq!(breaker.admit(start), Ok(()));
+    }
+
+    #[test]
+    fn after_the_pause_exactly_one_call_passes() {
+        let start = Instant::now();
+        let breaker = opened_at(start);
+        let later = start + seconds(60);
+        assert_eq!(breaker.admit(later), Ok(()));
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        assert!(breaker.admit(later).is_err());
+        breaker.succeed();
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        assert_eq!(breaker.admit(later), Ok(()));
+    }
+
+    #[test]
+    fn a_failed_trial_opens_it_for_another_minute() {
+        let start = Instant::now();
+        let breaker = opened_at(start);
+        assert_eq!(breaker.admit(start + seconds(61)), Ok(()));
+        breaker.fail(start + seconds(62));
+        assert_eq!(breaker.admit(start + seconds(63)), Err(seconds(59)));
+    }
+
+    #[test]
+    fn late_failures_of_earlier_calls_do_not_prolong_the_pause() {
+        let start = Instant::now();
+        let breaker = opened_at(start);
+        breaker.fail(start + seconds(50));
+        assert_eq!(breaker.admit(start + seconds(60)), Ok(()));
+    }
+
+    #[test]
+    fn an_undecided_trial_makes_room_for_the_next() {
+        let start = Instant::now();
+        let breaker = opened_at(start);
+        let later = start + seconds(60);
+        assert_eq!(breaker.admit(later), Ok(()));
+        breaker.end_undecided(later);
+        assert_eq!(breaker.admit(later), Ok(()));
+    }
+
+    #[test]
+    fn a_trial_nobody_reports_on_does_not_block_forever() {
+        let start = Instant::now();
+        let breaker = opened_at(start);
+        assert_eq!(breaker.admit(start + seconds(60)), Ok(()));
+        assert_eq!(breaker.admit(start + seconds(120)), Ok(()));
+    }
+
+    #[test]
+    fn undecided_calls_change_nothing_while_it_is_closed() {
+        let start = Instant::now();
+        let breaker = Breaker::new();
+        breaker.fail(start);
+        breaker.fail(start);
+        breaker.end_undecided(start);
+        breaker.fail(start);
+        assert_eq!(breaker.state(), BreakerState::Open);
+    }
+
+    #[test]
+    fn a_new_session_closes_it() {
+        let start = Instant::now();
+        let breaker = opened_at(start);
+        breaker.reset();
+        assert_eq!(breaker.admit(start), Ok(()));
+    }
+}
