@@ -290,7 +290,7 @@ fn failed(session: &Session, error: &ServiceError, was_sending: bool) -> CallErr
     match error {
         ServiceError::McpError(error) => refused(error.clone()),
         ServiceError::TransportSend(transport) => match classify(transport) {
-            Some(HttpFailure::Auth { .. }) => CallError::NeedsAuth { server: session.server.clone() },
+            Some(HttpFailure::Auth { .. } | HttpFailure::Forbidden { challenge: Some(_) }) => CallError::NeedsAuth { server: session.server.clone() },
             // The request may have been processed unless it never got through.
             Some(failure) => {
                 let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));

@@ -13,7 +13,7 @@ use crate::{
 
 mod listing;
 
-pub(crate) use listing::{ListError, Lists, list_all, list_prompts, list_resources, list_templates, list_tools};
+pub(crate) use listing::{ListError, list_prompts, list_resources, list_templates, list_tools};
 
 /// What a server offered when it was last asked.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,17 @@ pub struct Catalog {
     pub warnings: Vec<String>,
 }
 
+impl Catalog {
+    /// What is odd about the lists and about the schemas in them.
+    pub fn all_warnings(&self) -> Vec<String> {
+        let schemas = self.tools.iter().filter_map(|tool| {
+            let problem = schema::check(tool.input_schema()).err()?;
+            Some(format!("tool `{}`: {problem}", tool.name))
+        });
+        self.warnings.iter().cloned().chain(schemas).collect()
+    }
+}
+
 /// A tool as its server listed it.
 #[derive(Debug)]
 pub struct NativeTool {
@@ -41,6 +52,7 @@ pub struct NativeTool {
     pub name: ToolName,
     /// The definition as received.
     pub definition: Tool,
+    schema: OnceLock<Value>,
     parameters: OnceLock<Value>,
     output: OnceLock<Option<OutputCheck>>,
 }
@@ -51,19 +63,20 @@ impl NativeTool {
         Self {
             name: ToolName::new(definition.name.clone()),
             definition,
+            schema: OnceLock::new(),
             parameters: OnceLock::new(),
             output: OnceLock::new(),
         }
     }
 
     /// The schema as received.
-    pub fn input_schema(&self) -> Value {
-        Value::Object((*self.definition.input_schema).clone())
+    pub fn input_schema(&self) -> &Value {
+        self.schema.get_or_init(|| Value::Object((*self.definition.input_schema).clone()))
     }
 
     /// The schema in the form every model understands; worked out once.
     pub fn parameters(&self) -> &Value {
-        self.parameters.get_or_init(|| schema::normalise(&self.input_schema()))
+        self.parameters.get_or_init(|| schema::normalise(self.input_schema()))
     }
 
     /// The check for structured results, if the tool declares their shape.

@@ -64,6 +64,7 @@ pub(crate) enum CallEnd {
 }
 
 impl Counters {
+    #[expect(deprecated, reason = "sampling is still spoken by servers of every older revision")]
     pub(crate) fn sampled(&self, answer: Option<&Sampled>) {
         let [requests, errors, tokens, tool_uses] = &self.sampling;
         let Some(answer) = answer else {

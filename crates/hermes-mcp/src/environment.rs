@@ -187,6 +187,12 @@ fn search(command: &str, directories: &[PathBuf]) -> Result<PathBuf, ProgramErro
     })
 }
 
+/// Expands a leading `~` to the home directory of the child.
+pub fn expand(path: &str, environment: &Environment) -> PathBuf {
+    let user_home = get(environment, "HOME").map_or_else(std::env::home_dir, |h| Some(h.into()));
+    expand_tilde(path, user_home.as_deref())
+}
+
 fn expand_tilde(command: &str, user_home: Option<&Path>) -> PathBuf {
     match (command.strip_prefix('~'), user_home) {
         (Some(""), Some(user_home)) => user_home.to_owned(),

@@ -91,7 +91,7 @@ impl OpenError {
         match self {
             Self::Auth { .. } => false,
             Self::Silent | Self::Refused { .. } | Self::Closed | Self::Other(_) => true,
-            Self::Http(failure) => matches!(failure, HttpFailure::Status(400..=499, ..)),
+            Self::Http(failure) => matches!(failure, HttpFailure::Status(400..=499)),
         }
     }
 
@@ -106,7 +106,9 @@ impl OpenError {
         }
         if let Some(failure) = classify(error) {
             return match failure {
-                HttpFailure::Auth { challenge } => Self::Auth { challenge },
+                HttpFailure::Auth { challenge } | HttpFailure::Forbidden { challenge: challenge @ Some(_) } => {
+                    Self::Auth { challenge }
+                }
                 other => Self::Http(other),
             };
         }

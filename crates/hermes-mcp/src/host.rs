@@ -234,7 +234,6 @@ impl Host {
         if tokio::time::timeout(SHUTDOWN_LIMIT, self.inner.tasks.wait()).await.is_err() {
             tracing::warn!("some servers did not stop in time; their processes are killed");
         }
-        self.inner.surroundings.processes.close().await;
     }
 
     fn owners(&self) -> Vec<Arc<Owner>> {

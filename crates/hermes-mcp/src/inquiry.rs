@@ -3,6 +3,8 @@
 //! Both protocol eras lead here: requests that a legacy server sends, and `input_required` results of the stateless
 //! revision. The agent implements [`Inquiries`]; without one, nothing is offered and nothing is asked.
 
+#![expect(deprecated, reason = "sampling and roots are still spoken by servers of every older revision")]
+
 use std::sync::Arc;
 
 use futures::future::BoxFuture;

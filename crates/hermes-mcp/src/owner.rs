@@ -8,9 +8,11 @@ use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use crate::{
     breaker::Breaker,
+    call::CallError,
     connection::{Command, LiveServer},
     counters::Counters,
     link::Link,
+    outcome::Failure,
 };
 
 /// One server of a host.
@@ -46,6 +48,16 @@ impl Owner {
 
     pub(crate) fn redacted(&self, text: &str) -> String {
         self.redactor.load().redact(text).into_owned()
+    }
+
+    /// What the model is told about a call without an answer.
+    pub(crate) fn failure(&self, error: CallError) -> Failure {
+        match error {
+            CallError::NeedsAuth { server } => Failure::LoginNeeded { server: server.to_string() },
+            CallError::TimedOut { elapsed, allowed } => Failure::TimedOut { elapsed, allowed },
+            CallError::Interrupted => Failure::Interrupted,
+            other => Failure::Transport(self.redacted(&other.to_string())),
+        }
     }
 
     /// Whether two entries differ only in what applies live.

@@ -19,6 +19,7 @@
 pub mod guard;
 mod keeper;
 mod process_table;
+mod processes;
 pub mod records;
 mod server_process;
 mod spawn;
@@ -27,6 +28,7 @@ pub mod stderr_log;
 mod utc;
 mod wire;
 
+pub(crate) use self::processes::{Processes, Running, StartError};
 pub use self::{
     server_process::{Exit, ServerProcess, StopError},
     spawn::{Child, Guard, GuardProgram, SpawnRequest},

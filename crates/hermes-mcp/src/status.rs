@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use hermes_config::ServerName;
 use rmcp::model::Implementation;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,36 @@ pub struct ServerStatus {
     pub breaker: BreakerState,
     /// What is odd about the server.
     pub warnings: Vec<String>,
+}
+
+impl ServerStatus {
+    /// The status of a server without a connection.
+    pub fn unconnected(name: &ServerName, transport: &str, status: Status) -> Self {
+        Self {
+            name: name.to_string(),
+            transport: transport.to_owned(),
+            tools: 0,
+            connected: false,
+            disabled: status == Status::Disabled,
+            status,
+            error: None,
+            error_at: None,
+            sampling: None,
+            era: None,
+            protocol_version: None,
+            server_info: None,
+            pid: None,
+            since: 0,
+            attempt: 0,
+            next_attempt_at: None,
+            restarts: 0,
+            in_flight: 0,
+            calls: CallCounts::default(),
+            elicitation: ElicitationCounts::default(),
+            breaker: BreakerState::Closed,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// Whole seconds since 1970.

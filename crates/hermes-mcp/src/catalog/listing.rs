@@ -1,6 +1,6 @@
 //! Asks a server for its lists, page by page, and takes what is usable of them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use rmcp::{
     RoleClient,
@@ -14,8 +14,7 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Catalog, NativeTool};
-use crate::schema;
+use super::NativeTool;
 
 /// A server that goes on and on is cut here.
 const MAX_PAGES: usize = 50;
@@ -31,7 +30,7 @@ pub(crate) enum ListError {
 
 /// Items of one list, and what was odd about it.
 #[derive(Debug)]
-pub(crate) struct Lists<T> {
+pub(crate) struct Listed<T> {
     pub(crate) items: Vec<T>,
     pub(crate) warnings: Vec<String>,
 }
@@ -42,54 +41,12 @@ struct Page<T> {
     warnings: Vec<String>,
 }
 
-/// Lists everything the server declares. Tools decide over success; the rest is taken if it comes.
-pub(crate) async fn list_all(
-    peer: &Peer<RoleClient>,
-    capabilities: &ServerCapabilities,
-    limit: Duration,
-) -> Result<Catalog, ListError> {
-    let tools = list_tools(peer, capabilities).await?;
-    let mut catalog = Catalog {
-        tools: tools.items,
-        capabilities: capabilities.clone(),
-        warnings: tools.warnings,
-        ..Catalog::default()
-    };
-    let rest = async {
-        tokio::join!(
-            list_resources(peer, capabilities),
-            list_templates(peer, capabilities),
-            list_prompts(peer, capabilities),
-        )
-    };
-    if let Ok((resources, templates, prompts)) = tokio::time::timeout(limit, rest).await {
-        catalog.resources = keep(resources, &mut catalog.warnings);
-        catalog.templates = keep(templates, &mut catalog.warnings);
-        catalog.prompts = keep(prompts, &mut catalog.warnings);
-    }
-    catalog.is_complete = true;
-    Ok(catalog)
-}
-
-fn keep<T>(list: Result<Lists<T>, ListError>, warnings: &mut Vec<String>) -> Vec<T> {
-    match list {
-        Ok(mut list) => {
-            warnings.append(&mut list.warnings);
-            list.items
-        }
-        Err(error) => {
-            warnings.push(error.to_string());
-            Vec::new()
-        }
-    }
-}
-
 pub(crate) async fn list_tools(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Lists<Arc<NativeTool>>, ListError> {
+) -> Result<Listed<Arc<NativeTool>>, ListError> {
     if capabilities.tools.is_none() {
-        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
     }
     let mut list = pages("tools", async |params| {
         let result = match peer.list_tools(params.clone()).await {
@@ -113,20 +70,17 @@ pub(crate) async fn list_tools(
             list.warnings.push(format!("tool `{}` is listed twice; the first one counts", tool.name));
             continue;
         }
-        if let Err(problem) = schema::check(&tool.definition.input_schema) {
-            list.warnings.push(format!("tool `{}`: {problem}", tool.name));
-        }
         tools.push(Arc::new(tool));
     }
-    Ok(Lists { items: tools, warnings: list.warnings })
+    Ok(Listed { items: tools, warnings: list.warnings })
 }
 
 pub(crate) async fn list_resources(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Lists<Resource>, ListError> {
+) -> Result<Listed<Resource>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
     }
     pages("resources", async |params| match peer.list_resources(params.clone()).await {
         Ok(result) => {
@@ -145,9 +99,9 @@ pub(crate) async fn list_resources(
 pub(crate) async fn list_templates(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Lists<ResourceTemplate>, ListError> {
+) -> Result<Listed<ResourceTemplate>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
     }
     pages("resource templates", async |params| {
         match peer.list_resource_templates(params.clone()).await {
@@ -175,9 +129,9 @@ pub(crate) async fn list_templates(
 pub(crate) async fn list_prompts(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Lists<Prompt>, ListError> {
+) -> Result<Listed<Prompt>, ListError> {
     if capabilities.prompts.is_none() {
-        return Ok(Lists { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
     }
     pages("prompts", async |params| match peer.list_prompts(params.clone()).await {
         Ok(result) => {
@@ -194,11 +148,11 @@ pub(crate) async fn list_prompts(
 }
 
 /// Follows `nextCursor`, but not for ever.
-async fn pages<T, F>(what: &'static str, fetch: F) -> Result<Lists<T>, ListError>
+async fn pages<T, F>(what: &'static str, fetch: F) -> Result<Listed<T>, ListError>
 where
     F: AsyncFn(Option<PaginatedRequestParams>) -> Result<Page<T>, ServiceError>,
 {
-    let mut list = Lists { items: Vec::new(), warnings: Vec::new() };
+    let mut list = Listed { items: Vec::new(), warnings: Vec::new() };
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params =

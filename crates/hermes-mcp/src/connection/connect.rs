@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_config::{Redactor, Resolved, Server, ServerName, TransportSettings};
+use hermes_config::{Redactor, Resolved, Server, ServerName, TransportSettings, server::HttpSettings};
 use rmcp::{
     RoleClient,
     model::{
@@ -28,9 +28,14 @@ use crate::{
     era::{self, Era, Opening},
     inquiry::{Offers, SamplingOffer},
     manifest,
-    process::{Child, StderrTail},
+    process::Running,
     session::{Handler, Session, Traffic},
-    transport::{http, sse::SseTransport, stdio::LineTransport, tls},
+    transport::{
+        http::{self, HttpFailure, HttpPeer},
+        sse::SseTransport,
+        stdio::LineTransport,
+        tls,
+    },
 };
 
 /// The longest a probe for the stateless era waits for any answer.
@@ -42,21 +47,15 @@ const EXIT_GRACE: Duration = Duration::from_millis(300);
 pub(super) struct Live {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) session: Arc<Session>,
-    pub(super) process: Option<Process>,
+    pub(super) process: Option<Running>,
     pub(super) catalog: Catalog,
 }
 
-/// The process of a local server.
-pub(super) struct Process {
-    pub(super) child: Child,
-    pub(super) stderr: StderrTail,
-}
-
-impl Process {
-    /// What is left to say when it has failed.
-    pub(super) async fn last_words(&mut self) -> LastWords {
-        let exit = tokio::time::timeout(EXIT_GRACE, self.child.exited()).await;
-        LastWords { exit: exit.ok().map(|status| status.to_string()), stderr: self.stderr.tail() }
+/// What is left to say when a local server has failed.
+pub(super) async fn last_words(process: &mut Running) -> LastWords {
+    match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
+        Ok(exit) => LastWords { exit: Some(exit.to_string()), stderr: process.last_lines().await },
+        Err(_) => LastWords { exit: None, stderr: process.lines() },
     }
 }
 
@@ -94,15 +93,15 @@ impl Connector {
         };
         let mut last = LastWords::default();
         if let Some(mut process) = process {
-            last = process.last_words().await;
-            process.child.stop().await;
+            last = last_words(&mut process).await;
+            process.stop().await;
         }
         Err(cause.explain(&last, |text| self.redactor.load().redact(text).into_owned()))
     }
 
     async fn attempt(
         &self,
-        process: &mut Option<Process>,
+        process: &mut Option<Running>,
     ) -> Result<(RunningService<RoleClient, Handler>, Arc<Session>, Catalog), Cause> {
         let resolved = self.resolve().await?;
         let remembered = manifest::read(&manifest::path(&self.surroundings.home, &resolved.fingerprint));
@@ -129,7 +128,7 @@ impl Connector {
                     tracing::debug!(server = %self.name, %error, ?opening, "trying another way to open the session");
                     // A process that met one handshake badly is not asked for another.
                     if let Some(old) = process.take() {
-                        old.child.stop().await;
+                        old.stop().await;
                     }
                 }
                 Err(other) => return Err(other),
@@ -148,7 +147,7 @@ impl Connector {
             peer: service.peer().clone(),
             era,
             info,
-            pid: process.as_ref().map(|process| process.child.pid()),
+            pid: process.as_ref().map(Running::pid),
             since: Instant::now(),
             ended: CancellationToken::new(),
             traffic: handler.traffic.clone(),
@@ -162,7 +161,7 @@ impl Connector {
         opening: Opening,
         resolved: &Resolved,
         offers: Offers,
-        process: &mut Option<Process>,
+        process: &mut Option<Running>,
     ) -> Result<(RunningService<RoleClient, Handler>, Era, Handler), Cause> {
         let handler = Handler {
             config: client_config(offers),
@@ -175,22 +174,19 @@ impl Connector {
         let probe_limit = PROBE_LIMIT.min(self.server.connect_timeout / 2);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
-                let (mut child, stderr) =
+                let (running, (reader, writer)) =
                     self.surroundings.processes.start(&self.name, settings, &self.surroundings.home).await?;
-                let (reader, writer) = child.take_pipes();
-                *process = Some(Process { child, stderr });
+                *process = Some(running);
                 era::open(handler.clone(), LineTransport::new(reader, writer), opening, probe_limit).await?
             }
             TransportSettings::Http(settings) => {
-                let client = tls::client(settings, self.server.connect_timeout)
-                    .map_err(|error| Cause::Invalid(error.to_string()))?;
-                let transport = http::transport(settings, http::HttpPeer::new(client, settings)?);
+                let transport = http::transport(settings, self.peer(settings)?);
                 era::open(handler.clone(), transport, opening, probe_limit).await?
             }
             TransportSettings::Sse(settings) => {
-                let client = tls::client(settings, self.server.connect_timeout)
-                    .map_err(|error| Cause::Invalid(error.to_string()))?;
-                let transport = SseTransport::connect(client, settings).await.map_err(Cause::Http)?;
+                let transport = SseTransport::connect(self.peer(settings)?).await.map_err(|error| {
+                    Cause::Http(http::classify(&error).unwrap_or_else(|| HttpFailure::Other(error.to_string())))
+                })?;
                 era::open(handler.clone(), transport, Opening::Initialize, probe_limit).await?
             }
         };
@@ -202,9 +198,14 @@ impl Connector {
         if settings.skip_preflight || self.server.auth.is_some() {
             return Ok(());
         }
+        http::preflight(&self.peer(settings)?).await.map_err(|error| Cause::Http(HttpFailure::Other(error.to_string())))
+    }
+
+    /// The HTTP side of a remote server. What is wrong with its settings is the user's to mend.
+    fn peer(&self, settings: &HttpSettings) -> Result<HttpPeer, Cause> {
         let client = tls::client(settings, self.server.connect_timeout)
             .map_err(|error| Cause::Invalid(error.to_string()))?;
-        http::preflight(&client, settings).await.map_err(Cause::Http)
+        HttpPeer::new(client, settings).map_err(|error| Cause::Invalid(error.to_string()))
     }
 
     /// Fills in the references afresh and learns which values must never be shown.
@@ -227,16 +228,21 @@ pub(crate) async fn resolve(
         let (server, surroundings) = (server.clone(), surroundings.clone());
         move || {
             let variables = surroundings.variables.load();
-            server.resolve(&surroundings.home, &variables, &surroundings.references)
+            server.resolve(&surroundings.home, &variables, surroundings.references.clone())
         }
     };
-    if server.has_slow_references() {
+    if has_slow_references(server) {
         match tokio::task::spawn_blocking(work).await {
             Ok(resolved) => return resolved,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }
     work()
+}
+
+fn has_slow_references(server: &Server) -> bool {
+    let text = serde_json::to_string(&server.transport).unwrap_or_default();
+    text.contains("${cmd:") || text.contains("${keyring:")
 }
 
 /// What the client says of itself: only what a handler is there for.

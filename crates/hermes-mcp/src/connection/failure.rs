@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_config::ReferenceError;
 
-use crate::{catalog::ListError, era::OpenError, process::SpawnError, transport::http::HttpFailure};
+use crate::{catalog::ListError, era::OpenError, process::StartError, transport::http::HttpFailure};
 
 /// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +15,6 @@ pub(crate) enum ConnectError {
     /// A login is needed.
     #[error("the server wants a login")]
     Auth { challenge: Option<String> },
-    /// The process could not be started.
-    #[error("{0}")]
-    Spawn(SpawnError),
     /// Handshake, HTTP or listing trouble; the text is complete and redacted.
     #[error("{0}")]
     Failed(String),
@@ -29,7 +26,7 @@ pub(super) enum Cause {
     #[error("{0}")]
     Reference(#[from] ReferenceError),
     #[error("{0}")]
-    Spawn(#[from] SpawnError),
+    Start(#[from] StartError),
     #[error("{0}")]
     Open(#[from] OpenError),
     #[error("{0}")]
@@ -55,7 +52,6 @@ impl Cause {
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
             Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
-            Self::Spawn(error) => return ConnectError::Spawn(error),
             Self::Open(OpenError::Auth { challenge }) | Self::Http(HttpFailure::Auth { challenge }) => {
                 return ConnectError::Auth { challenge };
             }

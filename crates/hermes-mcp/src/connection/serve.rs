@@ -10,7 +10,7 @@ use rmcp::{RoleClient, service::Peer};
 
 use super::{
     Command, Connection, End, Shared,
-    connect::{Live, Process},
+    connect::{self, Live},
     keepalive::Keepalive,
     subscriptions,
 };
@@ -18,6 +18,7 @@ use crate::{
     catalog::{self, Catalog, ListError, ToolChanges},
     link::Status,
     manifest::{self, Manifest},
+    process::Running,
     session::Session,
 };
 
@@ -39,7 +40,7 @@ impl Connection {
         let end = {
             let exited = async {
                 match &mut process {
-                    Some(process) => process.child.exited().await.to_string(),
+                    Some(process) => process.exited().await.to_string(),
                     None => std::future::pending().await,
                 }
             };
@@ -87,13 +88,13 @@ impl Connection {
         match (end, process) {
             (End::Lost(reason), Some(mut process)) => {
                 let reason = shared.with_last_words(reason, &mut process).await;
-                process.child.stop().await;
+                process.stop().await;
                 End::Lost(reason)
             }
             (End::Lost(reason), None) => End::Lost(shared.redacted(&reason)),
             (end, process) => {
                 if let Some(process) = process {
-                    process.child.stop().await;
+                    process.stop().await;
                 }
                 end
             }
@@ -126,8 +127,8 @@ impl Shared {
         self.redactor.load().redact(text).into_owned()
     }
 
-    async fn with_last_words(&self, reason: String, process: &mut Process) -> String {
-        let last = process.last_words().await;
+    async fn with_last_words(&self, reason: String, process: &mut Running) -> String {
+        let last = connect::last_words(process).await;
         let mut text = match last.exit {
             Some(exit) => format!("the server's process ended ({exit})"),
             None => reason,

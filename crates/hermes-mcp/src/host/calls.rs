@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use hermes_config::server::CallOrder;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ServerResult};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Host;
@@ -12,8 +13,9 @@ use crate::{
     call::{self, CallError, CallOptions, Request},
     catalog::NativeTool,
     connection::Command,
+    content,
     counters::CallEnd,
-    outcome::Outcome,
+    outcome::{Failure, Outcome},
     owner::Owner,
     registry::{Origin, RegisteredTool, Registry},
 };
@@ -44,7 +46,7 @@ impl Host {
     ) -> Outcome {
         match registry.find(name) {
             Some(tool) => self.call_tool(tool, arguments, options).await,
-            None => Outcome::unknown_tool(name),
+            None => Failure::UnknownTool(name.to_owned()).into(),
         }
     }
 
@@ -61,7 +63,9 @@ impl Host {
         };
         batch::run(calls, is_parallel_safe, async |call: BatchCall| match call.arguments {
             Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
-            Err(reason) => Outcome::error(format!("the arguments of `{}` can not be read: {reason}", call.name)),
+            Err(reason) => {
+                Failure::Transport(format!("the arguments of `{}` can not be read: {reason}", call.name)).into()
+            }
         })
         .await
     }
@@ -74,7 +78,7 @@ impl Host {
         options: &CallOptions,
     ) -> Outcome {
         let Some(owner) = self.owner(&tool.server) else {
-            return Outcome::error(format!("server `{}` is not connected any more", tool.server));
+            return Failure::Transport(format!("server `{}` is not connected any more", tool.server)).into();
         };
         match &tool.origin {
             Origin::Native(native) => {
@@ -106,13 +110,13 @@ impl Host {
         arguments: Map<String, Value>,
         options: &CallOptions,
     ) -> Result<CallToolResult, CallError> {
-        let arguments = arguments::coerce(arguments, &tool.definition.input_schema);
+        let arguments = arguments::coerce(arguments, tool.input_schema());
         let params =
             CallToolRequestParams::new(tool.definition.name.clone()).with_arguments(arguments);
         match self.ask(owner, Request::Tool(params), tool.is_repeatable(), options).await? {
             ServerResult::CallToolResult(result) => Ok(result),
             // A content block of an unknown kind makes the whole answer one of unknown shape.
-            other => crate::content::lenient_result(other).map_err(CallError::UnknownShape),
+            other => Ok(read_leniently(other)?),
         }
     }
 
@@ -182,11 +186,9 @@ impl Host {
         tool: &NativeTool,
         result: Result<CallToolResult, CallError>,
     ) -> Outcome {
-        let redactor = owner.redactor.load();
         let result = match result {
             Ok(result) => result,
-            Err(CallError::NeedsAuth { server }) => return Outcome::login_needed(&server),
-            Err(error) => return Outcome::error(redactor.redact(&error.to_string()).into_owned()),
+            Err(error) => return owner.failure(error).into(),
         };
         if let (Some(content), Some(check)) = (&result.structured_content, tool.output_check())
             && let Err(problem) = check.validate(content)
@@ -194,6 +196,14 @@ impl Host {
             tracing::warn!(server = %owner.name, tool = %tool.name, problem, "the structured result breaks its own schema");
         }
         let link_tool = self.read_resource_name(&owner.name);
-        Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &redactor).await
+        Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &|text| owner.redacted(text)).await
     }
+}
+
+/// Reads an answer of unknown shape again, with a note in the place of every block that can not be read.
+pub(super) fn read_leniently<T: DeserializeOwned>(result: ServerResult) -> Result<T, CallError> {
+    let unknown = |error: serde_json::Error| CallError::UnknownShape(error.to_string());
+    let mut value = serde_json::to_value(result).map_err(unknown)?;
+    content::note_unreadable_blocks(&mut value);
+    serde_json::from_value(value).map_err(unknown)
 }

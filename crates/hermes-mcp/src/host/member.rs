@@ -127,13 +127,9 @@ impl Member {
         match self {
             Self::Live(owner) => live(owner, registry),
             Self::Idle(idle) => ServerStatus {
-                name: idle.name.to_string(),
-                transport: idle.transport.into(),
-                status: idle.status,
-                disabled: idle.status == Status::Disabled,
                 error: idle.reason.clone(),
                 since: unix(idle.since),
-                ..ServerStatus::unconnected()
+                ..ServerStatus::unconnected(&idle.name, idle.transport, idle.status)
             },
         }
     }
@@ -145,7 +141,7 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
     let session = link.session.as_ref();
     let prefix = format!("{}: ", owner.name);
     let collisions = registry.warnings().iter().filter_map(|text| text.strip_prefix(&prefix));
-    let odd = link.catalog.iter().flat_map(|catalog| &catalog.warnings).map(String::as_str);
+    let odd = link.catalog.iter().flat_map(|catalog| catalog.all_warnings());
     ServerStatus {
         name: owner.name.to_string(),
         transport: server.transport.kind().into(),
@@ -168,7 +164,7 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         calls: owner.counters.calls(),
         elicitation: owner.counters.elicitation(),
         breaker: owner.breaker.state(),
-        warnings: odd.chain(collisions).map(str::to_owned).collect(),
+        warnings: odd.chain(collisions.map(str::to_owned)).collect(),
     }
 }
 

@@ -9,12 +9,12 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value};
 
-use super::Host;
+use super::{Host, calls::read_leniently};
 use crate::{
     call::{self, CallError, CallOptions, Request},
     catalog,
     names::RegisteredName,
-    outcome::Outcome,
+    outcome::{Failure, Outcome},
     owner::Owner,
     registry::Utility,
 };
@@ -31,7 +31,7 @@ impl Host {
         let request = Request::Resource(ReadResourceRequestParams::new(uri));
         match self.ask(&owner, request, true, options).await? {
             ServerResult::ReadResourceResult(result) => Ok(result),
-            _ => Err(CallError::UnknownShape("no contents in the answer to resources/read".into())),
+            other => read_leniently(other),
         }
     }
 
@@ -47,7 +47,7 @@ impl Host {
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
         match self.ask(&owner, Request::Prompt(params), true, options).await? {
             ServerResult::GetPromptResult(result) => Ok(result),
-            _ => Err(CallError::UnknownShape("no messages in the answer to prompts/get".into())),
+            other => read_leniently(other),
         }
     }
 
@@ -91,10 +91,7 @@ impl Host {
         options: &CallOptions,
     ) -> Outcome {
         let outcome = self.utility(&owner.name, utility, arguments, options).await;
-        outcome.unwrap_or_else(|error| match error {
-            CallError::NeedsAuth { server } => Outcome::login_needed(&server),
-            error => Outcome::error(owner.redacted(&error.to_string())),
-        })
+        outcome.unwrap_or_else(|error| owner.failure(error).into())
     }
 
     async fn utility(
@@ -105,20 +102,20 @@ impl Host {
         options: &CallOptions,
     ) -> Result<Outcome, CallError> {
         let required = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let missing = |name: &str| Ok(Outcome::error(format!("the parameter `{name}` is missing")));
+        let missing = |name: &'static str| Ok(Failure::MissingParameter(name).into());
         Ok(match utility {
             Utility::ListResources => {
                 let (resources, templates) = self.interruptible(options, self.resources(server)).await?;
-                Outcome::resources(&resources, &templates)
+                Outcome::from_resources(&resources, &templates)
             }
             Utility::ReadResource => {
                 let Some(uri) = required("uri") else { return missing("uri") };
                 let result = self.read_resource(server, uri, options).await?;
-                Outcome::resource(result, &self.inner.media).await
+                Outcome::from_resource(result, &self.inner.media).await
             }
             Utility::ListPrompts => {
                 let prompts = self.interruptible(options, self.prompts(server)).await?;
-                Outcome::prompts(&prompts)
+                Outcome::from_prompts(&prompts)
             }
             Utility::GetPrompt => {
                 let Some(name) = required("name") else { return missing("name") };
@@ -128,7 +125,7 @@ impl Host {
                 };
                 let result = self.get_prompt(server, name, filled, options).await?;
                 let link_tool = self.read_resource_name(server);
-                Outcome::prompt(result, &self.inner.media, link_tool.as_ref()).await
+                Outcome::from_prompt(result, &self.inner.media, link_tool.as_ref()).await
             }
         })
     }

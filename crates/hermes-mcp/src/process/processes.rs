@@ -1,0 +1,136 @@
+//! The processes of one host: finds the program, gives it its environment, starts it, logs it, records it.
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
+
+use hermes_config::{Home, ServerName, server::StdioSettings};
+use tokio::{
+    net::unix::pipe::{Receiver, Sender},
+    sync::OnceCell,
+};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnError, SpawnRequest, StderrLog,
+    records::{self, ProcessRecords},
+};
+use crate::environment::{self, ProgramError};
+
+/// Starts and keeps the processes of one host.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    guard: Guard,
+    stderr_log: StderrLog,
+    run_dir: PathBuf,
+    records: OnceCell<Option<Arc<ProcessRecords>>>,
+    tasks: TaskTracker,
+}
+
+/// Why a local server's process could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("{0}")]
+    Program(#[from] ProgramError),
+    #[error("{0}")]
+    Spawn(#[from] SpawnError),
+}
+
+/// A local server's process.
+#[derive(Debug)]
+pub(crate) struct Running {
+    process: ServerProcess,
+    stderr: ServerStderr,
+    records: Option<Arc<ProcessRecords>>,
+}
+
+/// The two ends a transport needs.
+pub(crate) type Pipes = (Receiver, Sender);
+
+impl Processes {
+    pub(crate) fn new(home: &Home, program: GuardProgram, tasks: TaskTracker) -> Self {
+        Self {
+            guard: Guard::new(program),
+            stderr_log: StderrLog::new(home.path()),
+            run_dir: home.run_dir(),
+            records: OnceCell::new(),
+            tasks,
+        }
+    }
+
+    /// Starts a server whose references are resolved.
+    pub(crate) async fn start(
+        &self,
+        server: &ServerName,
+        settings: &StdioSettings,
+        home: &Home,
+    ) -> Result<(Running, Pipes), StartError> {
+        let mut environment = environment::child_environment(std::env::vars_os(), &settings.env);
+        let program = environment::find_program(&settings.command, &environment, home.path())?;
+        environment::lead_path_with(&program, &mut environment);
+        let cwd = settings.cwd.as_deref().map(|path| environment::expand(path, &environment));
+        let request = SpawnRequest {
+            server: server.clone(),
+            program,
+            args: settings.args.iter().map(OsString::from).collect(),
+            environment,
+            cwd,
+        };
+        let Child { stdin, stdout, stderr, process } = self.guard.spawn(request).await?;
+        let stderr = self.stderr_log.drain(server, process.pid(), &settings.command, stderr);
+        let records = self.records().await;
+        if let Some(Err(error)) = records.as_ref().map(|records| records.add(&process)) {
+            tracing::debug!(%error, "a process was not recorded");
+        }
+        let running = Running { process, stderr, records };
+        Ok((running, (stdout, stdin)))
+    }
+
+    /// The record of this host's processes. The first start clears what a crashed host left behind.
+    async fn records(&self) -> Option<Arc<ProcessRecords>> {
+        let open = async || {
+            let directory = self.run_dir.clone();
+            self.tasks.spawn(async move {
+                for leftover in records::clear_stale(&directory).await {
+                    tracing::warn!(server = %leftover.server, pid = leftover.pid, "ended a process that a crashed host had left");
+                }
+            });
+            ProcessRecords::create(&self.run_dir)
+                .inspect_err(|error| tracing::warn!(%error, "processes are not recorded for `hermes mcp ps`"))
+                .ok()
+                .map(Arc::new)
+        };
+        self.records.get_or_init(open).await.clone()
+    }
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Waits for the server's own process to end. May be dropped and called again.
+    pub(crate) async fn exited(&mut self) -> Exit {
+        self.process.exited().await
+    }
+
+    /// The last lines of its stderr, once it has ended.
+    pub(crate) async fn last_lines(&mut self) -> Vec<String> {
+        self.stderr.settle().await;
+        self.stderr.tail()
+    }
+
+    /// The last lines of its stderr so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.stderr.tail()
+    }
+
+    /// Ends the server and all it has started. Its stdin must be closed already.
+    pub(crate) async fn stop(self) {
+        let pid = self.process.pid();
+        if let Err(error) = self.process.stop().await {
+            tracing::warn!(%error, "a server did not stop as it should");
+        }
+        if let Some(Err(error)) = self.records.map(|records| records.remove(pid)) {
+            tracing::debug!(%error, "a process was not struck from the records");
+        }
+    }
+}
