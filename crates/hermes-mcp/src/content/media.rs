@@ -132,28 +132,18 @@ fn decode(mut base64: String) -> Result<Vec<u8>, NotSaved> {
 
 /// The usual extension of a picture, told from its first bytes: servers often name the wrong type.
 fn image_extension(content: &[u8]) -> Option<&'static str> {
-    match content {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(".png"),
-        [0xff, 0xd8, 0xff, ..] => Some(".jpg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(".gif"),
-        [b'B', b'M', ..] => Some(".bmp"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some(".webp"),
-        _ => None,
+    let begins: [(&[u8], &'static str); 5] = [
+        (b"\x89PNG\r\n\x1a\n", ".png"),
+        (b"\xff\xd8\xff", ".jpg"),
+        (b"GIF87a", ".gif"),
+        (b"GIF89a", ".gif"),
+        (b"BM", ".bmp"),
+    ];
+    if content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP") {
+        return Some(".webp");
     }
+    let known = begins.iter().find(|(start, _)| content.starts_with(start));
+    known.map(|(_, extension)| *extension)
 }
 
 fn audio_extension(mime_type: &str) -> String {
@@ -161,16 +151,12 @@ fn audio_extension(mime_type: &str) -> String {
     let subtype = essence.rsplit('/').next().unwrap_or_default();
     let subtype = subtype.to_ascii_lowercase();
     let subtype = subtype.strip_prefix("x-").unwrap_or(&subtype);
+    let is_word = !subtype.is_empty() && subtype.bytes().all(|b| b.is_ascii_alphanumeric());
     let extension = match subtype {
         "mpeg" | "mpeg3" => "mp3",
         "wave" | "vnd.wave" => "wav",
         "mp4" => "m4a",
-        known
-            if (1..=8).contains(&known.len())
-                && known.bytes().all(|b| b.is_ascii_alphanumeric()) =>
-        {
-            known
-        }
+        _ if is_word && subtype.len() <= 8 => subtype,
         _ => "bin",
     };
     format!(".{extension}")
