@@ -14,7 +14,7 @@ use serde::Serialize;
 const TOLERATED: u32 = 3;
 
 /// How long calls are refused once it is open.
-const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_mins(1);
 
 /// Refuses calls to a server whose transport keeps failing.
 #[derive(Debug)]

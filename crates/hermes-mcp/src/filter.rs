@@ -57,9 +57,8 @@ impl ToolFilter {
 
 /// Whether a pattern matches a name: `*` stands for any run of characters, all else for itself, case included.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let (first, rest) = match pattern.split_once('*') {
-        None => return pattern == name,
-        Some(parts) => parts,
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
     };
     let Some(mut name) = name.strip_prefix(first) else {
         return false;
