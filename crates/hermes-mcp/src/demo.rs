@@ -1,7 +1,7 @@
 //! The built-in MCP server: something to connect to before anything else is installed.
 //!
 //! It shows one of each kind of thing a server can offer (text, structured output, progress, an image, a resource,
-//! a prompt) and needs no network, key or file. Tools are in [`tools`]; resources and the prompt are here.
+//! a prompt) and needs no network, key or file. Tools are in `tools`; resources and the prompt are here.
 
 mod picture;
 mod time;

@@ -130,7 +130,13 @@ pub(super) fn project_of(path: &Path) -> Option<PathBuf> {
         _ if file.starts_with("opencode.json") => directory,
         _ => return None,
     };
-    Some(project.to_owned())
+    (!is_users_home(project)).then(|| project.to_owned())
+}
+
+/// `~/.cursor` and the like are named as in a project, but speak of no directory.
+fn is_users_home(path: &Path) -> bool {
+    let parent = path.parent().and_then(Path::file_name);
+    path == Path::new("/root") || parent.is_some_and(|parent| parent == "home" || parent == "Users")
 }
 
 #[cfg(test)]
@@ -209,6 +215,8 @@ mod tests {
             ("/p/opencode.json", Some("/p")),
             ("/home/ada/.config/opencode/opencode.json", None),
             ("/home/ada/.claude.json", None),
+            ("/Users/ada/.cursor/mcp.json", None),
+            ("/root/.codex/config.toml", None),
             (".mcp.json", None),
         ] {
             assert_eq!(

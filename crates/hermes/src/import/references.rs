@@ -80,15 +80,19 @@ impl<'a> References<'a> {
             }
             _ => None,
         };
-        known.unwrap_or_else(|| {
-            let theirs = ["workspace", "command:", "config:"];
-            if theirs.iter().any(|start| inner.starts_with(start)) {
-                self.note(format!(
-                    "`${{{inner}}}` means nothing here: put a value in its place"
-                ));
+        if let Some(value) = known {
+            if inner.starts_with("workspace") {
+                self.note(format!("`${{{inner}}}` is now {value}"));
             }
-            format!("${{{inner}}}")
-        })
+            return value;
+        }
+        let theirs = ["workspace", "command:", "config:"];
+        if theirs.iter().any(|start| inner.starts_with(start)) {
+            self.note(format!(
+                "`${{{inner}}}` means nothing here: put a value in its place"
+            ));
+        }
+        format!("${{{inner}}}")
     }
 
     fn input(&mut self, id: &str) -> String {
@@ -222,7 +226,13 @@ mod tests {
         assert_eq!(references.rewritten("${workspaceFolder}/x"), "/src/app/x");
         assert_eq!(references.rewritten("${workspaceFolderBasename}"), "app");
         assert_eq!(references.rewritten("${userHome}/y"), "${HOME}/y");
-        assert_eq!(references.notes, [""; 0]);
+        assert_eq!(
+            references.notes,
+            [
+                "`${workspaceFolder}` is now /src/app",
+                "`${workspaceFolderBasename}` is now app"
+            ]
+        );
 
         let outside = context(None);
         let mut references = References::new(&outside);

@@ -332,7 +332,13 @@ fn vscode_inputs_become_variables() {
     );
     assert_eq!(variables(perplexity), [("REGION", "eu-west-1")]);
     assert_eq!(server(&candidates, "docs").notes, [""; 0]);
-    assert_eq!(server(&candidates, "workspace").notes.len(), 2);
+    let notes = &server(&candidates, "workspace").notes;
+    assert!(notes[0].starts_with("`envFile`"), "{notes:?}");
+    assert_eq!(notes[1], "`${workspaceFolder}` is now /src/app");
+    assert_eq!(
+        notes[2],
+        "`${config:server.file}` means nothing here: put a value in its place"
+    );
     assert_eq!(
         skipped(&candidates),
         [("socket", "`unix://` addresses are not supported")]
