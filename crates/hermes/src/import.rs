@@ -1,0 +1,167 @@
+//! Servers that other programs have configured, turned into entries for `mcp_servers`.
+//!
+//! [`read`] takes the text of one file and gives back a [`Candidate`] for each server in it. Nothing is written here:
+//! the caller saves the entries and puts the variables into `.env`. Secrets never stay in an entry; it gets `${NAME}`
+//! and the value becomes a [`Variable`].
+
+mod claude;
+mod codex;
+mod detect;
+mod draft;
+mod editors;
+mod finish;
+mod goose;
+mod opencode;
+mod parse;
+mod places;
+mod references;
+mod secrets;
+mod source;
+#[cfg(test)]
+mod tests;
+mod usual;
+mod variables;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+pub use detect::detect;
+pub use places::{Environment, Found, find};
+pub use source::Source;
+pub use variables::{Variable, separate_variables};
+
+use draft::Draft;
+
+/// One server of another program's file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Candidate {
+    /// It can be added as it is.
+    Usable(Imported),
+    /// It can not be used here.
+    Skipped {
+        /// Its name in the file.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A server ready to be added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The key under `mcp_servers`.
+    pub name: String,
+    /// The entry as it will be written. Every secret in it is a `${NAME}`.
+    pub entry: Value,
+    /// What `.env` has to say for the entry to work.
+    pub variables: Vec<Variable>,
+    /// What the user should know: settings that have no counterpart, variables still to be set.
+    pub notes: Vec<String>,
+}
+
+/// Why a file can not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// The text is not what its format asks for. The message never quotes the file, which may hold secrets.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// It can be parsed, but servers can not be where they should be.
+    #[error("{}: `{key}` should be a mapping of server names", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// The key that has something else.
+        key: String,
+    },
+}
+
+/// What all servers of one file share.
+#[derive(Debug, Default)]
+struct FileContext {
+    /// The directory the file speaks about, if it belongs to a project.
+    project: Option<PathBuf>,
+    /// VS Code's `inputs`.
+    inputs: Vec<references::Input>,
+}
+
+/// A server found in a file: its name, and the entry in the making or the reason it can not be used.
+struct Reading {
+    name: String,
+    draft: Result<Draft, String>,
+}
+
+/// Reads the servers of one file. `path` is used for messages and to find the project's directory: make it absolute.
+pub fn read(source: Source, text: &str, path: &Path) -> Result<Vec<Candidate>, ImportError> {
+    let document = match source {
+        Source::Codex => parse::toml(text, path)?,
+        Source::Goose => parse::yaml(text, path)?,
+        _ => parse::jsonc(text, path)?,
+    };
+    let mut context = FileContext {
+        project: places::project_of(path),
+        inputs: Vec::new(),
+    };
+    let readings = match source {
+        Source::ClaudeDesktop => claude::desktop(&document, path)?,
+        Source::ClaudeCode => claude::code(&document, path)?,
+        Source::Cursor => editors::cursor(&document, path)?,
+        Source::Windsurf => editors::windsurf(&document, path)?,
+        Source::VsCode => {
+            context.inputs = editors::vscode_inputs(&document);
+            editors::vscode(&document, path)?
+        }
+        Source::Zed => editors::zed(&document, path)?,
+        Source::Codex => codex::servers(&document, path)?,
+        Source::OpenCode => opencode::servers(&document, path)?,
+        Source::Goose => goose::servers(&document, path)?,
+    };
+    let candidates = readings.into_iter().map(|Reading { name, draft }| {
+        match draft.and_then(|draft| finish::finish(&name, draft, &context)) {
+            Ok(imported) => Candidate::Usable(imported),
+            Err(reason) => Candidate::Skipped { name, reason },
+        }
+    });
+    let mut candidates: Vec<_> = candidates.collect();
+    let usable = candidates
+        .iter_mut()
+        .filter_map(|candidate| match candidate {
+            Candidate::Usable(imported) => Some(imported),
+            Candidate::Skipped { .. } => None,
+        });
+    separate_variables(usable, |_| None);
+    Ok(candidates)
+}
+
+/// The servers under `document[key]`, each handed to `read_one`. A missing key means none.
+fn servers_under(
+    document: &Value,
+    key: &str,
+    path: &Path,
+    read_one: impl Fn(&mut Draft) -> Result<(), String>,
+) -> Result<Vec<Reading>, ImportError> {
+    let servers = match document.get(key) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(servers)) => servers,
+        Some(_) => {
+            return Err(ImportError::Shape {
+                path: path.to_owned(),
+                key: key.to_owned(),
+            });
+        }
+    };
+    let readings = servers.iter().map(|(name, given)| Reading {
+        name: name.clone(),
+        draft: Draft::new(given).and_then(|mut draft| read_one(&mut draft).map(|()| draft)),
+    });
+    Ok(readings.collect())
+}
