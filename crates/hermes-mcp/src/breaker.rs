@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Failures in a row that open the breaker.
 const TOLERATED: u32 = 3;
@@ -35,7 +35,7 @@ enum Circuit {
 }
 
 /// What a status display says about a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
     /// Calls pass.

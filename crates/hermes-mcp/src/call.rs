@@ -55,7 +55,9 @@ pub struct CallOptions {
 
 impl std::fmt::Debug for CallOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallOptions").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("CallOptions")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -137,9 +139,15 @@ pub(crate) enum Request {
 impl Request {
     fn message(&self) -> ClientRequest {
         match self {
-            Self::Tool(params) => ClientRequest::CallToolRequest(CallToolRequest::new(params.clone())),
-            Self::Resource(params) => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone())),
-            Self::Prompt(params) => ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone())),
+            Self::Tool(params) => {
+                ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()))
+            }
+            Self::Resource(params) => {
+                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()))
+            }
+            Self::Prompt(params) => {
+                ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()))
+            }
         }
     }
 
@@ -179,17 +187,25 @@ pub(crate) async fn exchange(
             options.conversation.clone(),
             news,
         );
-        let result = sent.answer(session, &mut clock, options, &mut heard).await?;
+        let result = sent
+            .answer(session, &mut clock, options, &mut heard)
+            .await?;
         let ServerResult::InputRequiredResult(questions) = result else {
             return Ok(result);
         };
         let origin = sent.id.clone();
         let asked_at = Instant::now();
-        let InputRequiredResult { input_requests, request_state, .. } = questions;
+        let InputRequiredResult {
+            input_requests,
+            request_state,
+            ..
+        } = questions;
         let requests = input_requests.unwrap_or_default();
         if requests.is_empty() {
             if request_state.is_none() {
-                return Err(CallError::UnknownShape("input required, but nothing asked".into()));
+                return Err(CallError::UnknownShape(
+                    "input required, but nothing asked".into(),
+                ));
             }
             // Only the server's own state moves on: it is polling us, so not too fast.
             tokio::time::sleep(Duration::from_millis(50 << round.min(5))).await;
@@ -223,7 +239,11 @@ impl<'a> Sent<'a> {
             .send_request_with_option(message, PeerRequestOptions::no_options())
             .await
             .map_err(|error| failed(session, &error, true))?;
-        Ok(Self { id: handle.id.clone(), handle: Some(handle), background })
+        Ok(Self {
+            id: handle.id.clone(),
+            handle: Some(handle),
+            background,
+        })
     }
 
     fn handle(&mut self) -> Result<&mut RequestHandle<RoleClient>, CallError> {
@@ -262,7 +282,11 @@ impl<'a> Sent<'a> {
         self.handle = None;
         match answer {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(failed(session, &error, matches!(error, ServiceError::TransportSend(_)))),
+            Ok(Err(error)) => Err(failed(
+                session,
+                &error,
+                matches!(error, ServiceError::TransportSend(_)),
+            )),
             Err(_) => Err(lost(session, None, false)),
         }
     }
@@ -272,25 +296,38 @@ impl Drop for Sent<'_> {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
             self.background.spawn(async move {
-                let _ = handle.cancel(Some("the caller stopped waiting".into())).await;
+                let _ = handle
+                    .cancel(Some("the caller stopped waiting".into()))
+                    .await;
             });
         }
     }
 }
 
 fn refused(error: ErrorData) -> CallError {
-    CallError::Refused { code: error.code.0, message: error.message.into_owned() }
+    CallError::Refused {
+        code: error.code.0,
+        message: error.message.into_owned(),
+    }
 }
 
 fn lost(session: &Session, detail: Option<String>, is_unsent: bool) -> CallError {
-    CallError::Lost { server: session.server.clone(), detail, is_unsent }
+    CallError::Lost {
+        server: session.server.clone(),
+        detail,
+        is_unsent,
+    }
 }
 
 fn failed(session: &Session, error: &ServiceError, was_sending: bool) -> CallError {
     match error {
         ServiceError::McpError(error) => refused(error.clone()),
         ServiceError::TransportSend(transport) => match classify(transport) {
-            Some(HttpFailure::Auth { .. } | HttpFailure::Forbidden { challenge: Some(_) }) => CallError::NeedsAuth { server: session.server.clone() },
+            Some(HttpFailure::Auth { .. } | HttpFailure::Forbidden { challenge: Some(_) }) => {
+                CallError::NeedsAuth {
+                    server: session.server.clone(),
+                }
+            }
             // The request may have been processed unless it never got through.
             Some(failure) => {
                 let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));

@@ -71,12 +71,14 @@ impl NativeTool {
 
     /// The schema as received.
     pub fn input_schema(&self) -> &Value {
-        self.schema.get_or_init(|| Value::Object((*self.definition.input_schema).clone()))
+        self.schema
+            .get_or_init(|| Value::Object((*self.definition.input_schema).clone()))
     }
 
     /// The schema in the form every model understands; worked out once.
     pub fn parameters(&self) -> &Value {
-        self.parameters.get_or_init(|| schema::normalise(self.input_schema()))
+        self.parameters
+            .get_or_init(|| schema::normalise(self.input_schema()))
     }
 
     /// The check for structured results, if the tool declares their shape.
@@ -125,7 +127,9 @@ impl ToolChanges {
             }
         }
         let gone = old.iter().filter(|tool| find(new, &tool.name).is_none());
-        changes.removed.extend(gone.map(|tool| tool.name.to_string()));
+        changes
+            .removed
+            .extend(gone.map(|tool| tool.name.to_string()));
         changes
     }
 

@@ -41,8 +41,6 @@ pub(crate) enum Command {
     Wake,
     /// A call met a login wall.
     AuthLost { challenge: Option<String> },
-    /// A call found the session dead though the transport did not notice.
-    SessionLost { reason: String },
     /// Stop for good, then answer.
     Stop(oneshot::Sender<()>),
 }
@@ -124,9 +122,14 @@ impl Connection {
 
     async fn live(&mut self) -> Option<oneshot::Sender<()>> {
         if self.shared.server.load().lazy
-            && let Some(manifest) = self.shared.manifest_path().as_deref().and_then(manifest::read)
+            && let Some(manifest) = self
+                .shared
+                .manifest_path()
+                .as_deref()
+                .and_then(manifest::read)
         {
-            self.shared.publish_catalog(Arc::new(manifest.catalog()), Status::Lazy);
+            self.shared
+                .publish_catalog(Arc::new(manifest.catalog()), Status::Lazy);
             if let Woken::Stop(reply) = self.wait(None).await {
                 return reply;
             }
@@ -150,14 +153,20 @@ impl Connection {
                             None
                         }
                         End::AuthLost(challenge) => {
-                            self.shared.fall(Status::NeedsAuth, Some(self.shared.login_hint(challenge.as_deref())));
+                            self.shared.fall(
+                                Status::NeedsAuth,
+                                Some(self.shared.login_hint(challenge.as_deref())),
+                            );
                             None
                         }
                         End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
                     }
                 }
                 Ok(Err(ConnectError::Auth { challenge })) => {
-                    self.shared.fall(Status::NeedsAuth, Some(self.shared.login_hint(challenge.as_deref())));
+                    self.shared.fall(
+                        Status::NeedsAuth,
+                        Some(self.shared.login_hint(challenge.as_deref())),
+                    );
                     None
                 }
                 Ok(Err(ConnectError::Invalid(reason))) => {
@@ -222,7 +231,7 @@ impl Connection {
                     Some(Command::Wake) => return Woken::Asked,
                     Some(Command::Stop(reply)) => return Woken::Stop(Some(reply)),
                     None => return Woken::Stop(None),
-                    Some(Command::AuthLost { .. } | Command::SessionLost { .. }) => {}
+                    Some(Command::AuthLost { .. }) => {}
                 },
             }
         }
@@ -253,7 +262,10 @@ impl Shared {
             link.next_attempt_at = None;
             link.attempts_ended += 1;
             if let Some(text) = error {
-                link.error = Some(LinkError { text, at: SystemTime::now() });
+                link.error = Some(LinkError {
+                    text,
+                    at: SystemTime::now(),
+                });
             }
         });
     }
@@ -290,7 +302,9 @@ impl Shared {
     }
 
     fn login_hint(&self, challenge: Option<&str>) -> String {
-        let detail = challenge.map(|text| format!(" ({text})")).unwrap_or_default();
+        let detail = challenge
+            .map(|text| format!(" ({text})"))
+            .unwrap_or_default();
         let text = format!(
             "the server wants a login{detail}; set its `headers`, or run `hermes mcp login {}`",
             self.name

@@ -13,7 +13,11 @@ use hermes_config::{Home, ServerName, Settings};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-use crate::{host::{Host, ReloadReport}, manifest::create_private_directory, status::ServerStatus};
+use crate::{
+    host::{Host, ReloadReport},
+    manifest::create_private_directory,
+    status::ServerStatus,
+};
 
 /// The longest socket path that every Unix accepts.
 const LONGEST_PATH: usize = 100;
@@ -127,7 +131,9 @@ async fn converse(stream: tokio::net::UnixStream, host: &Host) -> io::Result<()>
     while let Some(line) = lines.next_line().await? {
         let answer = match serde_json::from_str(&line) {
             Ok(question) => answer(host, question).await,
-            Err(error) => Answer::Refused { reason: error.to_string() },
+            Err(error) => Answer::Refused {
+                reason: error.to_string(),
+            },
         };
         let mut text = serde_json::to_vec(&answer)?;
         text.push(b'\n');
@@ -138,10 +144,14 @@ async fn converse(stream: tokio::net::UnixStream, host: &Host) -> io::Result<()>
 
 async fn answer(host: &Host, question: Question) -> Answer {
     match question {
-        Question::Status => Answer::Status { servers: host.status() },
+        Question::Status => Answer::Status {
+            servers: host.status(),
+        },
         Question::Reload => match host.reload_from_home().await {
             Ok(report) => Answer::Reloaded { report },
-            Err(error) => Answer::Refused { reason: error.to_string() },
+            Err(error) => Answer::Refused {
+                reason: error.to_string(),
+            },
         },
         Question::Wake { server } => {
             host.wake(&server);
@@ -169,17 +179,29 @@ pub struct Reply {
 
 /// Asks every running process of a home. Sockets that nobody answers are cleared away.
 pub fn ask(home: &Home, question: &Question, limit: Duration) -> Vec<Reply> {
-    let Ok(entries) = std::fs::read_dir(home.run_dir()) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(home.run_dir()) else {
+        return Vec::new();
+    };
     let mut replies = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         let pid = path
             .file_name()
             .and_then(|name| name.to_str())
-            .and_then(|name| name.strip_prefix("host-")?.strip_suffix(".sock")?.parse().ok());
+            .and_then(|name| {
+                name.strip_prefix("host-")?
+                    .strip_suffix(".sock")?
+                    .parse()
+                    .ok()
+            });
         let Some(pid) = pid else { continue };
         match ask_one(&path, question, limit) {
             Ok(answer) => replies.push(Reply { pid, answer }),
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+                ) =>
+            {
                 let _ = std::fs::remove_file(&path);
             }
             Err(error) => tracing::debug!(pid, %error, "a running process did not answer"),
@@ -209,7 +231,10 @@ fn short_directory() -> io::Result<PathBuf> {
     create_private_directory(&directory)?;
     let metadata = std::fs::metadata(&directory)?;
     if std::os::unix::fs::MetadataExt::uid(&metadata) != user {
-        return Err(io::Error::other(format!("{} belongs to somebody else", directory.display())));
+        return Err(io::Error::other(format!(
+            "{} belongs to somebody else",
+            directory.display()
+        )));
     }
     Ok(directory)
 }

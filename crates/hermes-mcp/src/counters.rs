@@ -64,7 +64,10 @@ pub(crate) enum CallEnd {
 }
 
 impl Counters {
-    #[expect(deprecated, reason = "sampling is still spoken by servers of every older revision")]
+    #[expect(
+        deprecated,
+        reason = "sampling is still spoken by servers of every older revision"
+    )]
     pub(crate) fn sampled(&self, answer: Option<&Sampled>) {
         let [requests, errors, tokens, tool_uses] = &self.sampling;
         let Some(answer) = answer else {
@@ -108,19 +111,34 @@ impl Counters {
     /// Sampling so far.
     pub fn sampling(&self) -> SamplingCounts {
         let [requests, errors, tokens_used, tool_use_count] = read(&self.sampling);
-        SamplingCounts { requests, errors, tokens_used, tool_use_count }
+        SamplingCounts {
+            requests,
+            errors,
+            tokens_used,
+            tool_use_count,
+        }
     }
 
     /// Elicitation so far.
     pub fn elicitation(&self) -> ElicitationCounts {
         let [requests, accepted, declined, cancelled] = read(&self.elicitation);
-        ElicitationCounts { requests, accepted, declined, cancelled }
+        ElicitationCounts {
+            requests,
+            accepted,
+            declined,
+            cancelled,
+        }
     }
 
     /// Calls so far.
     pub fn calls(&self) -> CallCounts {
         let [total, errors, timeouts, cancelled] = read(&self.calls);
-        CallCounts { total, errors, timeouts, cancelled }
+        CallCounts {
+            total,
+            errors,
+            timeouts,
+            cancelled,
+        }
     }
 }
 

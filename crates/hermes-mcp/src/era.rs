@@ -14,7 +14,9 @@ use std::{
 use hermes_config::server::ProtocolChoice;
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, ErrorCode, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ErrorCode, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
+    },
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
     transport::Transport,
 };
@@ -106,16 +108,18 @@ impl OpenError {
         }
         if let Some(failure) = classify(error) {
             return match failure {
-                HttpFailure::Auth { challenge } | HttpFailure::Forbidden { challenge: challenge @ Some(_) } => {
-                    Self::Auth { challenge }
-                }
+                HttpFailure::Auth { challenge }
+                | HttpFailure::Forbidden {
+                    challenge: challenge @ Some(_),
+                } => Self::Auth { challenge },
                 other => Self::Http(other),
             };
         }
         match error {
-            ClientInitializeError::JsonRpcError(error) => {
-                Self::Refused { code: error.code.0, message: error.message.to_string() }
-            }
+            ClientInitializeError::JsonRpcError(error) => Self::Refused {
+                code: error.code.0,
+                message: error.message.to_string(),
+            },
             ClientInitializeError::ConnectionClosed(_)
             | ClientInitializeError::TransportError { .. } => Self::Closed,
             other => Self::Other(other.to_string()),
@@ -143,7 +147,10 @@ where
         },
     };
     let answered = Arc::new(AtomicBool::new(false));
-    let transport = Listened { inner: transport, answered: answered.clone() };
+    let transport = Listened {
+        inner: transport,
+        answered: answered.clone(),
+    };
     let startup = handler.serve_with_lifecycle(transport, mode);
     let service = if opening == Opening::Initialize {
         startup.await
@@ -161,9 +168,18 @@ where
         }
     };
     let service = service.map_err(|error| OpenError::from_startup(&error))?;
-    let is_stateless =
-        service.peer().peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
-    Ok((service, if is_stateless { Era::Stateless } else { Era::Legacy }))
+    let is_stateless = service
+        .peer()
+        .peer_info()
+        .is_some_and(|info| !info.protocol_version.has_initialize());
+    Ok((
+        service,
+        if is_stateless {
+            Era::Stateless
+        } else {
+            Era::Legacy
+        },
+    ))
 }
 
 /// A transport that notices whether anything was ever answered.
@@ -184,7 +200,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Listened<T> {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let message = self.inner.receive().await;
-        if matches!(message, Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))) {
+        if matches!(
+            message,
+            Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
+        ) {
             self.answered.store(true, Ordering::Release);
         }
         message
@@ -209,15 +228,27 @@ mod tests {
 
     #[test]
     fn a_remembered_era_is_tried_first_and_probed_again_when_it_stopped_fitting() {
-        assert_eq!(openings(ProtocolChoice::Auto, Some(Era::Legacy))[0], Opening::Initialize);
-        assert_eq!(openings(ProtocolChoice::Auto, Some(Era::Stateless))[..2], [Opening::Discover, Opening::Probe]);
+        assert_eq!(
+            openings(ProtocolChoice::Auto, Some(Era::Legacy))[0],
+            Opening::Initialize
+        );
+        assert_eq!(
+            openings(ProtocolChoice::Auto, Some(Era::Stateless))[..2],
+            [Opening::Discover, Opening::Probe]
+        );
     }
 
     #[test]
     fn a_fixed_protocol_allows_one_way_only() {
         for remembered in [None, Some(Era::Legacy), Some(Era::Stateless)] {
-            assert_eq!(openings(ProtocolChoice::Legacy, remembered), [Opening::Initialize]);
-            assert_eq!(openings(ProtocolChoice::Stateless, remembered), [Opening::Discover]);
+            assert_eq!(
+                openings(ProtocolChoice::Legacy, remembered),
+                [Opening::Initialize]
+            );
+            assert_eq!(
+                openings(ProtocolChoice::Stateless, remembered),
+                [Opening::Discover]
+            );
         }
     }
 }

@@ -143,11 +143,18 @@ impl Host {
     pub fn registry(&self) -> Arc<Registry> {
         let inner = &self.inner;
         if inner.is_stale.load(Ordering::Acquire) {
-            let _one_at_a_time = inner.building.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one_at_a_time = inner
+                .building
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if inner.is_stale.swap(false, Ordering::AcqRel) {
                 let generation = *inner.generation.borrow();
-                let contributions: Vec<Contribution> =
-                    inner.members.load().iter().filter_map(Member::contribution).collect();
+                let contributions: Vec<Contribution> = inner
+                    .members
+                    .load()
+                    .iter()
+                    .filter_map(Member::contribution)
+                    .collect();
                 let registry = Registry::build(
                     generation,
                     **inner.naming.load(),
@@ -156,7 +163,11 @@ impl Host {
                 );
                 let old = inner.registry.swap(Arc::new(registry));
                 let new = inner.registry.load();
-                for warning in new.warnings().iter().filter(|warning| !old.warnings().contains(warning)) {
+                for warning in new
+                    .warnings()
+                    .iter()
+                    .filter(|warning| !old.warnings().contains(warning))
+                {
                     tracing::warn!("{warning}");
                 }
             }
@@ -186,12 +197,16 @@ impl Host {
         let owners = self.owners();
         let waits = owners.iter().map(async |owner| {
             let mut link = owner.link.clone();
-            let _ = link.wait_for(|link| link.attempts_ended > 0 || link.status != Status::Connecting).await;
+            let _ = link
+                .wait_for(|link| link.attempts_ended > 0 || link.status != Status::Connecting)
+                .await;
         });
         let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
         let missing: Vec<ServerName> = owners
             .iter()
-            .filter(|owner| !owner.link.borrow().status.offers_tools() || owner.link.borrow().catalog.is_none())
+            .filter(|owner| {
+                !owner.link.borrow().status.offers_tools() || owner.link.borrow().catalog.is_none()
+            })
             .map(|owner| owner.name.clone())
             .collect();
         let registry = self.registry();
@@ -219,30 +234,49 @@ impl Host {
     /// Every server's status, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
         let registry = self.registry();
-        self.inner.members.load().iter().map(|member| member.status(&registry)).collect()
+        self.inner
+            .members
+            .load()
+            .iter()
+            .map(|member| member.status(&registry))
+            .collect()
     }
 
     /// The URIs of resources that servers say have changed, where subscribed.
     pub fn resource_updates(&self, server: &ServerName) -> Option<broadcast::Receiver<String>> {
-        self.owner(server).map(|owner| owner.resource_updates.subscribe())
+        self.owner(server)
+            .map(|owner| owner.resource_updates.subscribe())
     }
 
     /// Stops every server and waits until their processes are gone.
     pub async fn shutdown(&self) {
         self.inner.surroundings.stop.cancel();
         self.inner.tasks.close();
-        if tokio::time::timeout(SHUTDOWN_LIMIT, self.inner.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_LIMIT, self.inner.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("some servers did not stop in time; their processes are killed");
         }
     }
 
     fn owners(&self) -> Vec<Arc<Owner>> {
-        self.inner.members.load().iter().filter_map(Member::owner).cloned().collect()
+        self.inner
+            .members
+            .load()
+            .iter()
+            .filter_map(Member::owner)
+            .cloned()
+            .collect()
     }
 
     fn owner(&self, server: &ServerName) -> Option<Arc<Owner>> {
         let members = self.inner.members.load();
-        members.iter().filter_map(Member::owner).find(|owner| owner.name == *server).cloned()
+        members
+            .iter()
+            .filter_map(Member::owner)
+            .find(|owner| owner.name == *server)
+            .cloned()
     }
 }
 

@@ -3,7 +3,10 @@
 //! Both protocol eras lead here: requests that a legacy server sends, and `input_required` results of the stateless
 //! revision. The agent implements [`Inquiries`]; without one, nothing is offered and nothing is asked.
 
-#![expect(deprecated, reason = "sampling and roots are still spoken by servers of every older revision")]
+#![expect(
+    deprecated,
+    reason = "sampling and roots are still spoken by servers of every older revision"
+)]
 
 use std::sync::Arc;
 
@@ -108,11 +111,15 @@ impl Inquiries for NobodyToAsk {
         _asker: Asker,
         _request: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>> {
-        Box::pin(std::future::ready(Err(SamplingRefused("sampling is not available here".into()))))
+        Box::pin(std::future::ready(Err(SamplingRefused(
+            "sampling is not available here".into(),
+        ))))
     }
 
     fn elicit(&self, _asker: Asker, _request: ElicitRequestParams) -> BoxFuture<'_, ElicitResult> {
-        Box::pin(std::future::ready(ElicitResult::new(ElicitationAction::Decline)))
+        Box::pin(std::future::ready(ElicitResult::new(
+            ElicitationAction::Decline,
+        )))
     }
 
     fn roots(&self, _asker: Asker) -> BoxFuture<'_, Vec<Root>> {

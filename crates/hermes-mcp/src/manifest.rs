@@ -56,7 +56,11 @@ impl Manifest {
             protocol_version: info.protocol_version.clone(),
             server_info: info.server_info.clone(),
             capabilities: catalog.capabilities.clone(),
-            tools: catalog.tools.iter().map(|tool| tool.definition.clone()).collect(),
+            tools: catalog
+                .tools
+                .iter()
+                .map(|tool| tool.definition.clone())
+                .collect(),
             resources: catalog.resources.clone(),
             templates: catalog.templates.clone(),
             prompts: catalog.prompts.clone(),
@@ -69,7 +73,12 @@ impl Manifest {
     /// The lists as a catalog.
     pub(crate) fn catalog(&self) -> Catalog {
         Catalog {
-            tools: self.tools.iter().cloned().map(|tool| Arc::new(NativeTool::new(tool))).collect(),
+            tools: self
+                .tools
+                .iter()
+                .cloned()
+                .map(|tool| Arc::new(NativeTool::new(tool)))
+                .collect(),
             resources: self.resources.clone(),
             templates: self.templates.clone(),
             prompts: self.prompts.clone(),
@@ -80,13 +89,21 @@ impl Manifest {
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
-        Self { saved_at: 0, ..self.clone() } == Self { saved_at: 0, ..other.clone() }
+        Self {
+            saved_at: 0,
+            ..self.clone()
+        } == Self {
+            saved_at: 0,
+            ..other.clone()
+        }
     }
 }
 
 /// Where a server's manifest is kept.
 pub fn path(home: &Home, fingerprint: &Fingerprint) -> PathBuf {
-    home.cache_dir().join("mcp").join(format!("{fingerprint}.json"))
+    home.cache_dir()
+        .join("mcp")
+        .join(format!("{fingerprint}.json"))
 }
 
 /// Reads a manifest; absent and unreadable are the same.

@@ -53,7 +53,9 @@ impl Owner {
     /// What the model is told about a call without an answer.
     pub(crate) fn failure(&self, error: CallError) -> Failure {
         match error {
-            CallError::NeedsAuth { server } => Failure::LoginNeeded { server: server.to_string() },
+            CallError::NeedsAuth { server } => Failure::LoginNeeded {
+                server: server.to_string(),
+            },
             CallError::TimedOut { elapsed, allowed } => Failure::TimedOut { elapsed, allowed },
             CallError::Interrupted => Failure::Interrupted,
             other => Failure::Transport(self.redacted(&other.to_string())),

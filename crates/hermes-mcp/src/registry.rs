@@ -67,10 +67,16 @@ impl Utility {
 
     fn description(self, server: &ServerName) -> String {
         match self {
-            Self::ListResources => format!("List the resources that the MCP server `{server}` offers."),
-            Self::ReadResource => format!("Read one resource of the MCP server `{server}` by its URI."),
+            Self::ListResources => {
+                format!("List the resources that the MCP server `{server}` offers.")
+            }
+            Self::ReadResource => {
+                format!("Read one resource of the MCP server `{server}` by its URI.")
+            }
             Self::ListPrompts => format!("List the prompts that the MCP server `{server}` offers."),
-            Self::GetPrompt => format!("Fill in one prompt of the MCP server `{server}` and return its messages."),
+            Self::GetPrompt => {
+                format!("Fill in one prompt of the MCP server `{server}` and return its messages.")
+            }
         }
     }
 
@@ -157,7 +163,10 @@ impl Registry {
         reserved: &HashSet<String>,
         contributions: &[Contribution],
     ) -> Self {
-        let mut registry = Self { generation, ..Self::default() };
+        let mut registry = Self {
+            generation,
+            ..Self::default()
+        };
         for contribution in contributions {
             registry.add(naming, reserved, contribution);
         }
@@ -172,21 +181,32 @@ impl Registry {
 
     fn add(&mut self, naming: Naming, reserved: &HashSet<String>, contribution: &Contribution) {
         let server = &contribution.server;
-        let Some(catalog) = &contribution.catalog else { return };
+        let Some(catalog) = &contribution.catalog else {
+            return;
+        };
         let filter = ToolFilter::new(&server.tools);
         if filter.offers_nothing() {
             tracing::info!(server = %server.name, "`tools.include` is an empty list: none of its own tools is offered");
         }
         let dead = filter.dead_patterns(catalog.tools.iter().map(|tool| &tool.name));
         self.warnings.extend(dead.iter().map(|pattern| {
-            format!("{}: the filter `{pattern}` matches none of its tools", server.name)
+            format!(
+                "{}: the filter `{pattern}` matches none of its tools",
+                server.name
+            )
         }));
-        let natives = catalog.tools.iter().filter(|tool| filter.includes(&tool.name));
+        let natives = catalog
+            .tools
+            .iter()
+            .filter(|tool| filter.includes(&tool.name));
         let origins = natives.cloned().map(Origin::Native);
         let utilities = utilities(server, catalog)
             .filter(|utility| {
                 // The server's own tool of that name wins.
-                !catalog.tools.iter().any(|tool| tool.name.as_str() == utility.as_str())
+                !catalog
+                    .tools
+                    .iter()
+                    .any(|tool| tool.name.as_str() == utility.as_str())
             })
             .map(Origin::Utility);
         for origin in origins.chain(utilities) {
@@ -253,7 +273,9 @@ impl Registry {
 
     /// Finds a tool by server and original name.
     pub fn find_original(&self, server: &ServerName, tool: &str) -> Option<&Arc<RegisteredTool>> {
-        self.tools.iter().find(|known| known.server == *server && known.original() == tool)
+        self.tools
+            .iter()
+            .find(|known| known.server == *server && known.original() == tool)
     }
 
     /// Servers with at least one tool on the list, in order.
@@ -279,7 +301,10 @@ fn utilities<'a>(server: &'a Server, catalog: &'a Catalog) -> impl Iterator<Item
     let prompts = server.tools.prompts && catalog.capabilities.prompts.is_some();
     let resources = resources.then_some([Utility::ListResources, Utility::ReadResource]);
     let prompts = prompts.then_some([Utility::ListPrompts, Utility::GetPrompt]);
-    resources.into_iter().flatten().chain(prompts.into_iter().flatten())
+    resources
+        .into_iter()
+        .flatten()
+        .chain(prompts.into_iter().flatten())
 }
 
 #[cfg(test)]

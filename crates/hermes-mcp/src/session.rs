@@ -51,7 +51,10 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("server", &self.server).field("era", &self.era).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("server", &self.server)
+            .field("era", &self.era)
+            .finish_non_exhaustive()
     }
 }
 
@@ -156,8 +159,19 @@ impl Traffic {
         conversation: Option<Conversation>,
         news: mpsc::UnboundedSender<CallNews>,
     ) -> Followed {
-        self.lock().insert(token.clone(), InFlight { request, call, conversation, news });
-        Followed { traffic: self.clone(), token }
+        self.lock().insert(
+            token.clone(),
+            InFlight {
+                request,
+                call,
+                conversation,
+                news,
+            },
+        );
+        Followed {
+            traffic: self.clone(),
+            token,
+        }
     }
 
     pub(crate) fn progress(&self, token: &ProgressToken, progress: Progress) {
@@ -167,7 +181,10 @@ impl Traffic {
     }
 
     /// Finds the call that caused a question: by the request it came with, else the newest one under way.
-    fn asker(&self, origin: Option<&RequestId>) -> (Asker, Option<mpsc::UnboundedSender<CallNews>>) {
+    fn asker(
+        &self,
+        origin: Option<&RequestId>,
+    ) -> (Asker, Option<mpsc::UnboundedSender<CallNews>>) {
         let calls = self.lock();
         let cause = match origin {
             Some(id) => calls.values().find(|call| call.request == *id),
@@ -191,7 +208,11 @@ pub(crate) struct Busy(Arc<Traffic>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        *self.0.last_use.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self
+            .0
+            .last_use
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }

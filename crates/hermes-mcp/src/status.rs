@@ -102,5 +102,6 @@ impl ServerStatus {
 
 /// Whole seconds since 1970.
 pub(crate) fn unix(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
 }

@@ -30,20 +30,35 @@ impl ConfigWatch {
         // One slot: an event that finds it full says nothing new.
         let (sender, events) = mpsc::channel(1);
         let files = [home.config_file(), home.env_file()];
-        let names: Vec<_> = files.iter().filter_map(|file| file.file_name().map(ToOwned::to_owned)).collect();
+        let names: Vec<_> = files
+            .iter()
+            .filter_map(|file| file.file_name().map(ToOwned::to_owned))
+            .collect();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let Ok(event) = event else { return };
-            let is_ours = event.paths.iter().any(|path| path.file_name().is_some_and(|name| names.iter().any(|ours| ours == name)));
+            let is_ours = event.paths.iter().any(|path| {
+                path.file_name()
+                    .is_some_and(|name| names.iter().any(|ours| ours == name))
+            });
             if is_ours && !event.kind.is_access() {
                 let _ = sender.try_send(());
             }
         });
         // The directory is watched, since saving replaces the files themselves.
         let watcher = watcher.ok().and_then(|mut watcher| {
-            watcher.watch(home.path(), RecursiveMode::NonRecursive).ok().map(|()| watcher)
+            watcher
+                .watch(home.path(), RecursiveMode::NonRecursive)
+                .ok()
+                .map(|()| watcher)
         });
         let seen = files.each_ref().map(stamp);
-        Self { events, is_polling: watcher.is_none(), _watcher: watcher, files, seen }
+        Self {
+            events,
+            is_polling: watcher.is_none(),
+            _watcher: watcher,
+            files,
+            seen,
+        }
     }
 
     /// Resolves when one of the files has really changed.

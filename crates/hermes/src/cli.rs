@@ -5,8 +5,8 @@ use clap::{Args, Parser, Subcommand};
 mod mcp;
 
 pub(crate) use mcp::{
-    AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand, NameArgs, PsArgs,
-    ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
+    AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
+    NameArgs, PsArgs, ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 
 /// An AI agent whose tools come from MCP servers.
@@ -53,7 +53,9 @@ pub(crate) enum Command {
     /// Show logs of this home.
     Logs(LogsArgs),
     /// Print a completion script for a shell.
-    #[command(after_help = "Example: hermes completions bash > ~/.local/share/bash-completion/completions/hermes")]
+    #[command(
+        after_help = "Example: hermes completions bash > ~/.local/share/bash-completion/completions/hermes"
+    )]
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,

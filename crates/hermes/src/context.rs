@@ -16,7 +16,11 @@ impl Context {
     pub(crate) fn new(cli: &Cli, output: Output) -> Result<Self, Failure> {
         let profile = cli.profile.as_deref().map(ProfileName::parse).transpose()?;
         let home = Home::locate(profile.as_ref())?;
-        Ok(Self { home, output, is_safe_mode: cli.safe_mode || hermes_config::home::is_safe_mode() })
+        Ok(Self {
+            home,
+            output,
+            is_safe_mode: cli.safe_mode || hermes_config::home::is_safe_mode(),
+        })
     }
 
     /// The configuration, with its warnings printed. In safe mode it has no servers.
@@ -34,13 +38,20 @@ impl Context {
 
     /// The program that guards local servers' processes: this one.
     pub(crate) fn guard(&self) -> Result<GuardProgram, Failure> {
-        let path = std::env::current_exe()
-            .map_err(|error| Failure::failed(format!("the path of this program is unknown: {error}")))?;
-        Ok(GuardProgram::new(path, [GUARD_ARGUMENT]))
+        let path = std::env::current_exe().map_err(|error| {
+            Failure::failed(format!("the path of this program is unknown: {error}"))
+        })?;
+        Ok(GuardProgram {
+            path,
+            args: vec![GUARD_ARGUMENT.into()],
+        })
     }
 
     /// Runs a command's asynchronous part. One thread: its work is waiting.
-    pub(crate) fn block_on<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) fn block_on<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

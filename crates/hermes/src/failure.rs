@@ -46,7 +46,12 @@ impl Kind {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), server: None, hints: Vec::new() }
+        Self {
+            kind,
+            message: message.into(),
+            server: None,
+            hints: Vec::new(),
+        }
     }
 
     /// It was tried and did not work.
@@ -67,7 +72,9 @@ impl Failure {
         } else {
             format!("configured servers: {}", known.join(", "))
         };
-        Self::new(Kind::NotFound, format!("there is no server `{name}`")).about(ServerName::new(name)).hint(hint)
+        Self::new(Kind::NotFound, format!("there is no server `{name}`"))
+            .about(ServerName::new(name))
+            .hint(hint)
     }
 
     /// Names the server it is about.

@@ -26,11 +26,16 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Help and version are no failures and go to stdout; clap knows which is which.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     let output = output::Output::new(cli.wants_json());
-    let outcome = context::Context::new(&cli, output).and_then(|context| commands::run(&context, cli.command));
+    let outcome = context::Context::new(&cli, output)
+        .and_then(|context| commands::run(&context, cli.command));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -33,7 +33,10 @@ pub(crate) enum Tone {
 impl Output {
     pub(crate) fn new(is_json: bool) -> Self {
         let refuses = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { is_json, has_colour: !is_json && !refuses && std::io::stdout().is_terminal() }
+        Self {
+            is_json,
+            has_colour: !is_json && !refuses && std::io::stdout().is_terminal(),
+        }
     }
 
     pub(crate) fn is_json(self) -> bool {

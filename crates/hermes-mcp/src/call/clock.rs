@@ -18,7 +18,14 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn start(limit: Duration) -> Self {
         let began = Instant::now();
-        Self { began, limit, due: began + limit, last_due: began + limit * STRETCH, paused: 0, paused_at: began }
+        Self {
+            began,
+            limit,
+            due: began + limit,
+            last_due: began + limit * STRETCH,
+            paused: 0,
+            paused_at: began,
+        }
     }
 
     pub(super) fn restart(&mut self) {
@@ -53,7 +60,11 @@ impl Clock {
         }
         let due = self.due.min(self.last_due);
         tokio::time::sleep_until(due.into()).await;
-        let allowed = if due == self.last_due { self.limit * STRETCH } else { self.limit };
+        let allowed = if due == self.last_due {
+            self.limit * STRETCH
+        } else {
+            self.limit
+        };
         (self.began.elapsed(), allowed)
     }
 }
@@ -77,7 +88,11 @@ mod tests {
     async fn a_question_stops_the_clock() {
         let mut clock = Clock::start(Duration::from_millis(30));
         clock.pause();
-        assert!(tokio::time::timeout(Duration::from_millis(80), clock.run_out()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(80), clock.run_out())
+                .await
+                .is_err()
+        );
         clock.resume();
         let (_, allowed) = clock.run_out().await;
         assert_eq!(allowed, Duration::from_millis(30));

@@ -29,8 +29,14 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
             Status::Connecting | Status::Lazy => owner.server.load().connect_timeout,
             Status::Reconnecting | Status::Ready => RECONNECT_LIMIT,
             Status::Parked => WAKE_LIMIT,
-            Status::NeedsAuth => return Err(CallError::NeedsAuth { server: owner.name.clone() }),
-            Status::Disabled | Status::Invalid | Status::Stopped => return Err(refusal(owner, &now)),
+            Status::NeedsAuth => {
+                return Err(CallError::NeedsAuth {
+                    server: owner.name.clone(),
+                });
+            }
+            Status::Disabled | Status::Invalid | Status::Stopped => {
+                return Err(refusal(owner, &now));
+            }
         };
         if matches!(now.status, Status::Lazy | Status::Parked) {
             // A full mailbox means that it is being woken already.
@@ -44,7 +50,9 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
         Ok(None) | Err(_) => {
             let now = link.borrow();
             match now.status {
-                Status::NeedsAuth => Err(CallError::NeedsAuth { server: owner.name.clone() }),
+                Status::NeedsAuth => Err(CallError::NeedsAuth {
+                    server: owner.name.clone(),
+                }),
                 _ => Err(refusal(owner, &now)),
             }
         }
@@ -58,7 +66,11 @@ async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Opti
             link.session.is_some()
                 || !matches!(
                     link.status,
-                    Status::Connecting | Status::Reconnecting | Status::Lazy | Status::Parked | Status::Ready
+                    Status::Connecting
+                        | Status::Reconnecting
+                        | Status::Lazy
+                        | Status::Parked
+                        | Status::Ready
                 )
                 || attempts.is_some_and(|before| link.attempts_ended > before)
         })

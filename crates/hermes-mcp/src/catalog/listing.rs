@@ -23,7 +23,10 @@ const MAX_PAGES: usize = 50;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
     #[error("listing {what} failed: {error}")]
-    Service { what: &'static str, error: ServiceError },
+    Service {
+        what: &'static str,
+        error: ServiceError,
+    },
     #[error("the answer to {what} has no list in it")]
     NotAList { what: &'static str },
 }
@@ -46,17 +49,28 @@ pub(crate) async fn list_tools(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<Arc<NativeTool>>, ListError> {
     if capabilities.tools.is_none() {
-        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed {
+            items: Vec::new(),
+            warnings: Vec::new(),
+        });
     }
-    let mut list = pages("tools", async |params| {
+    let mut list = pages("tools", |params| async move {
         let result = match peer.list_tools(params.clone()).await {
             Ok(result) => {
-                return Ok(Page { items: result.tools, next: result.next_cursor, warnings: Vec::new() });
+                return Ok(Page {
+                    items: result.tools,
+                    next: result.next_cursor,
+                    warnings: Vec::new(),
+                });
             }
             // A list with one bad tool in it is of no known shape: take what can be taken.
             Err(ServiceError::UnexpectedResponse) => {
-                let request = ListToolsRequest { params, ..Default::default() };
-                peer.send_request(ClientRequest::ListToolsRequest(request)).await?
+                let request = ListToolsRequest {
+                    params,
+                    ..Default::default()
+                };
+                peer.send_request(ClientRequest::ListToolsRequest(request))
+                    .await?
             }
             Err(error) => return Err(error),
         };
@@ -67,12 +81,18 @@ pub(crate) async fn list_tools(
     for tool in list.items {
         let tool = NativeTool::new(tool);
         if tools.iter().any(|known| known.name == tool.name) {
-            list.warnings.push(format!("tool `{}` is listed twice; the first one counts", tool.name));
+            list.warnings.push(format!(
+                "tool `{}` is listed twice; the first one counts",
+                tool.name
+            ));
             continue;
         }
         tools.push(Arc::new(tool));
     }
-    Ok(Listed { items: tools, warnings: list.warnings })
+    Ok(Listed {
+        items: tools,
+        warnings: list.warnings,
+    })
 }
 
 pub(crate) async fn list_resources(
@@ -80,18 +100,30 @@ pub(crate) async fn list_resources(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<Resource>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed {
+            items: Vec::new(),
+            warnings: Vec::new(),
+        });
     }
-    pages("resources", async |params| match peer.list_resources(params.clone()).await {
-        Ok(result) => {
-            Ok(Page { items: result.resources, next: result.next_cursor, warnings: Vec::new() })
+    pages("resources", |params| async move {
+        match peer.list_resources(params.clone()).await {
+            Ok(result) => Ok(Page {
+                items: result.resources,
+                next: result.next_cursor,
+                warnings: Vec::new(),
+            }),
+            Err(ServiceError::UnexpectedResponse) => {
+                let request = ListResourcesRequest {
+                    params,
+                    ..Default::default()
+                };
+                let result = peer
+                    .send_request(ClientRequest::ListResourcesRequest(request))
+                    .await?;
+                by_hand(result, "resources", |item| item)
+            }
+            Err(error) => Err(error),
         }
-        Err(ServiceError::UnexpectedResponse) => {
-            let request = ListResourcesRequest { params, ..Default::default() };
-            let result = peer.send_request(ClientRequest::ListResourcesRequest(request)).await?;
-            by_hand(result, "resources", |item| item)
-        }
-        Err(error) => Err(error),
     })
     .await
 }
@@ -101,9 +133,12 @@ pub(crate) async fn list_templates(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<ResourceTemplate>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed {
+            items: Vec::new(),
+            warnings: Vec::new(),
+        });
     }
-    pages("resource templates", async |params| {
+    pages("resource templates", |params| async move {
         match peer.list_resource_templates(params.clone()).await {
             Ok(result) => Ok(Page {
                 items: result.resource_templates,
@@ -111,13 +146,19 @@ pub(crate) async fn list_templates(
                 warnings: Vec::new(),
             }),
             // Not every server with resources knows templates.
-            Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
-                Ok(Page { items: Vec::new(), next: None, warnings: Vec::new() })
-            }
+            Err(ServiceError::McpError(error)) if error.code.0 == -32601 => Ok(Page {
+                items: Vec::new(),
+                next: None,
+                warnings: Vec::new(),
+            }),
             Err(ServiceError::UnexpectedResponse) => {
-                let request = ListResourceTemplatesRequest { params, ..Default::default() };
-                let result =
-                    peer.send_request(ClientRequest::ListResourceTemplatesRequest(request)).await?;
+                let request = ListResourceTemplatesRequest {
+                    params,
+                    ..Default::default()
+                };
+                let result = peer
+                    .send_request(ClientRequest::ListResourceTemplatesRequest(request))
+                    .await?;
                 by_hand(result, "resourceTemplates", |item| item)
             }
             Err(error) => Err(error),
@@ -131,32 +172,49 @@ pub(crate) async fn list_prompts(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<Prompt>, ListError> {
     if capabilities.prompts.is_none() {
-        return Ok(Listed { items: Vec::new(), warnings: Vec::new() });
+        return Ok(Listed {
+            items: Vec::new(),
+            warnings: Vec::new(),
+        });
     }
-    pages("prompts", async |params| match peer.list_prompts(params.clone()).await {
-        Ok(result) => {
-            Ok(Page { items: result.prompts, next: result.next_cursor, warnings: Vec::new() })
+    pages("prompts", |params| async move {
+        match peer.list_prompts(params.clone()).await {
+            Ok(result) => Ok(Page {
+                items: result.prompts,
+                next: result.next_cursor,
+                warnings: Vec::new(),
+            }),
+            Err(ServiceError::UnexpectedResponse) => {
+                let request = ListPromptsRequest {
+                    params,
+                    ..Default::default()
+                };
+                let result = peer
+                    .send_request(ClientRequest::ListPromptsRequest(request))
+                    .await?;
+                by_hand(result, "prompts", |item| item)
+            }
+            Err(error) => Err(error),
         }
-        Err(ServiceError::UnexpectedResponse) => {
-            let request = ListPromptsRequest { params, ..Default::default() };
-            let result = peer.send_request(ClientRequest::ListPromptsRequest(request)).await?;
-            by_hand(result, "prompts", |item| item)
-        }
-        Err(error) => Err(error),
     })
     .await
 }
 
 /// Follows `nextCursor`, but not for ever.
-async fn pages<T, F>(what: &'static str, fetch: F) -> Result<Listed<T>, ListError>
+async fn pages<T, F, Fetch>(what: &'static str, fetch: F) -> Result<Listed<T>, ListError>
 where
-    F: AsyncFn(Option<PaginatedRequestParams>) -> Result<Page<T>, ServiceError>,
+    F: Fn(Option<PaginatedRequestParams>) -> Fetch,
+    Fetch: Future<Output = Result<Page<T>, ServiceError>>,
 {
-    let mut list = Listed { items: Vec::new(), warnings: Vec::new() };
+    let mut list = Listed {
+        items: Vec::new(),
+        warnings: Vec::new(),
+    };
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
-        let params =
-            cursor.clone().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let params = cursor
+            .clone()
+            .map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let page = match fetch(params).await {
             Ok(page) => page,
             Err(ServiceError::UnexpectedResponse) => return Err(ListError::NotAList { what }),
@@ -167,13 +225,17 @@ where
         match page.next {
             None => return Ok(list),
             Some(next) if cursor.as_ref() == Some(&next) => {
-                list.warnings.push(format!("the server repeats a page of its {what}; the list ends there"));
+                list.warnings.push(format!(
+                    "the server repeats a page of its {what}; the list ends there"
+                ));
                 return Ok(list);
             }
             Some(next) => cursor = Some(next),
         }
     }
-    list.warnings.push(format!("the server has more than {MAX_PAGES} pages of {what}; the rest is left out"));
+    list.warnings.push(format!(
+        "the server has more than {MAX_PAGES} pages of {what}; the rest is left out"
+    ));
     Ok(list)
 }
 
@@ -184,17 +246,29 @@ fn by_hand<T: DeserializeOwned>(
     mend: impl Fn(Value) -> Value,
 ) -> Result<Page<T>, ServiceError> {
     let value = serde_json::to_value(&result).map_err(|_| ServiceError::UnexpectedResponse)?;
-    let items = value.get(key).and_then(Value::as_array).ok_or(ServiceError::UnexpectedResponse)?;
+    let items = value
+        .get(key)
+        .and_then(Value::as_array)
+        .ok_or(ServiceError::UnexpectedResponse)?;
     let mut page = Page {
         items: Vec::with_capacity(items.len()),
-        next: value.get("nextCursor").and_then(Value::as_str).map(str::to_owned),
+        next: value
+            .get("nextCursor")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         warnings: Vec::new(),
     };
     for item in items {
-        let name = item.get("name").and_then(Value::as_str).unwrap_or("without a name").to_owned();
+        let name = item
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or("without a name")
+            .to_owned();
         match serde_json::from_value(mend(item.clone())) {
             Ok(item) => page.items.push(item),
-            Err(error) => page.warnings.push(format!("`{name}` in {key} can not be used: {error}")),
+            Err(error) => page
+                .warnings
+                .push(format!("`{name}` in {key} can not be used: {error}")),
         }
     }
     Ok(page)
@@ -211,7 +285,10 @@ fn mend_tool(mut tool: Value) -> Value {
     if let Some(tool) = tool.as_object_mut()
         && !tool.contains_key("inputSchema")
     {
-        tool.insert("inputSchema".into(), serde_json::json!({"type": "object", "properties": {}}));
+        tool.insert(
+            "inputSchema".into(),
+            serde_json::json!({"type": "object", "properties": {}}),
+        );
     }
     tool
 }

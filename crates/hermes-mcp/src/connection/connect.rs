@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_config::{Redactor, Resolved, Server, ServerName, TransportSettings, server::HttpSettings};
+use hermes_config::{
+    Redactor, Resolved, Server, ServerName, TransportSettings, server::HttpSettings,
+};
 use rmcp::{
     RoleClient,
     model::{
@@ -54,8 +56,14 @@ pub(super) struct Live {
 /// What is left to say when a local server has failed.
 pub(super) async fn last_words(process: &mut Running) -> LastWords {
     match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
-        Ok(exit) => LastWords { exit: Some(exit.to_string()), stderr: process.last_lines().await },
-        Err(_) => LastWords { exit: None, stderr: process.lines() },
+        Ok(exit) => LastWords {
+            exit: Some(exit.to_string()),
+            stderr: process.last_lines().await,
+        },
+        Err(_) => LastWords {
+            exit: None,
+            stderr: process.lines(),
+        },
     }
 }
 
@@ -88,7 +96,14 @@ impl Connector {
         let limit = self.server.connect_timeout;
         let outcome = tokio::time::timeout(limit, self.attempt(&mut process)).await;
         let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
-            Ok((service, session, catalog)) => return Ok(Live { service, session, process, catalog }),
+            Ok((service, session, catalog)) => {
+                return Ok(Live {
+                    service,
+                    session,
+                    process,
+                    catalog,
+                });
+            }
             Err(cause) => cause,
         };
         let mut last = LastWords::default();
@@ -104,23 +119,34 @@ impl Connector {
         process: &mut Option<Running>,
     ) -> Result<(RunningService<RoleClient, Handler>, Arc<Session>, Catalog), Cause> {
         let resolved = self.resolve().await?;
-        let remembered = manifest::read(&manifest::path(&self.surroundings.home, &resolved.fingerprint));
+        let remembered = manifest::read(&manifest::path(
+            &self.surroundings.home,
+            &resolved.fingerprint,
+        ));
         if remembered.is_none() {
             self.preflight(&resolved).await?;
         }
         let mut offers = self.surroundings.inquiries.offers(&self.server);
-        let openings = era::openings(self.server.protocol, remembered.map(|manifest| manifest.era));
+        let openings = era::openings(
+            self.server.protocol,
+            remembered.map(|manifest| manifest.era),
+        );
         let mut remaining = openings.iter();
         let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
         let (service, era, handler) = loop {
             match self.open(opening, &resolved, offers, process).await {
                 Ok(opened) => break opened,
                 Err(Cause::Open(error)) => {
-                    let reduced = Offers { sampling: offers.sampling.map(|_| SamplingOffer::Plain), ..offers };
+                    let reduced = Offers {
+                        sampling: offers.sampling.map(|_| SamplingOffer::Plain),
+                        ..offers
+                    };
                     if error.is_about_parameters() && reduced != offers {
                         offers = reduced;
                         opening = Opening::Initialize;
-                    } else if error.may_be_the_era() && let Some(next) = remaining.next() {
+                    } else if error.may_be_the_era()
+                        && let Some(next) = remaining.next()
+                    {
                         opening = *next;
                     } else {
                         return Err(Cause::Open(error));
@@ -134,7 +160,10 @@ impl Connector {
                 Err(other) => return Err(other),
             }
         };
-        let info = service.peer().peer_info().ok_or_else(|| Cause::Invalid("no server information".into()))?;
+        let info = service
+            .peer()
+            .peer_info()
+            .ok_or_else(|| Cause::Invalid("no server information".into()))?;
         let tools = catalog::list_tools(service.peer(), &info.capabilities).await?;
         let catalog = Catalog {
             tools: tools.items,
@@ -165,7 +194,10 @@ impl Connector {
     ) -> Result<(RunningService<RoleClient, Handler>, Era, Handler), Cause> {
         let handler = Handler {
             config: client_config(offers),
-            traffic: Arc::new(Traffic::new(self.name.clone(), self.resource_updates.clone())),
+            traffic: Arc::new(Traffic::new(
+                self.name.clone(),
+                self.resource_updates.clone(),
+            )),
             inquiries: self.surroundings.inquiries.clone(),
             counters: self.counters.clone(),
             redactor: self.redactor.load_full(),
@@ -174,19 +206,34 @@ impl Connector {
         let probe_limit = PROBE_LIMIT.min(self.server.connect_timeout / 2);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
-                let (running, (reader, writer)) =
-                    self.surroundings.processes.start(&self.name, settings, &self.surroundings.home).await?;
+                let (running, (reader, writer)) = self
+                    .surroundings
+                    .processes
+                    .start(&self.name, settings, &self.surroundings.home)
+                    .await?;
                 *process = Some(running);
-                era::open(handler.clone(), LineTransport::new(reader, writer), opening, probe_limit).await?
+                era::open(
+                    handler.clone(),
+                    LineTransport::new(reader, writer),
+                    opening,
+                    probe_limit,
+                )
+                .await?
             }
             TransportSettings::Http(settings) => {
                 let transport = http::transport(settings, self.peer(settings)?);
                 era::open(handler.clone(), transport, opening, probe_limit).await?
             }
             TransportSettings::Sse(settings) => {
-                let transport = SseTransport::connect(self.peer(settings)?).await.map_err(|error| {
-                    Cause::Http(http::classify(&error).unwrap_or_else(|| HttpFailure::Other(error.to_string())))
-                })?;
+                let transport =
+                    SseTransport::connect(self.peer(settings)?)
+                        .await
+                        .map_err(|error| {
+                            Cause::Http(
+                                http::classify(&error)
+                                    .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
+                            )
+                        })?;
                 era::open(handler.clone(), transport, Opening::Initialize, probe_limit).await?
             }
         };
@@ -194,11 +241,15 @@ impl Connector {
     }
 
     async fn preflight(&self, resolved: &Resolved) -> Result<(), Cause> {
-        let TransportSettings::Http(settings) = &resolved.transport else { return Ok(()) };
+        let TransportSettings::Http(settings) = &resolved.transport else {
+            return Ok(());
+        };
         if settings.skip_preflight || self.server.auth.is_some() {
             return Ok(());
         }
-        http::preflight(&self.peer(settings)?).await.map_err(|error| Cause::Http(HttpFailure::Other(error.to_string())))
+        http::preflight(&self.peer(settings)?)
+            .await
+            .map_err(|error| Cause::Http(HttpFailure::Other(error.to_string())))
     }
 
     /// The HTTP side of a remote server. What is wrong with its settings is the user's to mend.
@@ -211,7 +262,8 @@ impl Connector {
     /// Fills in the references afresh and learns which values must never be shown.
     async fn resolve(&self) -> Result<Resolved, Cause> {
         let resolved = resolve(&self.server, &self.surroundings).await?;
-        self.redactor.store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
+        self.redactor
+            .store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
         for warning in &resolved.warnings {
             tracing::warn!(server = %self.name, "{warning}");
         }
@@ -228,7 +280,11 @@ pub(crate) async fn resolve(
         let (server, surroundings) = (server.clone(), surroundings.clone());
         move || {
             let variables = surroundings.variables.load();
-            server.resolve(&surroundings.home, &variables, surroundings.references.clone())
+            server.resolve(
+                &surroundings.home,
+                &variables,
+                surroundings.references.clone(),
+            )
         }
     };
     if has_slow_references(server) {
@@ -246,7 +302,6 @@ fn has_slow_references(server: &Server) -> bool {
 }
 
 /// What the client says of itself: only what a handler is there for.
-#[expect(deprecated, reason = "sampling and roots are still declared to servers that know them")]
 fn client_config(offers: Offers) -> ClientConfig {
     let mut capabilities = ClientCapabilities::default();
     if let Some(sampling) = offers.sampling {
@@ -265,6 +320,9 @@ fn client_config(offers: Offers) -> ClientConfig {
         capability.list_changed = Some(true);
         capabilities.roots = Some(capability);
     }
-    ClientConfig::new(capabilities, Implementation::new("hermes", env!("CARGO_PKG_VERSION")))
-        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    ClientConfig::new(
+        capabilities,
+        Implementation::new("hermes", env!("CARGO_PKG_VERSION")),
+    )
+    .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hermes_config::ReferenceError;
 
-use crate::{catalog::ListError, era::OpenError, process::StartError, transport::http::HttpFailure};
+use crate::{
+    catalog::ListError, era::OpenError, process::StartError, transport::http::HttpFailure,
+};
 
 /// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +54,8 @@ impl Cause {
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
             Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
-            Self::Open(OpenError::Auth { challenge }) | Self::Http(HttpFailure::Auth { challenge }) => {
+            Self::Open(OpenError::Auth { challenge })
+            | Self::Http(HttpFailure::Auth { challenge }) => {
                 return ConnectError::Auth { challenge };
             }
             Self::Timeout(limit) => format!(

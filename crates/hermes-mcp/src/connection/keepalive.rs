@@ -28,12 +28,18 @@ impl Keepalive {
     pub(super) fn new(server: &Server, session: &Arc<Session>) -> Self {
         let interval = server.keepalive.filter(|_| session.era == Era::Legacy);
         let due = Instant::now() + interval.map_or(Duration::ZERO, backoff::jittered);
-        Self { interval, due, knows_ping: true }
+        Self {
+            interval,
+            due,
+            knows_ping: true,
+        }
     }
 
     /// Beats until the server fails to answer; resolves with the reason.
     pub(super) async fn beat(&mut self, session: &Session) -> String {
-        let Some(interval) = self.interval else { return std::future::pending().await };
+        let Some(interval) = self.interval else {
+            return std::future::pending().await;
+        };
         loop {
             let planned = self.due;
             tokio::time::sleep_until(planned.into()).await;
@@ -53,7 +59,9 @@ impl Keepalive {
             if self.knows_ping {
                 let ping = ClientRequest::PingRequest(PingRequest::default());
                 match session.peer.send_request(ping).await {
-                    Err(ServiceError::McpError(error)) if error.code.0 == -32601 => self.knows_ping = false,
+                    Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
+                        self.knows_ping = false
+                    }
                     Err(ServiceError::McpError(_)) | Ok(_) => return Ok(()),
                     Err(error) => return Err(error),
                 }
@@ -66,7 +74,10 @@ impl Keepalive {
         match tokio::time::timeout(LIMIT, answer).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("the keepalive failed: {error}")),
-            Err(_) => Err(format!("no answer to the keepalive within {} s", LIMIT.as_secs())),
+            Err(_) => Err(format!(
+                "no answer to the keepalive within {} s",
+                LIMIT.as_secs()
+            )),
         }
     }
 }

@@ -30,7 +30,12 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 impl Connection {
     /// Serves a session until it ends, then cleans up after it.
     pub(super) async fn serve(&mut self, live: Live) -> End {
-        let Live { service, session, mut process, catalog } = live;
+        let Live {
+            service,
+            session,
+            mut process,
+            catalog,
+        } = live;
         let Self { shared, mailbox } = self;
         let shared: &Shared = shared;
         let stop = &shared.surroundings.stop;
@@ -45,7 +50,10 @@ impl Connection {
                 }
             };
             let mut exited = std::pin::pin!(exited);
-            let mut listening = std::pin::pin!(subscriptions::follow(&session, shared.wanted_resources.subscribe()));
+            let mut listening = std::pin::pin!(subscriptions::follow(
+                &session,
+                shared.wanted_resources.subscribe()
+            ));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
             // One refresh at a time; what arrives meanwhile causes exactly one more.
             let mut refreshing = std::pin::pin!(Fuse::terminated());
@@ -58,7 +66,6 @@ impl Connection {
                         Some(Command::Stop(reply)) => break End::Stopped(Some(reply)),
                         None => break End::Stopped(None),
                         Some(Command::AuthLost { challenge }) => break End::AuthLost(challenge),
-                        Some(Command::SessionLost { reason }) => break End::Lost(reason),
                         Some(Command::Wake) => {}
                     },
                     _ = &mut closed => break End::Lost("the connection was closed".into()),
@@ -164,17 +171,25 @@ impl Shared {
     }
 
     fn log_changes(&self, new: &Catalog) {
-        let Some(old) = self.link.borrow().catalog.clone() else { return };
+        let Some(old) = self.link.borrow().catalog.clone() else {
+            return;
+        };
         let changes = ToolChanges::between(&old.tools, &new.tools);
         if !changes.is_empty() {
-            let ToolChanges { added, removed, changed } = changes;
+            let ToolChanges {
+                added,
+                removed,
+                changed,
+            } = changes;
             tracing::info!(server = %self.name, ?added, ?removed, ?changed, "the tools have changed");
         }
     }
 
     async fn remember(&self, session: &Session, catalog: &Catalog) {
         let manifest = Manifest::new(session.era, &session.info, catalog);
-        let Some(path) = self.manifest_path() else { return };
+        let Some(path) = self.manifest_path() else {
+            return;
+        };
         let written = tokio::task::spawn_blocking(move || manifest::write(&path, &manifest)).await;
         if let Ok(Err(error)) = written {
             tracing::debug!(server = %self.name, %error, "the manifest could not be written");
@@ -190,7 +205,11 @@ async fn relist(
     prompts: bool,
 ) -> Result<Catalog, ListError> {
     let mut new = old.clone();
-    let mut warnings = if tools { Vec::new() } else { old.warnings.clone() };
+    let mut warnings = if tools {
+        Vec::new()
+    } else {
+        old.warnings.clone()
+    };
     let capabilities = &old.capabilities;
     if tools {
         let list = catalog::list_tools(peer, capabilities).await?;
@@ -204,12 +223,21 @@ async fn relist(
             catalog::list_resources(peer, capabilities),
             catalog::list_templates(peer, capabilities)
         );
-        new.resources = list.map(|list| list.items).unwrap_or_else(|error| { take(error); Vec::new() });
-        new.templates = templates.map(|list| list.items).unwrap_or_else(|error| { take(error); Vec::new() });
+        new.resources = list.map(|list| list.items).unwrap_or_else(|error| {
+            take(error);
+            Vec::new()
+        });
+        new.templates = templates.map(|list| list.items).unwrap_or_else(|error| {
+            take(error);
+            Vec::new()
+        });
     }
     if prompts {
         let list = catalog::list_prompts(peer, capabilities).await;
-        new.prompts = list.map(|list| list.items).unwrap_or_else(|error| { take(error); Vec::new() });
+        new.prompts = list.map(|list| list.items).unwrap_or_else(|error| {
+            take(error);
+            Vec::new()
+        });
     }
     warnings.dedup();
     new.warnings = warnings;
@@ -222,7 +250,11 @@ fn recycle_at(server: &hermes_config::Server, session: &Session) -> Option<Insta
     session.pid?;
     let idle = server.idle_timeout.map(|limit| {
         // While a call runs the clock of idleness has not begun.
-        let since = if session.traffic.in_flight() > 0 { Instant::now() } else { session.traffic.idle_since() };
+        let since = if session.traffic.in_flight() > 0 {
+            Instant::now()
+        } else {
+            session.traffic.idle_since()
+        };
         since + limit
     });
     let age = server.max_lifetime.map(|limit| session.since + limit);
@@ -236,8 +268,12 @@ fn recycle_at(server: &hermes_config::Server, session: &Session) -> Option<Insta
 }
 
 fn is_due(server: &hermes_config::Server, session: &Session) -> bool {
-    let idle = server.idle_timeout.is_some_and(|limit| session.traffic.idle_since().elapsed() >= limit);
-    let old = server.max_lifetime.is_some_and(|limit| session.since.elapsed() >= limit);
+    let idle = server
+        .idle_timeout
+        .is_some_and(|limit| session.traffic.idle_since().elapsed() >= limit);
+    let old = server
+        .max_lifetime
+        .is_some_and(|limit| session.since.elapsed() >= limit);
     idle || old
 }
 

@@ -1,6 +1,9 @@
 //! Hears of changes: of the lists, in the stateless era, and of single resources in both.
 
-#![expect(deprecated, reason = "`resources/subscribe` is how legacy servers are asked")]
+#![expect(
+    deprecated,
+    reason = "`resources/subscribe` is how legacy servers are asked"
+)]
 
 use std::{
     collections::BTreeSet,
@@ -57,7 +60,9 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>
                     continue;
                 }
             }
-            Err(error) => tracing::debug!(server = %session.server, %error, "no subscription to changes"),
+            Err(error) => {
+                tracing::debug!(server = %session.server, %error, "no subscription to changes")
+            }
         }
         if began.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -71,10 +76,24 @@ fn filter(session: &Session, wanted: &BTreeSet<String>) -> SubscriptionFilter {
     let capabilities = &session.info.capabilities;
     let mut filter = SubscriptionFilter::default();
     let changes = |declared: Option<bool>| (declared == Some(true)).then_some(true);
-    filter.tools_list_changed = changes(capabilities.tools.as_ref().and_then(|tools| tools.list_changed));
-    filter.prompts_list_changed = changes(capabilities.prompts.as_ref().and_then(|prompts| prompts.list_changed));
-    filter.resources_list_changed =
-        changes(capabilities.resources.as_ref().and_then(|resources| resources.list_changed));
+    filter.tools_list_changed = changes(
+        capabilities
+            .tools
+            .as_ref()
+            .and_then(|tools| tools.list_changed),
+    );
+    filter.prompts_list_changed = changes(
+        capabilities
+            .prompts
+            .as_ref()
+            .and_then(|prompts| prompts.list_changed),
+    );
+    filter.resources_list_changed = changes(
+        capabilities
+            .resources
+            .as_ref()
+            .and_then(|resources| resources.list_changed),
+    );
     if !wanted.is_empty() {
         filter.resource_subscriptions = Some(wanted.iter().cloned().collect());
     }
@@ -100,12 +119,19 @@ async fn subscribe(session: &Session, wanted: &mut watch::Receiver<BTreeSet<Stri
     loop {
         let now = wanted.borrow_and_update().clone();
         for uri in now.difference(&subscribed) {
-            if let Err(error) = session.peer.subscribe(SubscribeRequestParams::new(uri.clone())).await {
+            if let Err(error) = session
+                .peer
+                .subscribe(SubscribeRequestParams::new(uri.clone()))
+                .await
+            {
                 tracing::debug!(server = %session.server, uri, %error, "no subscription to a resource");
             }
         }
         for uri in subscribed.difference(&now) {
-            let _ = session.peer.unsubscribe(UnsubscribeRequestParams::new(uri.clone())).await;
+            let _ = session
+                .peer
+                .unsubscribe(UnsubscribeRequestParams::new(uri.clone()))
+                .await;
         }
         subscribed = now;
         if wanted.changed().await.is_err() {

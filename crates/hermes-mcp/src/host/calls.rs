@@ -31,7 +31,12 @@ pub struct BatchCall {
 
 impl Host {
     /// Calls a tool by its registered name, in either spelling.
-    pub async fn call(&self, name: &str, arguments: Map<String, Value>, options: &CallOptions) -> Outcome {
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> Outcome {
         let registry = self.registry();
         self.call_in(&registry, name, arguments, options).await
     }
@@ -59,14 +64,22 @@ impl Host {
     ) -> Vec<Outcome> {
         let is_parallel_safe = |call: &BatchCall| {
             call.arguments.is_ok()
-                && registry.find(&call.name).is_some_and(|tool| tool.order == CallOrder::Parallel)
+                && registry
+                    .find(&call.name)
+                    .is_some_and(|tool| tool.order == CallOrder::Parallel)
         };
-        batch::run(calls, is_parallel_safe, async |call: BatchCall| match call.arguments {
-            Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
-            Err(reason) => {
-                Failure::Transport(format!("the arguments of `{}` can not be read: {reason}", call.name)).into()
-            }
-        })
+        batch::run(
+            calls,
+            is_parallel_safe,
+            async |call: BatchCall| match call.arguments {
+                Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
+                Err(reason) => Failure::Transport(format!(
+                    "the arguments of `{}` can not be read: {reason}",
+                    call.name
+                ))
+                .into(),
+            },
+        )
         .await
     }
 
@@ -78,14 +91,21 @@ impl Host {
         options: &CallOptions,
     ) -> Outcome {
         let Some(owner) = self.owner(&tool.server) else {
-            return Failure::Transport(format!("server `{}` is not connected any more", tool.server)).into();
+            return Failure::Transport(format!(
+                "server `{}` is not connected any more",
+                tool.server
+            ))
+            .into();
         };
         match &tool.origin {
             Origin::Native(native) => {
                 let result = self.call_native(&owner, native, arguments, options).await;
                 self.finish(&owner, native, result).await
             }
-            Origin::Utility(utility) => self.call_utility(&owner, *utility, &arguments, options).await,
+            Origin::Utility(utility) => {
+                self.call_utility(&owner, *utility, &arguments, options)
+                    .await
+            }
         }
     }
 
@@ -98,8 +118,12 @@ impl Host {
     ) -> Result<CallToolResult, CallError> {
         let owner = self.owner(&tool.server);
         match (owner, &tool.origin) {
-            (Some(owner), Origin::Native(native)) => self.call_native(&owner, native, arguments, options).await,
-            _ => Err(CallError::UnknownShape("only a server's own tools have raw results".into())),
+            (Some(owner), Origin::Native(native)) => {
+                self.call_native(&owner, native, arguments, options).await
+            }
+            _ => Err(CallError::UnknownShape(
+                "only a server's own tools have raw results".into(),
+            )),
         }
     }
 
@@ -113,7 +137,10 @@ impl Host {
         let arguments = arguments::coerce(arguments, tool.input_schema());
         let params =
             CallToolRequestParams::new(tool.definition.name.clone()).with_arguments(arguments);
-        match self.ask(owner, Request::Tool(params), tool.is_repeatable(), options).await? {
+        match self
+            .ask(owner, Request::Tool(params), tool.is_repeatable(), options)
+            .await?
+        {
             ServerResult::CallToolResult(result) => Ok(result),
             // A content block of an unknown kind makes the whole answer one of unknown shape.
             other => Ok(read_leniently(other)?),
@@ -163,17 +190,24 @@ impl Host {
             session = call::session(owner) => session?,
             () = options.cancel.cancelled() => return Err(CallError::Interrupted),
         };
-        owner.breaker.admit(Instant::now()).map_err(|remaining| CallError::Resting {
-            server: owner.name.clone(),
-            remaining,
-        })?;
-        let timeout = options.timeout.unwrap_or_else(|| owner.server.load().timeout);
+        owner
+            .breaker
+            .admit(Instant::now())
+            .map_err(|remaining| CallError::Resting {
+                server: owner.name.clone(),
+                remaining,
+            })?;
+        let timeout = options
+            .timeout
+            .unwrap_or_else(|| owner.server.load().timeout);
         let result = call::exchange(&session, request, timeout, options, &self.inner.tasks).await;
         match &result {
             Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.succeed(),
             Err(CallError::Lost { .. }) => owner.breaker.fail(Instant::now()),
             Err(CallError::NeedsAuth { .. }) => {
-                let _ = owner.mailbox.try_send(Command::AuthLost { challenge: None });
+                let _ = owner
+                    .mailbox
+                    .try_send(Command::AuthLost { challenge: None });
             }
             Err(_) => owner.breaker.end_undecided(Instant::now()),
         }
@@ -196,7 +230,10 @@ impl Host {
             tracing::warn!(server = %owner.name, tool = %tool.name, problem, "the structured result breaks its own schema");
         }
         let link_tool = self.read_resource_name(&owner.name);
-        Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &|text| owner.redacted(text)).await
+        Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &|text| {
+            owner.redacted(text)
+        })
+        .await
     }
 }
 

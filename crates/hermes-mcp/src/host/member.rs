@@ -44,7 +44,11 @@ impl Member {
     pub(super) fn idle(entry: &ServerEntry) -> Self {
         let (transport, status, reason) = match &entry.server {
             Ok(server) => (server.transport.kind(), Status::Disabled, None),
-            Err(problem) => (kind_as_written(entry), Status::Invalid, Some(problem.to_string())),
+            Err(problem) => (
+                kind_as_written(entry),
+                Status::Invalid,
+                Some(problem.to_string()),
+            ),
         };
         Self::Idle(Arc::new(Idle {
             name: entry.name.clone(),
@@ -96,7 +100,13 @@ impl Member {
             resource_updates,
             wanted_resources,
         };
-        (owner, Connection { shared, mailbox: commands })
+        (
+            owner,
+            Connection {
+                shared,
+                mailbox: commands,
+            },
+        )
     }
 
     pub(super) fn name(&self) -> &ServerName {
@@ -140,12 +150,21 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
     let link = owner.link.borrow();
     let session = link.session.as_ref();
     let prefix = format!("{}: ", owner.name);
-    let collisions = registry.warnings().iter().filter_map(|text| text.strip_prefix(&prefix));
-    let odd = link.catalog.iter().flat_map(|catalog| catalog.all_warnings());
+    let collisions = registry
+        .warnings()
+        .iter()
+        .filter_map(|text| text.strip_prefix(&prefix));
+    let odd = link
+        .catalog
+        .iter()
+        .flat_map(|catalog| catalog.all_warnings());
     ServerStatus {
         name: owner.name.to_string(),
         transport: server.transport.kind().into(),
-        tools: registry.tools().filter(|tool| tool.server == owner.name).count(),
+        tools: registry
+            .tools()
+            .filter(|tool| tool.server == owner.name)
+            .count(),
         connected: link.status == Status::Ready,
         disabled: false,
         status: link.status,
@@ -169,7 +188,13 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
 }
 
 fn kind_as_written(entry: &ServerEntry) -> &'static str {
-    match (entry.template.get("url"), entry.template.get("transport").and_then(|kind| kind.as_str())) {
+    match (
+        entry.template.get("url"),
+        entry
+            .template
+            .get("transport")
+            .and_then(|kind| kind.as_str()),
+    ) {
         (_, Some("sse")) => "sse",
         (Some(_), _) => "http",
         (None, _) => "stdio",

@@ -26,7 +26,10 @@ pub struct ReloadReport {
 impl ReloadReport {
     /// Whether nothing was started or stopped.
     pub fn is_quiet(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty() && self.restarted.is_empty() && self.retried.is_empty()
+        self.added.is_empty()
+            && self.removed.is_empty()
+            && self.restarted.is_empty()
+            && self.retried.is_empty()
     }
 }
 
@@ -35,14 +38,21 @@ impl Host {
     pub async fn reload(&self, settings: &Settings) -> ReloadReport {
         let inner = &self.inner;
         let _one_at_a_time = inner.reloading.lock().await;
-        inner.surroundings.variables.store(Arc::new(settings.variables.clone()));
+        inner
+            .surroundings
+            .variables
+            .store(Arc::new(settings.variables.clone()));
         inner.naming.store(Arc::new(naming(settings)));
-        let wanted = futures::future::join_all(settings.servers.iter().map(|entry| self.want(entry))).await;
+        let wanted =
+            futures::future::join_all(settings.servers.iter().map(|entry| self.want(entry))).await;
 
         let old = inner.members.load_full();
         let mut report = ReloadReport::default();
         let mut stopping = Vec::new();
-        for member in old.iter().filter(|member| settings.server(member.name().as_str()).is_none()) {
+        for member in old
+            .iter()
+            .filter(|member| settings.server(member.name().as_str()).is_none())
+        {
             report.removed.push(member.name().to_string());
             stopping.extend(member.owner().cloned());
         }

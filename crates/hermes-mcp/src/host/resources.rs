@@ -45,7 +45,10 @@ impl Host {
     ) -> Result<GetPromptResult, CallError> {
         let owner = self.known(server)?;
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
-        match self.ask(&owner, Request::Prompt(params), true, options).await? {
+        match self
+            .ask(&owner, Request::Prompt(params), true, options)
+            .await?
+        {
             ServerResult::GetPromptResult(result) => Ok(result),
             other => read_leniently(other),
         }
@@ -63,23 +66,29 @@ impl Host {
             catalog::list_templates(&session.peer, capabilities)
         );
         let resources = resources.map_err(|error| CallError::UnknownShape(error.to_string()))?;
-        Ok((resources.items, templates.map(|list| list.items).unwrap_or_default()))
+        Ok((
+            resources.items,
+            templates.map(|list| list.items).unwrap_or_default(),
+        ))
     }
 
     /// The prompts a server has now.
     pub async fn prompts(&self, server: &ServerName) -> Result<Vec<Prompt>, CallError> {
         let session = call::session(&*self.known(server)?).await?;
         let list = catalog::list_prompts(&session.peer, &session.info.capabilities).await;
-        list.map(|list| list.items).map_err(|error| CallError::UnknownShape(error.to_string()))
+        list.map(|list| list.items)
+            .map_err(|error| CallError::UnknownShape(error.to_string()))
     }
 
     /// Begins or ends hearing of changes of one resource, over reconnects too.
     pub fn watch_resource(&self, server: &ServerName, uri: &str, interest: Interest) {
         if let Some(owner) = self.owner(server) {
-            owner.wanted_resources.send_if_modified(|wanted| match interest {
-                Interest::Begin => wanted.insert(uri.to_owned()),
-                Interest::End => wanted.remove(uri),
-            });
+            owner
+                .wanted_resources
+                .send_if_modified(|wanted| match interest {
+                    Interest::Begin => wanted.insert(uri.to_owned()),
+                    Interest::End => wanted.remove(uri),
+                });
         }
     }
 
@@ -101,15 +110,23 @@ impl Host {
         arguments: &Map<String, Value>,
         options: &CallOptions,
     ) -> Result<Outcome, CallError> {
-        let required = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let required = |name: &str| {
+            arguments
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         let missing = |name: &'static str| Ok(Failure::MissingParameter(name).into());
         Ok(match utility {
             Utility::ListResources => {
-                let (resources, templates) = self.interruptible(options, self.resources(server)).await?;
+                let (resources, templates) =
+                    self.interruptible(options, self.resources(server)).await?;
                 Outcome::from_resources(&resources, &templates)
             }
             Utility::ReadResource => {
-                let Some(uri) = required("uri") else { return missing("uri") };
+                let Some(uri) = required("uri") else {
+                    return missing("uri");
+                };
                 let result = self.read_resource(server, uri, options).await?;
                 Outcome::from_resource(result, &self.inner.media).await
             }
@@ -118,7 +135,9 @@ impl Host {
                 Outcome::from_prompts(&prompts)
             }
             Utility::GetPrompt => {
-                let Some(name) = required("name") else { return missing("name") };
+                let Some(name) = required("name") else {
+                    return missing("name");
+                };
                 let filled = match arguments.get("arguments") {
                     Some(Value::Object(filled)) => filled.clone(),
                     _ => Map::new(),
@@ -144,7 +163,9 @@ impl Host {
     /// The name of the tool that reads a server's resources, where it is offered.
     pub(super) fn read_resource_name(&self, server: &ServerName) -> Option<RegisteredName> {
         let registry = self.registry();
-        registry.find_original(server, Utility::ReadResource.as_str()).map(|tool| tool.name.clone())
+        registry
+            .find_original(server, Utility::ReadResource.as_str())
+            .map(|tool| tool.name.clone())
     }
 
     fn known(&self, server: &ServerName) -> Result<Arc<Owner>, CallError> {

@@ -10,7 +10,8 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnError, SpawnRequest, StderrLog,
+    Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnError, SpawnRequest,
+    StderrLog,
     records::{self, ProcessRecords},
 };
 use crate::environment::{self, ProgramError};
@@ -66,7 +67,10 @@ impl Processes {
         let mut environment = environment::child_environment(std::env::vars_os(), &settings.env);
         let program = environment::find_program(&settings.command, &environment, home.path())?;
         environment::lead_path_with(&program, &mut environment);
-        let cwd = settings.cwd.as_deref().map(|path| environment::expand(path, &environment));
+        let cwd = settings
+            .cwd
+            .as_deref()
+            .map(|path| environment::expand(path, &environment));
         let request = SpawnRequest {
             server: server.clone(),
             program,
@@ -74,13 +78,24 @@ impl Processes {
             environment,
             cwd,
         };
-        let Child { stdin, stdout, stderr, process } = self.guard.spawn(request).await?;
-        let stderr = self.stderr_log.drain(server, process.pid(), &settings.command, stderr);
+        let Child {
+            stdin,
+            stdout,
+            stderr,
+            process,
+        } = self.guard.spawn(request).await?;
+        let stderr = self
+            .stderr_log
+            .drain(server, process.pid(), &settings.command, stderr);
         let records = self.records().await;
         if let Some(Err(error)) = records.as_ref().map(|records| records.add(&process)) {
             tracing::debug!(%error, "a process was not recorded");
         }
-        let running = Running { process, stderr, records };
+        let running = Running {
+            process,
+            stderr,
+            records,
+        };
         Ok((running, (stdout, stdin)))
     }
 

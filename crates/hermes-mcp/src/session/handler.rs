@@ -51,10 +51,14 @@ impl Handler {
                 }
                 InputRequest::ListRoots(_) => serde_json::to_value(self.roots(Some(origin)).await),
                 _ => {
-                    return Err(ErrorData::invalid_params("a question of an unknown kind", None));
+                    return Err(ErrorData::invalid_params(
+                        "a question of an unknown kind",
+                        None,
+                    ));
                 }
             };
-            let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            let answer =
+                answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
             Ok((key, answer))
         });
         let answers = futures::future::try_join_all(answers).await?;
@@ -72,11 +76,19 @@ impl Handler {
         Ok(answer?.message)
     }
 
-    async fn elicit(&self, request: ElicitRequestParams, origin: Option<&RequestId>) -> ElicitResult {
+    async fn elicit(
+        &self,
+        request: ElicitRequestParams,
+        origin: Option<&RequestId>,
+    ) -> ElicitResult {
         let (asker, news) = self.traffic.asker(origin);
         let tell = |event| news.as_ref().map(|news| news.send(event));
         tell(CallNews::Asking);
-        let answer = tokio::time::timeout(self.elicitation_timeout, self.inquiries.elicit(asker, request)).await;
+        let answer = tokio::time::timeout(
+            self.elicitation_timeout,
+            self.inquiries.elicit(asker, request),
+        )
+        .await;
         tell(CallNews::Answered);
         let answer = answer.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel));
         self.counters.elicited(&answer.action);
@@ -126,13 +138,23 @@ impl ClientHandler for Handler {
         }
     }
 
-    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+    async fn list_roots(
+        &self,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
         Ok(self.roots(origin(&context).as_ref()).await)
     }
 
-    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let progress =
-            Progress { progress: params.progress, total: params.total, message: params.message };
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let progress = Progress {
+            progress: params.progress,
+            total: params.total,
+            message: params.message,
+        };
         self.traffic.progress(&params.progress_token, progress);
     }
 
@@ -190,6 +212,10 @@ impl Traffic {
     /// Takes the marks of changed lists: tools, resources, prompts.
     pub(crate) fn take_changes(&self) -> (bool, bool, bool) {
         let take = |list: &std::sync::atomic::AtomicBool| list.swap(false, Ordering::AcqRel);
-        (take(&self.changes.tools), take(&self.changes.resources), take(&self.changes.prompts))
+        (
+            take(&self.changes.tools),
+            take(&self.changes.resources),
+            take(&self.changes.prompts),
+        )
     }
 }

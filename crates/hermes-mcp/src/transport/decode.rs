@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 
-use rmcp::model::{
-    CallToolResult, RequestId, ServerJsonRpcMessage, ServerResult,
-};
+use rmcp::model::{CallToolResult, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 

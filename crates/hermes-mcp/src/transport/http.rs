@@ -41,13 +41,13 @@ pub use self::{
     headers::HttpSettingsError,
     preflight::{PreflightError, preflight},
 };
-pub(crate) use self::{
-    redirect::policy as redirect_policy,
-    reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
-};
 use self::{
     headers::Configured,
     redirect::{Hop, Route},
+};
+pub(crate) use self::{
+    redirect::policy as redirect_policy,
+    reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
 
 /// The largest JSON body or single event taken from a server.
@@ -59,8 +59,7 @@ const MAX_CONCURRENT_POSTS: usize = 16;
 /// The longest pause between attempts to reopen an event stream, where the server names none.
 const MAX_STREAM_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-const ACCEPTED_TYPES: HeaderValue =
-    HeaderValue::from_static("text/event-stream, application/json");
+const ACCEPTED_TYPES: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
 /// What rmcp's transport reports over this peer.
 pub type PeerError = StreamableHttpError<HttpError>;

@@ -100,10 +100,11 @@ impl SseTransport {
             tracing::warn!("the event stream broke off: {error}");
         }
         if let Some(cap) = last.and_then(wire::too_large) {
-            self.failed
-                .extend(self.waiting.drain().map(|id| {
-                    ServerJsonRpcMessage::error(wire::too_large_error(cap), Some(id))
-                }));
+            self.failed.extend(
+                self.waiting
+                    .drain()
+                    .map(|id| ServerJsonRpcMessage::error(wire::too_large_error(cap), Some(id))),
+            );
         }
     }
 }
@@ -165,8 +166,7 @@ async fn endpoint(
     base: &Url,
     events: &mut BoxStream<'static, Result<Sse, SseError>>,
 ) -> Result<Url, PeerError> {
-    let unusable =
-        |reason: String| StreamableHttpError::Client(HttpError::Endpoint { reason });
+    let unusable = |reason: String| StreamableHttpError::Client(HttpError::Endpoint { reason });
     while let Some(event) = events.next().await {
         let event = event?;
         if event.event.as_deref() != Some("endpoint") {

@@ -14,8 +14,8 @@ use std::{
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, JsonRpcNotification, JsonRpcResponse,
-        JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
+        JsonRpcNotification, JsonRpcResponse, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
@@ -139,7 +139,11 @@ fn encode(message: &ClientJsonRpcMessage) -> io::Result<Vec<u8>> {
 
 /// Answers a request whose result could not be used.
 pub(super) fn response(id: RequestId, result: rmcp::model::ServerResult) -> ServerJsonRpcMessage {
-    JsonRpcMessage::Response(JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result })
+    JsonRpcMessage::Response(JsonRpcResponse {
+        jsonrpc: JsonRpcVersion2_0,
+        id,
+        result,
+    })
 }
 
 enum Line<'a> {
@@ -162,7 +166,13 @@ struct LineReader<R> {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     fn new(source: R) -> Self {
-        Self { source, buffer: Vec::new(), start: 0, searched: 0, discarding: false }
+        Self {
+            source,
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            discarding: false,
+        }
     }
 
     async fn next(&mut self) -> Line<'_> {
@@ -242,7 +252,10 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
     fn push(&self, line: Vec<u8>) -> io::Result<Queued> {
         let mut state = self.lock();
         if state.writer.is_none() {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "the connection is closed"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the connection is closed",
+            ));
         }
         state.waiting.push_back(line);
         if state.waiting.len() > 1 {
@@ -270,8 +283,14 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
 
 impl<W> Outbox<W> {
     fn new(writer: W) -> Self {
-        let state = OutboxState { writer: Some(writer), waiting: VecDeque::new(), written: 0 };
-        Self { state: Mutex::new(state) }
+        let state = OutboxState {
+            writer: Some(writer),
+            waiting: VecDeque::new(),
+            written: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+        }
     }
 }
 

@@ -22,7 +22,9 @@ mod test;
 mod tools;
 
 pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
-    let Some(command) = command else { return status::overview(context) };
+    let Some(command) = command else {
+        return status::overview(context);
+    };
     match command {
         McpCommand::Add(args) => add::run(context, &args),
         McpCommand::List => list::run(context),

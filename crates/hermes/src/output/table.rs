@@ -14,20 +14,36 @@ const WIDEST: usize = 72;
 
 impl Table {
     pub(crate) fn new(header: &[&'static str]) -> Self {
-        Self { header: header.to_vec(), rows: Vec::new() }
+        Self {
+            header: header.to_vec(),
+            rows: Vec::new(),
+        }
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [(String, Tone); N]) {
-        self.rows.push(cells.into_iter().map(|(text, tone)| (one_line(&text), tone)).collect());
+        self.rows.push(
+            cells
+                .into_iter()
+                .map(|(text, tone)| (one_line(&text), tone))
+                .collect(),
+        );
     }
 
     pub(crate) fn render(&self, output: Output) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|(text, _)| text.chars().count()).chain([self.header[column].len()]).max().unwrap_or(0)
+            cells
+                .map(|(text, _)| text.chars().count())
+                .chain([self.header[column].len()])
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
-        let header = self.header.iter().map(|title| ((*title).to_owned(), Tone::Faint)).collect();
+        let header = self
+            .header
+            .iter()
+            .map(|title| ((*title).to_owned(), Tone::Faint))
+            .collect();
         let mut text = String::new();
         for row in std::iter::once(&header).chain(&self.rows) {
             let mut line = String::new();

@@ -129,9 +129,7 @@ fn scope_of(challenge: &str) -> Option<String> {
     let value = &challenge[start..];
     let scope = match value.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next(),
-        None => value
-            .split(|c: char| c == ',' || c.is_whitespace())
-            .next(),
+        None => value.split(|c: char| c == ',' || c.is_whitespace()).next(),
     }?;
     (!scope.is_empty()).then(|| scope.to_owned())
 }

@@ -247,7 +247,10 @@ mod tests {
         );
         assert!(!error.to_string().contains("cret"));
         let error = Configured::new(&settings(&[("X Key", "v")])).unwrap_err();
-        assert_eq!(error.to_string(), "`headers`: `X Key` is not a valid header name");
+        assert_eq!(
+            error.to_string(),
+            "`headers`: `X Key` is not a valid header name"
+        );
     }
 
     #[test]

@@ -146,6 +146,9 @@ mod tests {
     #[test]
     fn an_excerpt_is_one_short_line() {
         assert_eq!(excerpt_of(b" no\r\n  such\tpage "), "no such page");
-        assert_eq!(excerpt_of("\u{e4}".repeat(900).as_bytes()).chars().count(), 300);
+        assert_eq!(
+            excerpt_of("\u{e4}".repeat(900).as_bytes()).chars().count(),
+            300
+        );
     }
 }

@@ -44,26 +44,45 @@ async fn call_on(
 ) -> Result<(), Failure> {
     probe::answer(context, host, server, Need::Tools).await?;
     let registry = host.registry();
-    let registered = registry.find_original(server, tool).or_else(|| registry.find(tool)).ok_or_else(|| {
-        let names: Vec<&str> =
-            registry.tools().filter(|tool| tool.server == *server).map(|tool| tool.original()).collect();
-        Failure::new(Kind::NotFound, format!("server `{server}` offers no tool `{tool}`"))
+    let registered = registry
+        .find_original(server, tool)
+        .or_else(|| registry.find(tool))
+        .ok_or_else(|| {
+            let names: Vec<&str> = registry
+                .tools()
+                .filter(|tool| tool.server == *server)
+                .map(|tool| tool.original())
+                .collect();
+            Failure::new(
+                Kind::NotFound,
+                format!("server `{server}` offers no tool `{tool}`"),
+            )
             .about(server.clone())
             .hint(format!("it offers: {}", names.join(", ")))
-    })?;
+        })?;
     let output = context.output;
     let options = CallOptions {
-        timeout: args.timeout.map(|seconds| seconds_of(seconds, "--timeout")).transpose()?,
-        on_progress: Some(Arc::new(move |progress: &Progress| output.progress(&describe(progress)))),
+        timeout: args
+            .timeout
+            .map(|seconds| seconds_of(seconds, "--timeout"))
+            .transpose()?,
+        on_progress: Some(Arc::new(move |progress: &Progress| {
+            output.progress(&describe(progress))
+        })),
         ..CallOptions::default()
     };
     if args.raw {
         let result = host.call_raw(registered, arguments, &options).await;
         output.end_progress();
         let result = result.map_err(|error| failure(server, &error))?;
-        let text = serde_json::to_string_pretty(&result).map_err(|error| Failure::failed(error.to_string()))?;
+        let text = serde_json::to_string_pretty(&result)
+            .map_err(|error| Failure::failed(error.to_string()))?;
         output.raw(&format!("{text}\n"));
-        return if result.is_error == Some(true) { Err(told()) } else { Ok(()) };
+        return if result.is_error == Some(true) {
+            Err(told())
+        } else {
+            Ok(())
+        };
     }
     let outcome = host.call_tool(registered, arguments, &options).await;
     output.end_progress();
@@ -108,12 +127,17 @@ fn failure(server: &ServerName, error: &CallError) -> Failure {
         CallError::Interrupted => Kind::Interrupted,
         _ => Kind::Failed,
     };
-    let text = hermes_config::Redactor::default().redact(&error.to_string()).into_owned();
+    let text = hermes_config::Redactor::default()
+        .redact(&error.to_string())
+        .into_owned();
     Failure::new(kind, text).about(server.clone())
 }
 
 /// Server, tool and perhaps the arguments from the words given.
-fn target(settings: &Settings, args: &CallArgs) -> Result<(ServerName, String, Option<String>), Failure> {
+fn target(
+    settings: &Settings,
+    args: &CallArgs,
+) -> Result<(ServerName, String, Option<String>), Failure> {
     let mut rest = args.rest.iter();
     if settings.server(&args.target).is_some() && !args.rest.is_empty() {
         let tool = rest.next().cloned().unwrap_or_default();
@@ -121,7 +145,9 @@ fn target(settings: &Settings, args: &CallArgs) -> Result<(ServerName, String, O
     }
     // Server names may hold dots: the longest configured name that fits counts.
     let fitting = settings.servers.iter().filter(|entry| {
-        args.target.strip_prefix(entry.name.as_str()).is_some_and(|rest| rest.starts_with('.') && rest.len() > 1)
+        args.target
+            .strip_prefix(entry.name.as_str())
+            .is_some_and(|rest| rest.starts_with('.') && rest.len() > 1)
     });
     let Some(entry) = fitting.max_by_key(|entry| entry.name.as_str().len()) else {
         let server = args.target.split('.').next().unwrap_or(&args.target);
@@ -129,10 +155,15 @@ fn target(settings: &Settings, args: &CallArgs) -> Result<(ServerName, String, O
             return Err(Failure::usage(format!("which tool of `{server}`?"))
                 .hint(format!("`hermes mcp tools {server}` lists them")));
         }
-        return Err(Failure::no_such_server(server, settings.servers.iter().map(|entry| entry.name.to_string())));
+        return Err(Failure::no_such_server(
+            server,
+            settings.servers.iter().map(|entry| entry.name.to_string()),
+        ));
     };
     if args.rest.len() > 1 {
-        return Err(Failure::usage("too many words after SERVER.TOOL: only the arguments as JSON may follow"));
+        return Err(Failure::usage(
+            "too many words after SERVER.TOOL: only the arguments as JSON may follow",
+        ));
     }
     let tool = args.target[entry.name.as_str().len() + 1..].to_owned();
     Ok((entry.name.clone(), tool, rest.next().cloned()))
@@ -140,7 +171,11 @@ fn target(settings: &Settings, args: &CallArgs) -> Result<(ServerName, String, O
 
 fn arguments(args: &CallArgs, text: Option<String>) -> Result<Map<String, Value>, Failure> {
     let text = match (&args.args_json, text) {
-        (Some(_), Some(_)) => return Err(Failure::usage("give the arguments once: as JSON or with `--args-json`")),
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage(
+                "give the arguments once: as JSON or with `--args-json`",
+            ));
+        }
         (Some(source), None) => Some(read(source)?),
         (None, text) => text,
     };
@@ -148,17 +183,23 @@ fn arguments(args: &CallArgs, text: Option<String>) -> Result<Map<String, Value>
         None => Map::new(),
         Some(text) => match serde_json::from_str(&text) {
             Ok(Value::Object(map)) => map,
-            Ok(_) => return Err(Failure::usage("the arguments must be a JSON object, like '{\"path\": \"/tmp\"}'")),
+            Ok(_) => {
+                return Err(Failure::usage(
+                    "the arguments must be a JSON object, like '{\"path\": \"/tmp\"}'",
+                ));
+            }
             Err(error) => {
-                return Err(Failure::usage(format!("the arguments are no JSON: {error}"))
-                    .hint("single arguments are easier with `--arg name=value`"));
+                return Err(
+                    Failure::usage(format!("the arguments are no JSON: {error}"))
+                        .hint("single arguments are easier with `--arg name=value`"),
+                );
             }
         },
     };
     for pair in &args.arg {
-        let (key, value) = pair
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("`--arg {pair}`: it must have the form name=value")))?;
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("`--arg {pair}`: it must have the form name=value"))
+        })?;
         // The tool's own schema turns text into numbers and lists where it wants them.
         arguments.insert(key.to_owned(), Value::String(value.to_owned()));
     }

@@ -24,10 +24,18 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let mut table = Table::new(&["NAME", "TRANSPORT", "TARGET", "TOOLS", "STATUS"]);
     let mut servers = Vec::new();
     for entry in &settings.servers {
-        let state = live.get(entry.name.as_str()).copied().or_else(|| configured_state(entry));
+        let state = live
+            .get(entry.name.as_str())
+            .copied()
+            .or_else(|| configured_state(entry));
         let status = state.map_or("enabled", Status::as_str);
         let (transport, target, tools, is_enabled) = match &entry.server {
-            Ok(server) => (server.transport.kind(), target(server), tools(server), server.enabled),
+            Ok(server) => (
+                server.transport.kind(),
+                target(server),
+                tools(server),
+                server.enabled,
+            ),
             Err(problem) => ("-", problem.to_string(), "-".to_owned(), true),
         };
         table.row([
@@ -51,7 +59,9 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     } else {
         context.output.table(&table);
     }
-    context.output.json(json!({"servers": Value::Array(servers)}));
+    context
+        .output
+        .json(json!({"servers": Value::Array(servers)}));
     Ok(())
 }
 
@@ -89,12 +99,16 @@ pub(super) fn tone(state: Option<Status>) -> Tone {
 /// The command line or the address, without what may be a secret.
 pub(super) fn target(server: &Server) -> String {
     let text = match &server.transport {
-        TransportSettings::Stdio(stdio) => {
-            std::iter::once(&stdio.command).chain(&stdio.args).cloned().collect::<Vec<_>>().join(" ")
-        }
+        TransportSettings::Stdio(stdio) => std::iter::once(&stdio.command)
+            .chain(&stdio.args)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" "),
         TransportSettings::Http(http) | TransportSettings::Sse(http) => http.url.clone(),
     };
-    hermes_config::Redactor::default().redact(&text).into_owned()
+    hermes_config::Redactor::default()
+        .redact(&text)
+        .into_owned()
 }
 
 /// `all`, `2 selected` or `-3 excluded`.

@@ -24,9 +24,15 @@ pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 const PROGRESS_AFTER: Duration = Duration::from_millis(300);
 
 /// A host with the wanted servers only.
-pub(super) async fn host(context: &Context, settings: &Settings, wanted: &[&ServerName]) -> Result<Host, Failure> {
+pub(super) async fn host(
+    context: &Context,
+    settings: &Settings,
+    wanted: &[&ServerName],
+) -> Result<Host, Failure> {
     let mut settings = settings.clone();
-    settings.servers.retain(|entry| wanted.contains(&&entry.name));
+    settings
+        .servers
+        .retain(|entry| wanted.contains(&&entry.name));
     let options = HostOptions::new(context.home.clone(), context.guard()?);
     Ok(Host::start(options, &settings).await)
 }
@@ -57,7 +63,13 @@ pub(super) async fn answer(
         return Err(Failure::usage(reason_of_idle(host, server)).about(server.clone()));
     };
     let done = |link: &Link| match link.status {
-        Status::Ready => need == Need::Tools || link.catalog.as_ref().is_some_and(|catalog| catalog.is_complete),
+        Status::Ready => {
+            need == Need::Tools
+                || link
+                    .catalog
+                    .as_ref()
+                    .is_some_and(|catalog| catalog.is_complete)
+        }
         _ => link.attempts_ended > 0,
     };
     // A lazy server is to be started for this.
@@ -76,28 +88,44 @@ pub(super) async fn answer(
         }
     };
     context.output.end_progress();
-    let link = settled.map_err(|_| Failure::failed("the connection ended").about(server.clone()))?;
+    let link =
+        settled.map_err(|_| Failure::failed("the connection ended").about(server.clone()))?;
     match (link.session, link.catalog) {
-        (Some(session), Some(catalog)) => Ok(Answered { session, catalog, elapsed: began.elapsed() }),
+        (Some(session), Some(catalog)) => Ok(Answered {
+            session,
+            catalog,
+            elapsed: began.elapsed(),
+        }),
         _ => {
-            let text = link.error.map_or_else(|| "it did not answer".to_owned(), |error| error.text);
+            let text = link
+                .error
+                .map_or_else(|| "it did not answer".to_owned(), |error| error.text);
             let kind = match link.status {
                 Status::NeedsAuth => Kind::NeedsLogin,
                 Status::Invalid => Kind::Usage,
                 _ => Kind::Failed,
             };
-            Err(Failure::new(kind, format!("server `{server}` can not be used: {text}")).about(server.clone()))
+            Err(
+                Failure::new(kind, format!("server `{server}` can not be used: {text}"))
+                    .about(server.clone()),
+            )
         }
     }
 }
 
 fn reason_of_idle(host: &Host, server: &ServerName) -> String {
-    let status = host.status().into_iter().find(|status| status.name == server.as_str());
+    let status = host
+        .status()
+        .into_iter()
+        .find(|status| status.name == server.as_str());
     match status {
         Some(status) if status.status == Status::Disabled => {
             format!("server `{server}` is disabled; enable it with `hermes mcp enable {server}`")
         }
-        Some(status) => format!("server `{server}` is invalid: {}", status.error.unwrap_or_default()),
+        Some(status) => format!(
+            "server `{server}` is invalid: {}",
+            status.error.unwrap_or_default()
+        ),
         None => format!("server `{server}` is not connected"),
     }
 }
@@ -105,16 +133,29 @@ fn reason_of_idle(host: &Host, server: &ServerName) -> String {
 /// Finds an entry, or says which there are.
 pub(super) fn entry<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerEntry, Failure> {
     settings.server(name).ok_or_else(|| {
-        Failure::no_such_server(name, settings.servers.iter().map(|entry| entry.name.to_string()))
+        Failure::no_such_server(
+            name,
+            settings.servers.iter().map(|entry| entry.name.to_string()),
+        )
     })
 }
 
 /// The settings with another limit for connecting to one server.
-pub(super) fn with_limit(settings: &Settings, name: &ServerName, seconds: Option<f64>) -> Result<Settings, Failure> {
+pub(super) fn with_limit(
+    settings: &Settings,
+    name: &ServerName,
+    seconds: Option<f64>,
+) -> Result<Settings, Failure> {
     let mut settings = settings.clone();
     let given = seconds
-        .map(|seconds| Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero()))
-        .map(|limit| limit.ok_or_else(|| Failure::usage("`--timeout` takes a number of seconds above 0")))
+        .map(|seconds| {
+            Duration::try_from_secs_f64(seconds)
+                .ok()
+                .filter(|limit| !limit.is_zero())
+        })
+        .map(|limit| {
+            limit.ok_or_else(|| Failure::usage("`--timeout` takes a number of seconds above 0"))
+        })
         .transpose()?;
     for entry in &mut settings.servers {
         if entry.name == *name

@@ -19,7 +19,9 @@ use crate::{
 
 pub(super) fn run(context: &Context, args: &TestArgs) -> Result<(), Failure> {
     let settings = context.settings()?;
-    let Some(name) = &args.name else { return test_all(context, &settings, args) };
+    let Some(name) = &args.name else {
+        return test_all(context, &settings, args);
+    };
     let name = probe::entry(&settings, name)?.name.clone();
     let report = context.block_on(test(context, &settings, &name, args.timeout))?;
     context.output.json(report);
@@ -65,7 +67,13 @@ async fn test(
     seconds: Option<f64>,
 ) -> Result<Value, Failure> {
     // A running process that has given this server up tries again, too.
-    control::ask(&context.home, &Question::Wake { server: name.clone() }, Duration::from_millis(500));
+    control::ask(
+        &context.home,
+        &Question::Wake {
+            server: name.clone(),
+        },
+        Duration::from_millis(500),
+    );
     let settings = probe::with_limit(settings, name, seconds)?;
     let host = probe::host(context, &settings, &[name]).await?;
     let outcome = probe::answer(context, &host, name, Need::Everything).await;
@@ -76,15 +84,22 @@ async fn test(
 
 fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered) -> Value {
     let registry = host.registry();
-    let status = host.status().into_iter().find(|status| status.name == name.as_str());
+    let status = host
+        .status()
+        .into_iter()
+        .find(|status| status.name == name.as_str());
     let info = &answered.session.info;
     let elapsed = answered.elapsed.as_millis();
     let era = answered.session.era.as_str();
-    let transport = status.as_ref().map_or(String::new(), |status| status.transport.clone());
+    let transport = status
+        .as_ref()
+        .map_or(String::new(), |status| status.transport.clone());
     let warnings = status.map(|status| status.warnings).unwrap_or_default();
 
     let output = context.output;
-    let title = info.server_info.as_ref().map_or_else(String::new, |info| format!(", {} {}", info.name, info.version));
+    let title = info.server_info.as_ref().map_or_else(String::new, |info| {
+        format!(", {} {}", info.name, info.version)
+    });
     output.line(format!(
         "{} {name}: {transport}, {era} era, protocol {}{title}, {elapsed} ms",
         output.tint(Tone::Good, "ready"),
@@ -101,7 +116,14 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
         let shown = registered.map_or("(filtered out)", |tool| tool.name.as_str());
         table.row([
             (tool.name.to_string(), Tone::Strong),
-            (shown.to_owned(), if registered.is_some() { Tone::Plain } else { Tone::Faint }),
+            (
+                shown.to_owned(),
+                if registered.is_some() {
+                    Tone::Plain
+                } else {
+                    Tone::Faint
+                },
+            ),
             (description.trim().to_owned(), Tone::Faint),
         ]);
         tools.push(json!({
@@ -123,7 +145,10 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
         output.warning(warning);
     }
     let capabilities = serde_json::to_value(&info.capabilities).unwrap_or_default();
-    let capabilities: Vec<&String> = capabilities.as_object().map(|map| map.keys().collect()).unwrap_or_default();
+    let capabilities: Vec<&String> = capabilities
+        .as_object()
+        .map(|map| map.keys().collect())
+        .unwrap_or_default();
     json!({
         "server": name,
         "transport": transport,
