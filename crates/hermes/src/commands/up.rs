@@ -30,8 +30,8 @@ use view::View;
 
 /// Beyond the longest `connect_timeout`, for processes to be cleared away.
 const SETTLE_MARGIN: Duration = Duration::from_secs(5);
-/// How long a change of state may take to reach the list of tools.
-const LIST_LAG: Duration = Duration::from_millis(50);
+/// How long changes may take that belong together.
+const BURST: Duration = Duration::from_millis(10);
 /// Messages that wait to be shown; they are few, and senders may wait.
 const MESSAGES: usize = 8;
 /// How long work that blocks a thread may take at the end.
@@ -90,7 +90,8 @@ async fn up(
     loop {
         view.show(&host);
         tokio::select! {
-            _ = changes.changed() => {}
+            // Changes come in bursts, and the list of tools follows a new state by a moment.
+            _ = changes.changed() => tokio::time::sleep(BURST).await,
             Some(text) = said.recv() => view.say(&text),
             _ = seconds.tick(), if view.counts_down() => {}
             sign = signals.next() => match sign {
@@ -98,8 +99,7 @@ async fn up(
                 Sign::Stop => break,
             },
             () = &mut settled => {
-                // The list of tools follows a new state by a moment.
-                let _ = tokio::time::timeout(LIST_LAG, changes.changed()).await;
+                tokio::time::sleep(BURST).await;
                 view.show(&host);
                 let servers = host.status();
                 host.shutdown().await;

@@ -61,6 +61,17 @@ impl Check {
         Self::new(id, Level::Fail, message)
     }
 
+    /// Takes the advice out of a message of the form "what is wrong; what to do".
+    fn with_advice_apart(mut self) -> Self {
+        if self.fix.is_none()
+            && let Some((message, advice)) = self.message.split_once("; ")
+        {
+            self.fix = Some(advice.to_owned());
+            self.message = message.to_owned();
+        }
+        self
+    }
+
     fn about(mut self, server: &ServerName) -> Self {
         self.server = Some(server.clone());
         self

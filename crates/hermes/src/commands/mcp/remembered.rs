@@ -113,10 +113,17 @@ fn manifest_of(home: &Home, settings: &Settings, entry: &ServerEntry) -> Option<
         return None;
     }
     let server = entry.server.as_ref().ok()?;
-    let resolved = server
-        .resolve(home, &settings.variables, ReferencePolicy::owner())
-        .ok()?;
-    manifest::read(&manifest::path(home, &resolved.fingerprint))
+    // `mcp test` connects with a limit of its own, and what it found counts as much.
+    let limits = [server.connect_timeout, super::probe::DEFAULT_LIMIT];
+    let manifests = limits.into_iter().filter_map(|connect_timeout| {
+        let server = Server {
+            connect_timeout,
+            ..server.clone()
+        };
+        let resolved = server.resolve(home, &settings.variables, ReferencePolicy::owner());
+        manifest::read(&manifest::path(home, &resolved.ok()?.fingerprint))
+    });
+    manifests.max_by_key(|manifest| manifest.saved_at)
 }
 
 fn catalog(manifest: &Manifest) -> Catalog {

@@ -235,7 +235,7 @@ mod tests {
     fn a_narrow_terminal_gets_the_columns_that_matter() {
         let lines = texts(&frame(&["a"]), 40, 24);
         assert_eq!(lines[1], "NAME  STATUS  TOOLS  NOTE");
-        assert_eq!(lines[2], "a     ready       2  first_tool, second…");
+        assert_eq!(lines[2], "a     ready       2  first_tool, secon…");
     }
 
     #[test]

@@ -10,7 +10,7 @@ const ENTRY: &str = "entry";
 const REFERENCE: &str = "reference";
 
 pub(super) fn unreadable(error: &SettingsError) -> Check {
-    Check::fail(FILE, error.to_string()).fix("nothing else can be checked before this is mended")
+    Check::fail(FILE, error.to_string()).with_advice_apart()
 }
 
 pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
@@ -30,7 +30,11 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
     for entry in &settings.servers {
         match &entry.server {
             Err(problem) => {
-                checks.push(Check::fail(ENTRY, problem.to_string()).about(&entry.name));
+                checks.push(
+                    Check::fail(ENTRY, problem.to_string())
+                        .with_advice_apart()
+                        .about(&entry.name),
+                );
             }
             Ok(server) if server.enabled => {
                 let resolved = server.resolve(home, &settings.variables, ReferencePolicy::owner());

@@ -5,7 +5,7 @@ use std::{io::ErrorKind, os::unix::net::UnixStream, path::Path};
 use hermes_config::Home;
 use hermes_mcp::process::records::{self, ProcessState};
 
-use super::Check;
+use super::{super::super::state::count, Check};
 
 const PROCESS: &str = "process";
 const SOCKET: &str = "socket";
@@ -29,10 +29,10 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
         );
     }
     if checks.is_empty() {
-        let message = format!(
-            "{} of local servers, none without its host",
-            processes.len()
-        );
+        let message = match processes.len() {
+            0 => "no local server runs".to_owned(),
+            number => format!("{} looked after", count(number, "local server")),
+        };
         checks.push(Check::ok(PROCESS, message));
     }
     for path in std::fs::read_dir(&run_dir)

@@ -43,7 +43,9 @@ fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Ch
     if let Some((program, needed)) = needed {
         let found = environment::find_program(needed, &environment, home.path());
         checks.extend(found.err().map(|error| {
-            Check::fail(PROGRAM, format!("`{program}` needs `{needed}`: {error}")).about(name)
+            Check::fail(PROGRAM, format!("`{program}` needs `{needed}`: {error}"))
+                .with_advice_apart()
+                .about(name)
         }));
     }
     if let Some(cwd) = &stdio.cwd {
@@ -58,7 +60,7 @@ fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Ch
 
 fn check_program(home: &Home, command: &str, environment: &Environment) -> Check {
     match environment::find_program(command, environment, home.path()) {
-        Err(error) => Check::fail(PROGRAM, error.to_string()),
+        Err(error) => Check::fail(PROGRAM, error.to_string()).with_advice_apart(),
         Ok(path) if path.is_file() || !path.is_absolute() => {
             Check::ok(PROGRAM, format!("`{}`", path.display()))
         }

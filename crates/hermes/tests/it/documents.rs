@@ -1,0 +1,1 @@
+//! Whether the documents tell the truth.

@@ -1,0 +1,284 @@
+//! Runs the real program in a home of its own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::{Duration, Instant},
+};
+
+use hermes_testkit::Behaviour;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longer than anything takes that works.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A home in a temporary directory.
+pub(crate) struct TestHome {
+    directory: TempDir,
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// What `--json` printed.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The servers that `--json` printed, by name.
+    pub(crate) fn server(&self, name: &str) -> Value {
+        let json = self.json();
+        let servers = json["servers"].as_array().expect("a list of servers");
+        servers
+            .iter()
+            .find(|server| server["name"] == name)
+            .unwrap_or_else(|| panic!("no server {name}: {json}"))
+            .clone()
+    }
+}
+
+impl TestHome {
+    /// A home that does not exist yet.
+    pub(crate) fn fresh() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory }
+    }
+
+    /// A home with these servers, in order.
+    pub(crate) fn with_servers(servers: &[(&str, Value)]) -> Self {
+        let home = Self::fresh();
+        fs::create_dir(home.path()).unwrap();
+        home.write_servers(servers);
+        home
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("home")
+    }
+
+    /// A path beside the home.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.path().join("config.yaml")
+    }
+
+    pub(crate) fn write_servers(&self, servers: &[(&str, Value)]) {
+        let map: serde_json::Map<String, Value> = servers
+            .iter()
+            .map(|(name, entry)| ((*name).to_owned(), entry.clone()))
+            .collect();
+        self.write_config(&json!({ "mcp_servers": map }).to_string());
+    }
+
+    /// Writes as editors do: a new file takes the place of the old one.
+    pub(crate) fn write_config(&self, text: &str) {
+        let new = self.path().join("config.yaml.new");
+        fs::write(&new, text).unwrap();
+        set_mode(&new, 0o600);
+        fs::rename(&new, self.config()).unwrap();
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HERMES_HOME", self.path())
+            .env("HOME", self.directory.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        finish(self.command(arguments))
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Background {
+        Background::start(self.command(arguments))
+    }
+
+    /// Starts `hermes up` and waits for these states.
+    pub(crate) fn up(&self, states: &[&str]) -> Background {
+        let mut up = self.start(&["up"]);
+        for state in states {
+            if !up.seen.iter().any(|line| line.contains(state)) {
+                up.wait_for(state);
+            }
+        }
+        up
+    }
+}
+
+pub(crate) fn finish(mut command: Command) -> Finished {
+    let output = command.output().unwrap();
+    Finished {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A process that runs on; killed when dropped.
+pub(crate) struct Background {
+    child: Child,
+    lines: Receiver<String>,
+    pub(crate) seen: Vec<String>,
+}
+
+impl Background {
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let streams: [Box<dyn std::io::Read + Send>; 2] = [
+            Box::new(child.stdout.take().unwrap()),
+            Box::new(child.stderr.take().unwrap()),
+        ];
+        for stream in streams {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        Self {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line with this text, on either stream.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("no line with {text:?}, only {:#?}", self.seen);
+            };
+            self.seen.push(line.clone());
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// What is printed during this time.
+    pub(crate) fn lines_within(&mut self, time: Duration) -> Vec<String> {
+        let deadline = Instant::now() + time;
+        let mut lines = Vec::new();
+        while let Ok(line) = self
+            .lines
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            lines.push(line);
+        }
+        lines
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        signal_process(self.pid(), signal);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The exit code, `None` after a deadly signal.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it does not end; it said {:#?}", self.seen);
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn signal_process(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// A server of the testkit, as an entry of the configuration.
+pub(crate) fn testkit(behaviour: &Behaviour) -> Value {
+    let (command, args) = behaviour.stdio_command(&hermes_testkit::binary("testkit-stdio"));
+    json!({"command": command, "args": args})
+}
+
+/// Whether a process runs; one that only waits to be collected does not.
+pub(crate) fn is_running(pid: u32) -> bool {
+    let output = Command::new("ps")
+        .args(["-o", "stat=", "-p", &pid.to_string()])
+        .output()
+        .unwrap();
+    let state = String::from_utf8_lossy(&output.stdout);
+    !state.trim().is_empty() && !state.trim().starts_with('Z')
+}
+
+/// The pids in a file that a testkit server writes at its start.
+pub(crate) fn pids_in(file: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// Waits until none of them runs.
+pub(crate) fn assert_gone(pids: &[u32], limit: Duration) {
+    assert!(!pids.is_empty());
+    let deadline = Instant::now() + limit;
+    while pids.iter().any(|pid| is_running(*pid)) {
+        assert!(Instant::now() < deadline, "some of {pids:?} still run");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never came: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
