@@ -2,6 +2,7 @@
 //! streams, give each message the [`Outlet`] its answers go to, and decide what the end of the process is.
 
 mod ask;
+mod built_in;
 mod change;
 mod content;
 mod lifecycle;
@@ -135,17 +136,18 @@ impl Script {
 
     /// Cancels a request of a session, if it still runs.
     pub fn cancel(&self, session: &str, id: &Value) {
-        let running = lock(&self.running);
-        if let Some(cancellation) = running.get(&(session.to_owned(), id.to_string())) {
+        let running = lock(&self.running).remove(&(session.to_owned(), id.to_string()));
+        if let Some(cancellation) = running {
             cancellation.cancel();
         }
+        self.end_subscription(session, id);
     }
 
     fn may_take_time(&self, request: &Request) -> bool {
         match request.method.as_str() {
             "tools/call" => tools::may_take_time(&request.acting_tool()),
             "tools/list" => self.behaviour.lists.delay_ms > 0,
-            "subscriptions/listen" => true,
+            "subscriptions/listen" => self.behaviour.lists.end_listen_after_ms.is_some(),
             _ => false,
         }
     }

@@ -14,7 +14,7 @@ use crate::wire::{self, Error};
 /// How often a waiting tool looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a tool waits for the client at most.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What a tool asks the client for.
 struct Question {
