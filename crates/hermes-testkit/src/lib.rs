@@ -24,7 +24,7 @@ pub use binary::binary;
 pub use grandchild::{DETACH, detach};
 pub use home::TemporaryHome;
 pub use http::{Certificates, HttpRequest, HttpServer};
-pub use observe::{children_named, descendants, process_exists, wait_until, zombies};
+pub use observe::{children_named, descendants, eventually, process_exists, wait_until, zombies};
 pub use record::{recorded, recorded_messages};
 pub use script::{Outlet, SECRETS, Script, Session};
 pub use stdio::{EchoPath, serve as serve_stdio};

@@ -52,7 +52,8 @@ pub fn zombies(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Looks every 10 ms until the condition holds; `false` when the time is over.
+/// Looks every 10 ms until the condition holds; `false` when the time is over. Blocks its thread: where
+/// the condition depends on tasks of the same runtime, use [`eventually`].
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
@@ -63,6 +64,20 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
             return false;
         }
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// [`wait_until`] for asynchronous tests.
+pub async fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -100,11 +100,16 @@ pub(super) fn spoil(trouble: &Trouble, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let pieces = body.into_data_stream();
     let body = match *trouble {
-        Trouble::Cut => Body::from_stream(pieces.take(1).flat_map(|piece| {
-            let half = piece.map(|piece| piece.slice(..piece.len() / 2));
-            let cut = Err(axum::Error::new(io::Error::other("cut")));
-            stream::iter([half, cut])
-        })),
+        Trouble::Cut => Body::from_stream(
+            pieces
+                .take(1)
+                .map(|piece| piece.map(|piece| piece.slice(..piece.len() / 2)))
+                .chain(stream::once(async {
+                    // Without a pause the half would be thrown away with the connection.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Err(axum::Error::new(io::Error::other("cut")))
+                })),
+        ),
         Trouble::Trickle(size, pause) => Body::from_stream(
             pieces
                 .flat_map(move |piece| {

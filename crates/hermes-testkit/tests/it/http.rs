@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hermes_testkit::{
     Behaviour, Discover, Era, Fault, HttpServer, HttpTransport, Reply, STATELESS, Tls, Trouble,
-    binary, wait_until,
+    binary, eventually,
 };
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
@@ -214,7 +214,7 @@ async fn leaving_a_stateless_call_cancels_it() {
     let call = stateless(&server.url(), "tools/call", Some("sleep"), params);
     let impatient = call.timeout(Duration::from_millis(200)).send().await;
     assert!(impatient.unwrap_err().is_timeout());
-    assert!(wait_until(Duration::from_secs(5), || server.requests()[0].abandoned));
+    assert!(eventually(Duration::from_secs(5), || server.requests()[0].abandoned).await);
 }
 
 #[tokio::test]
