@@ -67,7 +67,15 @@ impl HttpServer {
         };
         let stop = CancellationToken::new();
         let crash = stop.clone();
-        let front = Arc::new(Front::new(Script::new(behaviour, move |_| crash.cancel())?));
+        let exit = move |_| {
+            let crash = crash.clone();
+            // What was answered before the end must have time to leave.
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                crash.cancel();
+            });
+        };
+        let front = Arc::new(Front::new(Script::new(behaviour, exit)?));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

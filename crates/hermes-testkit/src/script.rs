@@ -16,7 +16,6 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -227,8 +226,6 @@ impl Script {
             .die_after
             .is_some_and(|last| answered >= last)
         {
-            // The client should have the answer before it sees the end.
-            std::thread::sleep(Duration::from_millis(20));
             self.exit(3);
         }
     }

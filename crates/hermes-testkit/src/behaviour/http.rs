@@ -139,7 +139,7 @@ pub enum Trouble {
     InsufficientScope(String),
     /// A web page instead of MCP.
     Html,
-    /// 307 to this address.
+    /// 307 to this address; a path such as `/mcp` stays on the same origin.
     Redirect(String),
     /// The reply's stream breaks off in the middle of its first event.
     Cut,

@@ -56,6 +56,7 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         return json(StatusCode::BAD_REQUEST, &error.response(&message["id"]));
     }
     let is_initialize = message["method"] == "initialize";
+    let well_formed = wire::is_well_formed(&message["params"]);
     let session = if stateless {
         Session::new(format!("post-{}", front.next_number()))
     } else if is_initialize || !http.sessions {
@@ -82,7 +83,7 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
     let mut response = match first {
         Some(Event::Message(answer)) if wire::is_final(&answer) => {
             let status = if stateless {
-                status(&answer)
+                status(&answer, well_formed)
             } else {
                 StatusCode::OK
             };
@@ -118,14 +119,13 @@ fn is_stateless(front: &Front, message: &Value) -> bool {
 }
 
 /// The status that goes with an answer of the stateless era.
-fn status(answer: &Value) -> StatusCode {
+fn status(answer: &Value, well_formed: bool) -> StatusCode {
     match wire::error_code(answer) {
-        Some(
-            wire::UNSUPPORTED_VERSION
-            | wire::MISSING_CAPABILITY
-            | wire::HEADER_MISMATCH
-            | wire::INVALID_PARAMS,
-        ) => StatusCode::BAD_REQUEST,
+        Some(wire::UNSUPPORTED_VERSION | wire::MISSING_CAPABILITY | wire::HEADER_MISMATCH) => {
+            StatusCode::BAD_REQUEST
+        }
+        // A wrong argument is an answer; only a request without its metadata is a bad request.
+        Some(wire::INVALID_PARAMS) if !well_formed => StatusCode::BAD_REQUEST,
         Some(wire::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         _ => StatusCode::OK,
     }

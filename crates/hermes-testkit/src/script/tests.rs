@@ -315,6 +315,11 @@ fn nobody_is_asked_for_what_was_not_declared() {
     let client = Client::new(Behaviour::new());
     let refused = client.request("tools/call", &stateless_call("sample", &json!({})));
     assert_eq!(error_code(&refused), -32021);
+    let refused = client.request("tools/call", &stateless_call("elicit_url", &json!({})));
+    assert_eq!(
+        refused["error"]["data"]["requiredCapabilities"],
+        json!({ "elicitation": { "url": {} } })
+    );
     client.request("initialize", &json!({ "protocolVersion": "2025-11-25" }));
     assert_eq!(client.call("sample", &json!({}))["result"]["isError"], true);
 

@@ -205,6 +205,14 @@ async fn stateless_errors_have_their_status() {
     assert_eq!(message(response).await["error"]["code"], -32022);
     let unknown = stateless(&server.url(), "no/such", None, json!({}));
     assert_eq!(unknown.send().await.unwrap().status(), 404);
+    let missing = json!({ "uri": "test://none" });
+    let missing = stateless(
+        &server.url(),
+        "resources/read",
+        Some("test://none"),
+        missing,
+    );
+    assert_eq!(missing.send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -382,6 +390,16 @@ async fn a_crash_closes_the_port_and_another_server_can_take_it() {
     let again = HttpServer::start_on(server.port(), Behaviour::new());
     assert_eq!(again.url(), server.url());
     Legacy::connect(&again).await;
+}
+
+#[tokio::test]
+async fn the_last_answer_arrives_before_the_server_dies() {
+    let mut server = HttpServer::start(Behaviour::new().calls(|calls| calls.die_after = Some(1)));
+    let client = Legacy::connect(&server).await;
+    let answer = message(client.call("echo", json!({ "text": "last" })).await).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "last");
+    server.wait();
+    assert!(reqwest::get(server.url()).await.is_err());
 }
 
 #[tokio::test]
