@@ -149,6 +149,9 @@ pub enum Trouble {
     Delay(u64),
     /// The reply arrives in pieces of so many bytes, with so many milliseconds between them.
     Trickle(usize, u64),
+    /// A legacy reply's stream ends after an event with an id and this `retry`; the answer waits for a GET
+    /// with that `Last-Event-ID`.
+    Postpone(u64),
     /// The connection closes without a response.
     Hangup,
 }

@@ -91,7 +91,7 @@ pub(super) async fn instead(trouble: &Trouble, reply: Reply, hang_up: &HangUp) -
             tokio::time::sleep(Duration::from_millis(*ms)).await;
             return None;
         }
-        Trouble::Cut | Trouble::Trickle(..) => return None,
+        Trouble::Cut | Trouble::Trickle(..) | Trouble::Postpone(_) => return None,
     })
 }
 

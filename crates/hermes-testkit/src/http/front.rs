@@ -10,10 +10,12 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::connection::HangUp;
 use super::fault::{self, Faults};
 use super::log::{Entry, HttpRequest, Log};
+use super::stream::Event;
 use super::{sse, streamable};
 use crate::behaviour::{Behaviour, HttpTransport, Trouble};
 use crate::script::{Outlet, Script, Session};
@@ -25,6 +27,8 @@ const BODY_LIMIT: usize = 256 << 20;
 pub(super) struct Front {
     pub(super) script: Arc<Script>,
     pub(super) sessions: Mutex<HashMap<String, Member>>,
+    /// Answers that wait to be fetched, by event id.
+    pub(super) postponed: Mutex<HashMap<String, UnboundedReceiver<Event>>>,
     numbers: AtomicU64,
     session_begun: AtomicBool,
     faults: Faults,
@@ -48,6 +52,8 @@ pub(super) struct Received {
     pub(super) headers: HeaderMap,
     pub(super) message: Option<Value>,
     pub(super) entry: Entry,
+    /// The `retry` of a reply that is to be fetched later.
+    pub(super) postpone: Option<u64>,
 }
 
 impl Front {
@@ -56,6 +62,7 @@ impl Front {
             faults: Faults::new(&script.behaviour().http.faults),
             script,
             sessions: Mutex::default(),
+            postponed: Mutex::default(),
             numbers: AtomicU64::new(0),
             session_begun: AtomicBool::new(false),
             log: Log::default(),
@@ -142,6 +149,10 @@ async fn handle(
         headers: parts.headers,
         message,
         entry,
+        postpone: match trouble {
+            Some(Trouble::Postpone(retry)) => Some(retry),
+            _ => None,
+        },
     };
     let response = match front.behaviour().http.transport {
         HttpTransport::Streamable => streamable::respond(&front, received).await,

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::front::{Front, Member, Received};
 use super::stream::{Ends, Event, Watch, channel, event_stream};
@@ -36,6 +37,7 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         headers,
         message,
         entry,
+        postpone,
         ..
     } = received;
     let Some(message) = message else {
@@ -79,6 +81,12 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         watch.complete();
         return StatusCode::ACCEPTED.into_response();
     }
+    if let Some(retry) = postpone
+        && !stateless
+    {
+        watch.complete();
+        return postponed(front, retry, events);
+    }
     let first = events.recv().await;
     let mut response = match first {
         Some(Event::Message(answer)) if wire::is_final(&answer) => {
@@ -105,6 +113,14 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         response.headers_mut().insert(SESSION_ID, id);
     }
     response
+}
+
+/// Ends the stream with the id under which its answer can be fetched.
+fn postponed(front: &Front, retry: u64, events: UnboundedReceiver<Event>) -> Response {
+    let id = format!("event-{}", front.next_number());
+    let body = format!("id: {id}\nretry: {retry}\ndata:\n\n");
+    lock(&front.postponed).insert(id, events);
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
 /// Whether a message needs no session: one of the stateless era, or a probe that is to be answered oddly.
@@ -255,6 +271,11 @@ fn open_stream(front: &Front, received: Received) -> Response {
     } else {
         begin_session(front)
     };
+    let last_event = text(&received.headers, "last-event-id").unwrap_or_default();
+    if let Some(events) = lock(&front.postponed).remove(last_event) {
+        let watch = Watch::new(received.entry);
+        return event_stream(String::new(), None, events, watch, Ends::WithAnswer);
+    }
     let (outlet, events) = channel();
     front.script.add_listener(&session, outlet);
     let opening = match http.retry_ms {

@@ -294,6 +294,23 @@ async fn a_stream_can_be_cut_inside_an_event() {
 }
 
 #[tokio::test]
+async fn an_answer_can_wait_for_the_client_to_return() {
+    let server = HttpServer::start(with_fault(Fault::on("echo", Trouble::Postpone(50))));
+    let client = Legacy::connect(&server).await;
+    let first = client.call("echo", json!({ "text": "later" })).await;
+    let first = first.text().await.unwrap();
+    let id = first.lines().next().unwrap().strip_prefix("id: ").unwrap();
+    assert!(first.contains("retry: 50"));
+    let fetch = client
+        .client
+        .get(&client.url)
+        .header("mcp-session-id", &client.session)
+        .header("last-event-id", id);
+    let answer = message(fetch.send().await.unwrap()).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "later");
+}
+
+#[tokio::test]
 async fn a_redirect_can_lead_to_another_origin() {
     let target = HttpServer::start(Behaviour::new());
     let server = HttpServer::start(with_fault(Fault::always(Trouble::Redirect(target.url()))));
