@@ -1,0 +1,151 @@
+//! Redirects, followed hop by hop so that nothing secret leaves the origin it was configured for.
+//!
+//! The HTTP client is told to report every redirect as an error ([`policy`]); a [`Route`] then decides where the
+//! request goes next, and whether secrets may go along.
+
+use std::{error::Error, sync::Arc};
+
+use http::{Method, StatusCode};
+use reqwest::redirect::Policy;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use url::Url;
+
+use super::{HttpError, PeerError, headers::Configured};
+
+/// The longest chain of redirects followed for one request.
+const MAX_REDIRECTS: usize = 10;
+
+/// A redirect that a server answered with.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP {status} redirects to {}", without_query(.target))]
+struct Redirect {
+    status: StatusCode,
+    target: Url,
+}
+
+/// Makes a client report redirects instead of following them.
+pub(crate) fn policy() -> Policy {
+    Policy::custom(|attempt| {
+        let redirect = Redirect {
+            status: attempt.status(),
+            target: attempt.url().clone(),
+        };
+        attempt.error(redirect)
+    })
+}
+
+/// One request on its way: where it goes, and what may go along.
+#[derive(Debug, Clone)]
+pub(crate) struct Hop {
+    /// The address of this request.
+    pub(crate) url: Arc<str>,
+    origin: HopOrigin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HopOrigin {
+    Configured,
+    Foreign,
+}
+
+impl Hop {
+    #[cfg(test)]
+    pub(super) fn configured(url: Arc<str>) -> Self {
+        Self {
+            url,
+            origin: HopOrigin::Configured,
+        }
+    }
+
+    pub(super) fn is_configured_origin(&self) -> bool {
+        self.origin == HopOrigin::Configured
+    }
+
+    /// A token or MCP session id, if it may be sent to this hop.
+    pub(super) fn secret<T>(&self, secret: Option<T>) -> Option<T> {
+        secret.filter(|_| self.is_configured_origin())
+    }
+}
+
+/// The hops of one request.
+pub(super) struct Route<'a> {
+    configured: &'a Configured,
+    method: Method,
+    hop: Hop,
+    redirects: usize,
+}
+
+impl<'a> Route<'a> {
+    pub(super) fn new(configured: &'a Configured, url: Arc<str>, method: Method) -> Self {
+        let origin = if configured.is_origin_of(&url) {
+            HopOrigin::Configured
+        } else {
+            HopOrigin::Foreign
+        };
+        Self {
+            configured,
+            method,
+            hop: Hop { url, origin },
+            redirects: 0,
+        }
+    }
+
+    pub(super) fn hop(&self) -> Hop {
+        self.hop.clone()
+    }
+
+    /// Takes the redirect that a request failed with; any other failure is returned.
+    pub(super) fn redirect(
+        &mut self,
+        error: StreamableHttpError<reqwest::Error>,
+    ) -> Result<(), PeerError> {
+        let StreamableHttpError::Client(client_error) = &error else {
+            return Err(super::error::from_rmcp(error));
+        };
+        let Some(redirect) = client_error
+            .source()
+            .and_then(|source| source.downcast_ref::<Redirect>())
+        else {
+            return Err(super::error::from_rmcp(error));
+        };
+        self.take(redirect).map_err(StreamableHttpError::Client)
+    }
+
+    fn take(&mut self, redirect: &Redirect) -> Result<(), HttpError> {
+        if !self.survives(redirect.status) {
+            return Err(HttpError::RedirectLosesMessage {
+                status: redirect.status.as_u16(),
+                target: without_query(&redirect.target),
+            });
+        }
+        self.redirects += 1;
+        if self.redirects > MAX_REDIRECTS {
+            return Err(HttpError::TooManyRedirects {
+                limit: MAX_REDIRECTS,
+            });
+        }
+        let url: Arc<str> = redirect.target.as_str().into();
+        // Once a request has left, it stays foreign: the way back was chosen by somebody else.
+        if self.hop.is_configured_origin() && !self.configured.is_origin_of(&url) {
+            self.configured
+                .warn_of_foreign_redirect(&without_query(&redirect.target));
+            self.hop.origin = HopOrigin::Foreign;
+        }
+        self.hop.url = url;
+        Ok(())
+    }
+
+    /// 301 to 303 may turn any method into GET, so only requests without a body outlive them.
+    fn survives(&self, status: StatusCode) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD)
+            || matches!(
+                status,
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            )
+    }
+}
+
+/// A URL as shown to people: user info and query may hold secrets.
+pub(super) fn without_query(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}

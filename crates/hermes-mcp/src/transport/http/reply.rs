@@ -1,0 +1,239 @@
+//! What a server answered to a posted message.
+
+use futures::{Stream, StreamExt, stream};
+use http::{StatusCode, header};
+use rmcp::{
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+        ServerJsonRpcMessage,
+    },
+    transport::{
+        common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE},
+        streamable_http_client::{
+            SseError, StreamableHttpError, StreamableHttpPostResponse as PostReply,
+        },
+    },
+};
+use serde_json::json;
+use sse_stream::Sse;
+
+use super::{HttpError, MAX_MESSAGE_BYTES, PeerError, content_type, error, has_type, size};
+
+/// Under this key of a JSON-RPC error's data stands the limit that a reply broke.
+const TOO_LARGE_KEY: &str = "hermes/messageTooLarge";
+
+/// Whether the request named an MCP session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Session {
+    Attached,
+    None,
+}
+
+/// Turns the reply to a posted message into what rmcp's transport expects.
+pub(super) async fn to_post(
+    response: reqwest::Response,
+    message: &ClientJsonRpcMessage,
+    session: Session,
+    event_cap: usize,
+) -> Result<PostReply, PeerError> {
+    let status = response.status();
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        return Ok(PostReply::Accepted);
+    }
+    if !status.is_success() {
+        return refusal(response, message, session).await;
+    }
+
+    let request_id = request_id(message);
+    let session_id = header_text(&response, HEADER_SESSION_ID);
+    let content_type = content_type(&response);
+    if has_type(content_type, EVENT_STREAM_MIME_TYPE) {
+        let events = size::events(response, event_cap);
+        return Ok(PostReply::Sse(
+            failing_the_request(events, request_id.cloned()),
+            session_id,
+        ));
+    }
+    if has_type(content_type, JSON_MIME_TYPE) {
+        let body = size::body(response, MAX_MESSAGE_BYTES)
+            .await
+            .map_err(StreamableHttpError::Client)?;
+        return match serde_json::from_slice(&body) {
+            Ok(reply) => Ok(PostReply::Json(reply, session_id)),
+            // Only a request needs a reply; some servers send `{}` or `null` for the rest.
+            Err(_) if request_id.is_none() => Ok(PostReply::Accepted),
+            Err(error) => Err(StreamableHttpError::UnexpectedServerResponse(
+                format!("no JSON-RPC message: {error}: {}", size::excerpt_of(&body)).into(),
+            )),
+        };
+    }
+    if request_id.is_none() {
+        return Ok(PostReply::Accepted);
+    }
+    Err(unexpected_type(content_type))
+}
+
+/// A status that is no success. It may still carry a JSON-RPC error, which says more than the status.
+async fn refusal(
+    response: reqwest::Response,
+    message: &ClientJsonRpcMessage,
+    session: Session,
+) -> Result<PostReply, PeerError> {
+    let status = response.status();
+    if is_auth(status) {
+        return expect_success(response).await.map(|_| PostReply::Accepted);
+    }
+    if status == StatusCode::NOT_FOUND && session == Session::Attached {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+
+    let retry_after = header_text(&response, header::RETRY_AFTER.as_str());
+    let session_id = header_text(&response, HEADER_SESSION_ID);
+    let is_json = has_type(content_type(&response), JSON_MIME_TYPE);
+    let excerpt = if is_json && status != StatusCode::TOO_MANY_REQUESTS {
+        let body = size::body(response, MAX_MESSAGE_BYTES)
+            .await
+            .map_err(StreamableHttpError::Client)?;
+        if let Ok(ServerJsonRpcMessage::Error(mut reply)) = serde_json::from_slice(&body) {
+            // A server that refuses before reading the message can not repeat its id, yet this is the answer to it.
+            if let Some(id) = request_id(message) {
+                reply.id = Some(id.clone());
+            }
+            return Ok(PostReply::Json(JsonRpcMessage::Error(reply), session_id));
+        }
+        size::excerpt_of(&body)
+    } else {
+        size::excerpt(response).await
+    };
+
+    // The probe for the protocol era reads a refusal as "older server", for which it wants a JSON-RPC error.
+    if let ClientJsonRpcMessage::Request(request) = message
+        && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        && status.is_client_error()
+        && status != StatusCode::TOO_MANY_REQUESTS
+    {
+        let error = ErrorData::invalid_request(
+            format!("server/discover was refused with HTTP {status}: {excerpt}"),
+            None,
+        );
+        let reply = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+        return Ok(PostReply::Json(reply, None));
+    }
+    Err(StreamableHttpError::Client(HttpError::Status {
+        status: status.as_u16(),
+        excerpt,
+        retry_after,
+    }))
+}
+
+/// A reply with a success status; any other becomes the error it stands for.
+pub(crate) async fn expect_success(
+    response: reqwest::Response,
+) -> Result<reqwest::Response, PeerError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let headers = response.headers().clone();
+    let retry_after = header_text(&response, header::RETRY_AFTER.as_str());
+    let excerpt = size::excerpt(response).await;
+    if is_auth(status) {
+        return Err(error::auth_error(status, &headers, excerpt));
+    }
+    Err(StreamableHttpError::Client(HttpError::Status {
+        status: status.as_u16(),
+        excerpt,
+        retry_after,
+    }))
+}
+
+/// The events of a reply that has to be an event stream.
+pub(crate) fn expect_events(
+    response: reqwest::Response,
+    cap: usize,
+) -> Result<impl Stream<Item = Result<Sse, SseError>> + Send + 'static, PeerError> {
+    let content_type = content_type(&response);
+    if !has_type(content_type, EVENT_STREAM_MIME_TYPE) {
+        return Err(unexpected_type(content_type));
+    }
+    Ok(size::events(response, cap))
+}
+
+/// Reads a short body that nobody needs.
+pub(crate) async fn discard_body(response: reqwest::Response) {
+    size::excerpt(response).await;
+}
+
+fn is_auth(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+fn unexpected_type(content_type: &str) -> PeerError {
+    let content_type = (!content_type.is_empty()).then(|| content_type.to_owned());
+    StreamableHttpError::UnexpectedContentType(content_type)
+}
+
+/// Answers the request with an error when an event is too large. rmcp would only report that the stream ended.
+fn failing_the_request(
+    events: impl Stream<Item = Result<Sse, SseError>> + Send + 'static,
+    request_id: Option<RequestId>,
+) -> stream::BoxStream<'static, Result<Sse, SseError>> {
+    let Some(request_id) = request_id else {
+        return events.boxed();
+    };
+    stream::unfold(Some(events.boxed()), move |events| {
+        let request_id = request_id.clone();
+        async move {
+            let mut events = events?;
+            let event = events.next().await?;
+            match too_large(&event) {
+                Some(cap) => Some((Ok(too_large_event(cap, request_id)), None)),
+                None => Some((event, Some(events))),
+            }
+        }
+    })
+    .boxed()
+}
+
+/// The limit that an event broke.
+pub(crate) fn too_large(event: &Result<Sse, SseError>) -> Option<usize> {
+    let Err(SseError::Body(error)) = event else {
+        return None;
+    };
+    match error.downcast_ref() {
+        Some(HttpError::TooLarge { cap }) => Some(*cap),
+        _ => None,
+    }
+}
+
+/// The JSON-RPC error that a request gets whose reply was too large.
+pub(crate) fn too_large_error(cap: usize) -> ErrorData {
+    ErrorData::new(
+        ErrorCode::INTERNAL_ERROR,
+        HttpError::TooLarge { cap }.to_string(),
+        Some(json!({ TOO_LARGE_KEY: cap })),
+    )
+}
+
+/// The limit in an error made by [`too_large_error`].
+pub(super) fn cap_broken(error: &ErrorData) -> Option<usize> {
+    let cap = error.data.as_ref()?.get(TOO_LARGE_KEY)?.as_u64()?;
+    usize::try_from(cap).ok()
+}
+
+fn too_large_event(cap: usize, request_id: RequestId) -> Sse {
+    let reply = ServerJsonRpcMessage::error(too_large_error(cap), Some(request_id));
+    Sse::default().data(serde_json::to_string(&reply).unwrap_or_default())
+}
+
+fn request_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => Some(&request.id),
+        _ => None,
+    }
+}
+
+fn header_text(response: &reqwest::Response, name: &str) -> Option<String> {
+    let value = response.headers().get(name)?.to_str().ok()?;
+    Some(value.to_owned())
+}
