@@ -9,3 +9,8 @@
 
 #[cfg(unix)]
 mod process;
+//! Integration tests of the MCP host.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod http;
