@@ -14,11 +14,7 @@ use url::{Host, Url};
 use super::http::redirect_policy;
 
 /// A server that sends nothing for this long is given up.
-<<<<<<< HEAD
-const READ_TIMEOUT: Duration = Duration::from_secs(300);
-=======
 const READ_TIMEOUT: Duration = Duration::from_mins(5);
->>>>>>> http
 
 /// Many servers close idle connections after 5 s. Dropping ours earlier keeps a request from meeting a closing one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -93,14 +89,11 @@ fn builder(settings: &HttpSettings, connect_timeout: Duration) -> Result<ClientB
         .pool_idle_timeout(IDLE_TIMEOUT)
         .tcp_nodelay(true)
         .redirect(redirect_policy());
-<<<<<<< HEAD
-=======
     if settings.url.starts_with("http://") {
         // A server that leaves Nagle's algorithm on stalls every event stream by 40 ms on a connection used before.
         // Without TLS a new one costs less than that.
         builder = builder.pool_max_idle_per_host(0);
     }
->>>>>>> http
     if is_loopback(&settings.url) {
         // No proxy can reach this machine's own loopback address.
         builder = builder.no_proxy();
@@ -151,9 +144,6 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
 }
 
 #[cfg(test)]
-<<<<<<< HEAD
-mod tests;
-=======
 mod tests {
     use super::*;
 
@@ -172,4 +162,3 @@ mod tests {
         }
     }
 }
->>>>>>> http

@@ -7,10 +7,6 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod http;
 #[cfg(unix)]
 mod process;
-//! Integration tests of the MCP host.
-
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod http;
