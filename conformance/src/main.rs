@@ -14,12 +14,13 @@ use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use hermes_config::{Home, Server, ServerName, Settings, Variables};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, Inquiries,
+    CallOptions, Host, HostOptions, Inquiries, RegisteredTool, Registry,
     inquiry::{Asker, Offers, Sampled, SamplingOffer, SamplingRefused},
     process::GuardProgram,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
+    registry::Origin,
 };
 use serde_json::{Map, Value, json};
 
@@ -116,10 +117,7 @@ async fn exercise(host: &Host, context: &Value) -> anyhow::Result<()> {
 }
 
 /// The calls that the context asks for, else one call of every tool with arguments made from its schema.
-fn calls(
-    registry: &hermes_mcp::Registry,
-    context: &Value,
-) -> Vec<(Arc<hermes_mcp::RegisteredTool>, Map<String, Value>)> {
+fn calls(registry: &Registry, context: &Value) -> Vec<(Arc<RegisteredTool>, Map<String, Value>)> {
     let server = ServerName::new(SERVER);
     if let Some(wanted) = context.get("toolCalls").and_then(Value::as_array) {
         let call = |call: &Value| {
@@ -130,12 +128,24 @@ fn calls(
         return wanted.iter().filter_map(call).collect();
     }
     let natives = registry.tools().filter_map(|tool| match &tool.origin {
-        hermes_mcp::registry::Origin::Native(native) => {
-            Some((tool.clone(), made_up(native.input_schema())))
-        }
-        hermes_mcp::registry::Origin::Utility(_) => None,
+        Origin::Native(native) => Some((tool.clone(), native.input_schema())),
+        Origin::Utility(_) => None,
     });
-    natives.collect()
+    let natives: Vec<_> = natives.collect();
+    // A server that asks for a schema gets one of its own back, as it was received.
+    let listed = natives
+        .first()
+        .map_or(Value::Null, |(_, schema)| (*schema).clone());
+    let call = |(tool, schema): &(Arc<RegisteredTool>, &Value)| {
+        let mut arguments = made_up(schema);
+        for (name, value) in &mut arguments {
+            if name.to_ascii_lowercase().ends_with("schema") && value.is_object() {
+                *value = listed.clone();
+            }
+        }
+        (tool.clone(), arguments)
+    };
+    natives.iter().map(call).collect()
 }
 
 fn made_up(schema: &Value) -> Map<String, Value> {
