@@ -24,7 +24,7 @@ mod transport;
 
 pub(crate) use transport::check_url;
 
-const KEYS: [&str; 32] = [
+const KEYS: [&str; 30] = [
     "command",
     "args",
     "env",
@@ -55,8 +55,6 @@ const KEYS: [&str; 32] = [
     "client_key",
     "pin_tools",
     "sandbox",
-    "name",
-    "description",
 ];
 
 impl ServerEntry {
