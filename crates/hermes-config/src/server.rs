@@ -281,7 +281,7 @@ impl Default for OAuthSettings {
             redirect_uri: None,
             redirect_host: "127.0.0.1".into(),
             client_name: "Hermes Agent".into(),
-            timeout: Duration::from_secs(300),
+            timeout: Duration::from_mins(5),
             grant: OAuthGrant::AuthorizationCode,
             client_metadata_url: None,
         }
@@ -359,7 +359,7 @@ impl Default for ElicitationPolicy {
     fn default() -> Self {
         Self {
             enabled: true,
-            timeout: Duration::from_secs(300),
+            timeout: Duration::from_mins(5),
         }
     }
 }

@@ -76,8 +76,9 @@ fn value(node: Spanned<Node>, text: &str) -> Value {
                 .zip(length)
                 .and_then(|(start, length)| text.get(start..start + length))
                 .map(str::trim);
+            let usual = scalar.to_string();
             match spelling {
-                Some(spelling) if spelling != scalar.to_string() => Value::String(spelling.into()),
+                Some(spelling) if spelling != usual => Value::String(spelling.into()),
                 _ => scalar,
             }
         }

@@ -66,7 +66,7 @@ fn a_new_server_goes_to_the_end_of_the_mapping() {
 fn comments_after_the_last_server_stay_with_it() {
     let text = "mcp_servers:\n  a:\n    command: x\n    # timeout: 5\n  # old:\n  #   command: y\n# top\nother: 1\n";
     let result = edited(text, |file| {
-        file.set_server("c", &json!({"url": "https://c.example"}))
+        file.set_server("c", &json!({"url": "https://c.example"}));
     });
     assert_eq!(
         result,
@@ -165,7 +165,7 @@ fn removing_the_only_server_leaves_a_loadable_file() {
     assert!(result.ends_with("model: m\n"), "{result}");
     assert!(!result.contains('#'), "{result}");
     let again = edited(&result, |file| {
-        file.set_server("b", &json!({"command": "y"}))
+        file.set_server("b", &json!({"command": "y"}));
     });
     assert_eq!(
         yaml::read(&again).unwrap()["mcp_servers"],
@@ -221,7 +221,7 @@ fn a_nested_key_is_made_and_removed_again() {
 fn other_layouts_are_kept() {
     let set = |text: &str| {
         edited(text, |file| {
-            file.set_server_key("a", &["enabled"], json!(false))
+            file.set_server_key("a", &["enabled"], json!(false));
         })
     };
     // CRLF
@@ -329,7 +329,7 @@ fn top_level_keys_are_set_as_well() {
 fn anchors_stay_and_an_edit_that_would_reach_further_is_refused() {
     let text = "base: &base\n  command: x\nmcp_servers:\n  a:\n    <<: *base\n    timeout: 5\n  b: &b\n    command: y\n  c: *b\n";
     let result = edited(text, |file| {
-        file.set_server_key("a", &["timeout"], json!(9))
+        file.set_server_key("a", &["timeout"], json!(9));
     });
     assert_eq!(result, text.replace("timeout: 5", "timeout: 9"));
 

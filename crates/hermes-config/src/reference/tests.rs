@@ -1,11 +1,11 @@
 //! Every form of reference, what it may reach, and what is kept as a secret.
 
-use std::{fs, time::Instant};
+use std::{fs, path::PathBuf, time::Instant};
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::server::ServerEntry;
+use crate::server::{ServerEntry, TlsVerification};
 
 struct Fixture {
     directory: tempfile::TempDir,

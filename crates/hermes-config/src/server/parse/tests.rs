@@ -57,8 +57,8 @@ fn a_command_alone_gets_every_default() {
     assert_eq!(server.name.as_str(), "s");
     assert_eq!(server.transport.kind(), "stdio");
     assert!(server.enabled);
-    assert_eq!(server.timeout, Duration::from_secs(120));
-    assert_eq!(server.connect_timeout, Duration::from_secs(60));
+    assert_eq!(server.timeout, Duration::from_mins(2));
+    assert_eq!(server.connect_timeout, Duration::from_mins(1));
     assert!(!server.connect_timeout_is_set);
     assert_eq!(server.calls, CallOrder::OneByOne);
     assert_eq!(server.tools, ToolPolicy::default());
@@ -256,7 +256,7 @@ fn absurd_numbers_warn_and_fall_back() {
         json!(true),
     ] {
         let (server, warning) = warned(json!({"timeout": bad}));
-        assert_eq!(server.timeout, Duration::from_secs(120));
+        assert_eq!(server.timeout, Duration::from_mins(2));
         assert!(
             warning.contains("`s.timeout`") && warning.contains("120"),
             "{warning}"
