@@ -1,4 +1,4 @@
-//! Edits on the text. None of them is checked here; the caller reads the result and compares.
+//! Edits on the text. Whether a result says what it should is for the caller to check.
 
 use std::str::FromStr;
 

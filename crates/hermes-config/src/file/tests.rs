@@ -446,7 +446,7 @@ mod random_edits {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
+        #![proptest_config(ProptestConfig::with_cases(200))]
 
         #[test]
         fn bytes_outside_the_edited_entry_stay(

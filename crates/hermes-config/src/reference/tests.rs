@@ -313,7 +313,7 @@ fn header_and_variable_values_become_secrets() {
         "env": {"PLAIN": "literal", "DB_PASSWORD": "hunter22", "GH": "${TOKEN}"},
     }));
     assert_eq!(secrets(&resolved), ["tok-12345", "hunter22"]);
-    assert!(!format!("{:?}", resolved.secrets).contains("hunter22"));
+    assert!(!format!("{resolved:?} {:?}", resolved.secrets).contains("hunter22"));
 }
 
 #[test]
