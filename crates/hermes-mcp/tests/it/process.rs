@@ -130,6 +130,24 @@ fn os(text: &str) -> OsString {
     text.into()
 }
 
+/// Whether this is the process that runs nothing but `test`; if not, starts it and waits for it to pass.
+///
+/// For tests that look at the memory, the open files or the children of the whole process.
+fn runs_alone(test: &str) -> bool {
+    const ALONE: &str = "HERMES_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    assert!(printed.contains("1 passed"), "{printed}");
+    false
+}
+
 /// Waits until a server's script has created `file`.
 async fn created(file: &Path) {
     assert!(within(Duration::from_secs(5), || file.exists()).await);

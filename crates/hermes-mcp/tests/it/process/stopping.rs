@@ -116,6 +116,9 @@ async fn a_cancelled_spawn_leaves_nothing() {
 
 #[tokio::test]
 async fn a_hundred_restarts_leave_no_zombie_and_no_open_file() {
+    if !runs_alone("process::stopping::a_hundred_restarts_leave_no_zombie_and_no_open_file") {
+        return;
+    }
     let marked = Marked::new("hundred");
     let guard = guard();
     let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
