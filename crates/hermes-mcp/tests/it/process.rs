@@ -14,7 +14,7 @@ use std::{
 
 use hermes_config::ServerName;
 use hermes_mcp::process::{Child, Guard, GuardProgram, SpawnRequest};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The variable by which a test recognises every process of its servers' trees.
 const MARK: &str = "HERMES_TEST_MARK";
@@ -124,6 +124,12 @@ async fn output(child: &mut Child) -> String {
     let mut text = String::new();
     child.stdout.read_to_string(&mut text).await.unwrap();
     text
+}
+
+/// Returns when a `cat` has answered: it is past loading its libraries then.
+async fn echo(child: &mut Child) {
+    child.stdin.write_all(b"x").await.unwrap();
+    child.stdout.read_exact(&mut [0]).await.unwrap();
 }
 
 fn os(text: &str) -> OsString {

@@ -62,7 +62,8 @@ async fn a_server_is_on_record_while_it_runs() {
     let run_dir = home.path().join("run");
     let records = ProcessRecords::create(&run_dir).unwrap();
     let marked = Marked::new("record");
-    let child = guard().spawn(marked.program("cat", &[])).await.unwrap();
+    let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
+    echo(&mut child).await;
     let pid = child.process.pid();
     records.add(&child.process).unwrap();
 
