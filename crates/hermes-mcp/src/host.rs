@@ -250,10 +250,6 @@ impl Host {
     }
 
     /// Tells legacy servers that the roots have changed; in the stateless era they ask when they need them.
-    #[expect(
-        deprecated,
-        reason = "roots are still spoken by servers of every older revision"
-    )]
     pub async fn roots_changed(&self) {
         let sessions = self
             .owners()
