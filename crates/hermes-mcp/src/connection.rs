@@ -26,6 +26,7 @@ use crate::{
 mod backoff;
 mod connect;
 mod failure;
+mod handshake;
 mod keepalive;
 mod serve;
 mod subscriptions;

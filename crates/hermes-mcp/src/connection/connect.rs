@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Shared, Surroundings,
     failure::{Cause, ConnectError, LastWords},
+    handshake,
 };
 use crate::{
     catalog::{self, Catalog},
@@ -213,11 +214,23 @@ impl Connector {
                     .await?;
                 *process = Some(running);
                 let transport = LineTransport::new(reader, writer);
-                Box::pin(era::open(handler.clone(), transport, opening, probe_limit)).await?
+                Box::pin(handshake::open(
+                    handler.clone(),
+                    transport,
+                    opening,
+                    probe_limit,
+                ))
+                .await?
             }
             TransportSettings::Http(settings) => {
                 let transport = http::transport(settings, self.peer(settings)?);
-                Box::pin(era::open(handler.clone(), transport, opening, probe_limit)).await?
+                Box::pin(handshake::open(
+                    handler.clone(),
+                    transport,
+                    opening,
+                    probe_limit,
+                ))
+                .await?
             }
             TransportSettings::Sse(settings) => {
                 let transport =
@@ -230,7 +243,13 @@ impl Connector {
                             )
                         })?;
                 let opening = Opening::Initialize;
-                Box::pin(era::open(handler.clone(), transport, opening, probe_limit)).await?
+                Box::pin(handshake::open(
+                    handler.clone(),
+                    transport,
+                    opening,
+                    probe_limit,
+                ))
+                .await?
             }
         };
         Ok((service, era, handler))

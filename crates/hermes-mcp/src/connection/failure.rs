@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use hermes_config::ReferenceError;
 
-use crate::{
-    catalog::ListError, era::OpenError, process::StartError, transport::http::HttpFailure,
-};
+use super::handshake::OpenError;
+use crate::{catalog::ListError, process::StartError, transport::http::HttpFailure};
 
 /// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
