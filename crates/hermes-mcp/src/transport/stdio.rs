@@ -305,3 +305,6 @@ impl<W: AsyncWrite + Unpin> OutboxState<W> {
         Pin::new(writer).poll_flush(context)
     }
 }
+
+#[cfg(test)]
+mod tests;
