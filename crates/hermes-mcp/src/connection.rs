@@ -142,12 +142,15 @@ impl Connection {
                 Err(reply) => return reply,
                 Ok(Ok(live)) => {
                     let began = Instant::now();
-                    let end = self.serve(live).await;
+                    let (end, remains) = self.serve(live).await;
                     if began.elapsed() >= STABLE_AFTER {
                         attempt = 0;
                     }
-                    match end {
-                        End::Stopped(reply) => return reply,
+                    let wait = match end {
+                        End::Stopped(reply) => {
+                            remains.clear().await;
+                            return reply;
+                        }
                         End::Recycled => {
                             attempt = 0;
                             self.shared.fall(Status::Lazy, None);
@@ -161,7 +164,11 @@ impl Connection {
                             None
                         }
                         End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
-                    }
+                    };
+                    // Everybody knows by now, so this may take its time. Never two processes for one server.
+                    let ended = Instant::now();
+                    remains.clear().await;
+                    wait.map(|pause| pause.saturating_sub(ended.elapsed()))
                 }
                 Ok(Err(ConnectError::Auth { challenge })) => {
                     self.shared.fall(
@@ -236,6 +243,16 @@ impl Connection {
                     Some(Command::AuthLost { .. }) => {}
                 },
             }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A task that panicked must not leave a link behind that looks alive.
+        if std::thread::panicking() {
+            let reason = "an internal error ended the connection; a reload starts it again";
+            self.shared.fall(Status::Stopped, Some(reason.into()));
         }
     }
 }

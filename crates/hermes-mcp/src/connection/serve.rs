@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::{Fuse, FusedFuture, FutureExt};
+use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use rmcp::{RoleClient, service::Peer};
 
 use super::{
@@ -28,8 +28,8 @@ const REFRESH_LIMIT: Duration = Duration::from_mins(1);
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 impl Connection {
-    /// Serves a session until it ends, then cleans up after it.
-    pub(super) async fn serve(&mut self, live: Live) -> End {
+    /// Serves a session until it ends. What is left of it is to be cleared once its end is published.
+    pub(super) async fn serve(&mut self, live: Live) -> (End, Remains) {
         let Live {
             service,
             session,
@@ -41,7 +41,7 @@ impl Connection {
         let stop = &shared.surroundings.stop;
         let mut catalog = shared.announce(&session, catalog);
         let cancel = service.cancellation_token();
-        let mut closed = Box::pin(service.waiting());
+        let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
             let exited = async {
                 match &mut process {
@@ -69,7 +69,7 @@ impl Connection {
                         Some(Command::AuthLost { challenge }) => break End::AuthLost(challenge),
                         Some(Command::Wake) => {}
                     },
-                    _ = &mut closed => break End::Lost("the connection was closed".into()),
+                    () = &mut closed => break End::Lost("the connection was closed".into()),
                     status = &mut exited => break End::Lost(format!("the server's process ended ({status})")),
                     refreshed = &mut refreshing, if !refreshing.is_terminated() => {
                         if let Some(refreshed) = refreshed {
@@ -91,21 +91,31 @@ impl Connection {
         };
         session.ended.cancel();
         cancel.cancel();
-        // Closing ends an HTTP session with a DELETE, and a local server by closing its stdin.
-        let _ = tokio::time::timeout(CLOSE_LIMIT, closed).await;
-        match (end, process) {
-            (End::Lost(reason), Some(mut process)) => {
-                let reason = shared.with_last_words(reason, &mut process).await;
-                process.stop().await;
-                End::Lost(reason)
+        let end = match (end, &mut process) {
+            (End::Lost(reason), Some(process)) => {
+                End::Lost(shared.with_last_words(reason, process).await)
             }
             (End::Lost(reason), None) => End::Lost(shared.redacted(&reason)),
-            (end, process) => {
-                if let Some(process) = process {
-                    process.stop().await;
-                }
-                end
-            }
+            (end, _) => end,
+        };
+        (end, Remains { closed, process })
+    }
+}
+
+/// What is left of a session that has ended: a connection to close and a process to stop.
+pub(super) struct Remains {
+    closed: Fuse<BoxFuture<'static, ()>>,
+    process: Option<Running>,
+}
+
+impl Remains {
+    /// Closing ends an HTTP session with a DELETE, and asks a local server to leave by closing its stdin.
+    pub(super) async fn clear(self) {
+        if !self.closed.is_terminated() {
+            let _ = tokio::time::timeout(CLOSE_LIMIT, self.closed).await;
+        }
+        if let Some(process) = self.process {
+            process.stop().await;
         }
     }
 }
