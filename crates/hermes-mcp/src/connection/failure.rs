@@ -53,6 +53,9 @@ impl Cause {
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
             Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
+            Self::Start(error) if error.is_configured() => {
+                return ConnectError::Invalid(redact(&error.to_string()));
+            }
             Self::Open(OpenError::Auth { challenge })
             | Self::Http(HttpFailure::Auth { challenge }) => {
                 return ConnectError::Auth { challenge };
