@@ -29,10 +29,9 @@ pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeS
     }
 }
 
-/// One long request names everything of interest. It can not be resumed: after a break all is listed anew.
+/// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
 async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>>) {
     let mut pause = FIRST_PAUSE;
-    let mut had_one = false;
     loop {
         let filter = filter(session, &wanted.borrow_and_update());
         if filter == SubscriptionFilter::default() {
@@ -44,9 +43,7 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>
         let began = Instant::now();
         match session.peer.listen(filter).await {
             Ok(mut subscription) => {
-                if std::mem::replace(&mut had_one, true) {
-                    session.traffic.changes.mark_all();
-                }
+                session.traffic.changes.mark_all();
                 let asked_anew = loop {
                     tokio::select! {
                         next = subscription.next() => match next {
