@@ -24,7 +24,7 @@ mod transport;
 
 pub(crate) use transport::check_url;
 
-const KEYS: [&str; 32] = [
+const KEYS: [&str; 30] = [
     "command",
     "args",
     "env",
@@ -55,8 +55,6 @@ const KEYS: [&str; 32] = [
     "client_key",
     "pin_tools",
     "sandbox",
-    "name",
-    "description",
 ];
 
 impl ServerEntry {
@@ -94,8 +92,8 @@ pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, Serve
     Ok(Server {
         name: name.clone(),
         enabled: fields.flag("enabled", true),
-        timeout: fields.seconds("timeout", Duration::from_secs(120)),
-        connect_timeout: fields.seconds("connect_timeout", Duration::from_secs(60)),
+        timeout: fields.seconds("timeout", Duration::from_mins(2)),
+        connect_timeout: fields.seconds("connect_timeout", Duration::from_mins(1)),
         connect_timeout_is_set: fields.is_set("connect_timeout"),
         calls: if parallel {
             CallOrder::Parallel
@@ -259,7 +257,7 @@ fn keepalive(fields: &Fields, transport: &TransportSettings) -> Option<Duration>
     const LEAST: Duration = Duration::from_secs(5);
     let default = match transport {
         TransportSettings::Stdio(_) => None,
-        TransportSettings::Http(_) | TransportSettings::Sse(_) => Some(Duration::from_secs(180)),
+        TransportSettings::Http(_) | TransportSettings::Sse(_) => Some(Duration::from_mins(3)),
     };
     let interval = fields.seconds_or_off(KEY, default);
     match interval {
