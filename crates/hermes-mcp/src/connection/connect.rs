@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Shared, Surroundings,
     failure::{Cause, ConnectError, LastWords},
-    handshake,
+    handshake::{self, OpenError, Silence},
 };
 use crate::{
     catalog::{self, Catalog},
@@ -133,6 +133,7 @@ impl Connector {
             remembered.map(|manifest| manifest.era),
         );
         let mut remaining = openings.iter();
+        let mut was_late = false;
         let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
         let (service, era, handler) = loop {
             match self.open(opening, &resolved, offers, process).await {
@@ -145,6 +146,9 @@ impl Connector {
                     if error.is_about_parameters() && reduced != offers {
                         offers = reduced;
                         opening = Opening::Initialize;
+                    } else if matches!(error, OpenError::Late) && !was_late {
+                        // It was slow, perhaps installing itself; this time it can answer the same question.
+                        was_late = true;
                     } else if error.may_be_the_era()
                         && let Some(next) = remaining.next()
                     {
@@ -204,7 +208,7 @@ impl Connector {
             redactor: self.redactor.load_full(),
             elicitation_timeout: self.server.elicitation.timeout,
         };
-        let probe_limit = PROBE_LIMIT.min(self.server.connect_timeout / 2);
+        let silence = self.silence(opening, &resolved.transport);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
                 let (running, (reader, writer)) = self
@@ -218,7 +222,7 @@ impl Connector {
                     handler.clone(),
                     transport,
                     opening,
-                    probe_limit,
+                    silence,
                 ))
                 .await?
             }
@@ -228,7 +232,7 @@ impl Connector {
                     handler.clone(),
                     transport,
                     opening,
-                    probe_limit,
+                    silence,
                 ))
                 .await?
             }
@@ -247,12 +251,28 @@ impl Connector {
                     handler.clone(),
                     transport,
                     opening,
-                    probe_limit,
+                    silence,
                 ))
                 .await?
             }
         };
         Ok((service, era, handler))
+    }
+
+    /// How long a probe may stay without any answer.
+    fn silence(&self, opening: Opening, transport: &TransportSettings) -> Silence {
+        let half = self.server.connect_timeout / 2;
+        match (opening, transport) {
+            // Killed while it installs, a package runner leaves a broken cache behind.
+            (Opening::Probe, TransportSettings::Stdio(stdio))
+                if is_package_runner(&stdio.command) =>
+            {
+                Silence::IsWaitedOut
+            }
+            (Opening::Probe, _) => Silence::EndsAfter(PROBE_LIMIT.min(half)),
+            // A remembered era is given more time: it fitted before.
+            _ => Silence::EndsAfter(half),
+        }
     }
 
     async fn preflight(&self, resolved: &Resolved) -> Result<(), Cause> {
@@ -314,6 +334,17 @@ pub(crate) async fn resolve(
 fn has_slow_references(server: &Server) -> bool {
     let text = serde_json::to_string(&server.transport).unwrap_or_default();
     text.contains("${cmd:") || text.contains("${keyring:")
+}
+
+/// Programs that fetch a server before they run it.
+fn is_package_runner(command: &str) -> bool {
+    let program = std::path::Path::new(command.trim()).file_stem();
+    let runners = [
+        "npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman",
+    ];
+    program
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| runners.contains(&name))
 }
 
 /// What the client says of itself: only what a handler is there for.

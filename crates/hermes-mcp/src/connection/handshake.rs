@@ -30,6 +30,8 @@ pub(super) enum OpenError {
     Auth { challenge: Option<String> },
     #[error("the server did not answer `server/discover`")]
     Silent,
+    #[error("the server answered `server/discover` only after it had been given up")]
+    Late,
     #[error("the server refused the handshake: {message} (code {code})")]
     Refused { code: i32, message: String },
     #[error("{0}")]
@@ -45,7 +47,9 @@ impl OpenError {
     pub(super) fn may_be_the_era(&self) -> bool {
         match self {
             Self::Auth { .. } => false,
-            Self::Silent | Self::Refused { .. } | Self::Closed | Self::Other(_) => true,
+            Self::Silent | Self::Late | Self::Refused { .. } | Self::Closed | Self::Other(_) => {
+                true
+            }
             Self::Http(failure) => matches!(failure, HttpFailure::Status(400..=499)),
         }
     }
@@ -73,6 +77,8 @@ impl OpenError {
                 code: error.code.0,
                 message: error.message.to_string(),
             },
+            ClientInitializeError::ConflictInitResponseId(..)
+            | ClientInitializeError::UncorrelatedErrorResponse { .. } => Self::Late,
             ClientInitializeError::ConnectionClosed(_)
             | ClientInitializeError::TransportError { .. } => Self::Closed,
             other => Self::Other(other.to_string()),
@@ -80,12 +86,22 @@ impl OpenError {
     }
 }
 
+/// What silence on the probe leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// After this long the server is given up, to be started afresh.
+    EndsAfter(Duration),
+    /// It may be at work before it can speak, and ending it in the middle would harm: `initialize` follows on the same
+    /// connection, and only the limit of the whole attempt ends the waiting.
+    IsWaitedOut,
+}
+
 /// Opens a session over a fresh transport.
 pub(super) async fn open<T>(
     handler: Handler,
     transport: T,
     opening: Opening,
-    probe_limit: Duration,
+    silence: Silence,
 ) -> Result<(RunningService<RoleClient, Handler>, Era), OpenError>
 where
     T: Transport<RoleClient> + 'static,
@@ -105,20 +121,21 @@ where
         answered: answered.clone(),
     };
     let startup = handler.serve_with_lifecycle(transport, mode);
-    let service = if opening == Opening::Initialize {
-        startup.await
-    } else {
-        let mut startup = std::pin::pin!(startup);
-        tokio::select! {
-            done = &mut startup => done,
-            () = tokio::time::sleep(probe_limit) => {
-                // Silence ends the probe; a server that has answered may take its time for the rest.
-                if !answered.load(Ordering::Acquire) {
-                    return Err(OpenError::Silent);
+    let service = match silence {
+        Silence::EndsAfter(limit) if opening != Opening::Initialize => {
+            let mut startup = std::pin::pin!(startup);
+            tokio::select! {
+                done = &mut startup => done,
+                () = tokio::time::sleep(limit) => {
+                    // A server that has answered may take its time for the rest.
+                    if !answered.load(Ordering::Acquire) {
+                        return Err(OpenError::Silent);
+                    }
+                    startup.await
                 }
-                startup.await
             }
         }
+        _ => startup.await,
     };
     let service = service.map_err(|error| OpenError::from_startup(&error))?;
     let is_stateless = service
