@@ -32,8 +32,10 @@ mod member;
 mod reload;
 mod resources;
 
+pub use calls::BatchCall;
 use member::Member;
 pub use reload::ReloadReport;
+pub use resources::Interest;
 
 /// How long all servers together may take to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);

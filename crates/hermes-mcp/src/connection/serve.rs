@@ -41,7 +41,7 @@ impl Connection {
         let stop = &shared.surroundings.stop;
         let mut catalog = shared.announce(&session, catalog);
         let cancel = service.cancellation_token();
-        let mut closed = Box::pin(service.waiting());
+        let mut closed = Box::pin(service.waiting().fuse());
         let end = {
             let exited = async {
                 match &mut process {
@@ -92,7 +92,9 @@ impl Connection {
         session.ended.cancel();
         cancel.cancel();
         // Closing ends an HTTP session with a DELETE, and a local server by closing its stdin.
-        let _ = tokio::time::timeout(CLOSE_LIMIT, closed).await;
+        if !closed.is_terminated() {
+            let _ = tokio::time::timeout(CLOSE_LIMIT, closed).await;
+        }
         match (end, process) {
             (End::Lost(reason), Some(mut process)) => {
                 let reason = shared.with_last_words(reason, &mut process).await;

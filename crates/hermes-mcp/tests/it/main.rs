@@ -7,6 +7,12 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod calls;
+mod faults;
 mod http;
+mod http_faults;
+mod inquiries;
 #[cfg(unix)]
 mod process;
+mod real_servers;
+mod setup;
