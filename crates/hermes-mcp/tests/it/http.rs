@@ -6,7 +6,7 @@ mod limits;
 mod preflight;
 mod proxy;
 mod redirects;
-mod server;
+pub(crate) mod server;
 mod sessions;
 mod sse;
 mod tls;

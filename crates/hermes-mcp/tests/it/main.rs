@@ -7,30 +7,23 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
-#[cfg(unix)]
+mod calls;
 mod changes;
-#[cfg(unix)]
 mod control;
-#[cfg(unix)]
 mod era;
-#[cfg(unix)]
+mod faults;
 mod host;
 mod http;
-#[cfg(unix)]
+mod http_faults;
+mod inquiries;
 mod lazy;
-#[cfg(unix)]
 mod life_cycle;
-#[cfg(unix)]
 mod orphans;
-#[cfg(unix)]
 mod process;
-#[cfg(unix)]
+mod real_servers;
 mod reconnect;
-#[cfg(unix)]
 mod recycling;
-#[cfg(unix)]
 mod reload;
-#[cfg(unix)]
+mod setup;
 mod toolsets;
-#[cfg(unix)]
 mod watch;
