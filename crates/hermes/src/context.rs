@@ -23,12 +23,23 @@ impl Context {
         })
     }
 
-    /// The configuration, with its warnings printed. In safe mode it has no servers.
-    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
-        let mut settings = Settings::load(&self.home)?;
+    /// Whether no server is to be started.
+    pub(crate) fn is_safe_mode(&self) -> bool {
+        self.is_safe_mode
+    }
+
+    /// The configuration as it is written, with its warnings printed: for commands that change it.
+    pub(crate) fn written_settings(&self) -> Result<Settings, Failure> {
+        let settings = Settings::load(&self.home)?;
         for warning in &settings.warnings {
             self.output.warning(warning.to_string());
         }
+        Ok(settings)
+    }
+
+    /// The configuration as it is to be used: in safe mode it has no servers.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        let mut settings = self.written_settings()?;
         if self.is_safe_mode && !settings.servers.is_empty() {
             self.output.note("safe mode: no MCP server is started");
             settings.servers.clear();

@@ -1,6 +1,7 @@
 //! How a command fails: what went wrong, whose fault it is, what to do, and the exit code that says so.
 
 use hermes_config::ServerName;
+use serde_json::Value;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -9,6 +10,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) server: Option<ServerName>,
     pub(crate) hints: Vec<String>,
+    /// What was found out all the same; stands beside `error` in `--json` output.
+    pub(crate) findings: Vec<(&'static str, Value)>,
 }
 
 /// What kind of failure; decides the exit code.
@@ -51,6 +54,7 @@ impl Failure {
             message: message.into(),
             server: None,
             hints: Vec::new(),
+            findings: Vec::new(),
         }
     }
 
@@ -86,6 +90,12 @@ impl Failure {
     /// Says what to do.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds what was found out all the same.
+    pub(crate) fn finding(mut self, key: &'static str, value: Value) -> Self {
+        self.findings.push((key, value));
         self
     }
 

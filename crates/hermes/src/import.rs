@@ -28,8 +28,10 @@ use serde_json::Value;
 
 pub use detect::detect;
 pub use places::{Environment, Found, find};
+pub use secrets::move_secrets;
 pub use source::Source;
-pub use variables::{Variable, separate_variables};
+pub(crate) use variables::variable_name;
+pub use variables::{Variable, VariableKind, separate_variables};
 
 use draft::Draft;
 

@@ -9,6 +9,7 @@ pub mod import;
 mod logging;
 mod output;
 pub mod presets;
+mod question;
 
 use std::process::ExitCode;
 

@@ -122,7 +122,11 @@ impl Output {
             if !failure.hints.is_empty() {
                 error["hints"] = json!(failure.hints);
             }
-            write_stdout(format_args!("{}\n", json!({"ok": false, "error": error})));
+            let mut object = json!({"ok": false, "error": error});
+            for (key, value) in &failure.findings {
+                object[*key] = value.clone();
+            }
+            write_stdout(format_args!("{object}\n"));
             return;
         }
         eprintln!("{} {}", self.tint(Tone::Bad, "error:"), failure.message);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde_json::{Map, Value, json};
 
 use super::{CatalogError, INSTALL_DIR, Manifest, manifest::variables_in};
-use crate::import::Variable;
+use crate::import::{Variable, VariableKind};
 
 /// An entry to be saved, and what `.env` has to say for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +103,7 @@ fn fill<'a>(
             let variable = Variable {
                 name: prompt.variable.clone(),
                 value: value.clone(),
+                kind: VariableKind::Value,
             };
             let reference = variable.reference();
             variables.push(variable);

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Add a server: probe it, list its tools, write it to config.yaml.
-    Add(AddArgs),
+    Add(Box<AddArgs>),
     /// List the configured servers; connects to none.
     #[command(visible_alias = "ls")]
     List,
@@ -55,45 +55,50 @@ pub(crate) struct NameArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The server is started or called first, and its tools are shown. If that fails, nothing is saved.
+Secrets never reach config.yaml: values named like KEY, TOKEN or PASSWORD move to .env.
+
 Examples:
   hermes mcp add time --command uvx --args mcp-server-time
   hermes mcp add fs --command npx --args -y @modelcontextprotocol/server-filesystem /tmp
+  hermes mcp add api --command api-server --env API_KEY=abc --env REGION=eu
   hermes mcp add docs --url https://docs.example.com/mcp --auth header
   hermes mcp add codex --preset codex")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct AddArgs {
-    /// The name to give it.
+    /// The name to give it: the key under `mcp_servers`.
     pub(crate) name: String,
     /// The address of a remote server.
     #[arg(long, conflicts_with_all = ["command", "preset"])]
     pub(crate) url: Option<String>,
-    /// The program of a local server.
-    #[arg(long)]
+    /// The program of a local server; its arguments come last, after `--args`.
+    #[arg(long, value_name = "PROGRAM")]
     pub(crate) command: Option<String>,
-    /// Take command and arguments from a preset; other flags win over it.
+    /// Take program and arguments from a preset (see `hermes mcp presets`); other flags win over it.
     #[arg(long)]
     pub(crate) preset: Option<String>,
-    /// An environment variable for a local server, K=V (repeatable).
+    /// An environment variable for a local server (repeatable). It sees no others of yours.
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,
-    /// A header for a remote server, K=V (repeatable).
+    /// A header for a remote server, K=V or "K: V" (repeatable).
     #[arg(long, value_name = "K=V")]
     pub(crate) header: Vec<String>,
-    /// How to log in: `oauth`, or `header` to be asked for a token that is kept in .env.
+    /// `header`: a bearer token, typed unseen or read from stdin, kept in .env. `oauth`: a login in the browser.
     #[arg(long, value_parser = ["oauth", "header"])]
     pub(crate) auth: Option<String>,
     /// The working directory of a local server.
-    #[arg(long)]
+    #[arg(long, value_name = "DIRECTORY")]
     pub(crate) cwd: Option<String>,
-    /// Seconds that one tool call may take.
-    #[arg(long)]
+    /// Seconds that one tool call may take (default 120).
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// Seconds that starting and listing may take.
-    #[arg(long)]
+    /// Seconds that starting and listing may take (default 60).
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) connect_timeout: Option<f64>,
     /// Offer only tools that match (repeatable; `*` is a wildcard).
     #[arg(long, value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
-    /// Offer all tools but those that match (repeatable).
+    /// Offer all tools but those that match (repeatable; `--include` wins over it).
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
     /// Its tools may run at the same time.
@@ -105,14 +110,14 @@ pub(crate) struct AddArgs {
     /// Save it without connecting first.
     #[arg(long)]
     pub(crate) no_test: bool,
-    /// Replace an entry of that name; save (disabled) even if the probe fails.
+    /// Replace an entry of that name; save it, disabled, even if it can not be connected.
     #[arg(long)]
     pub(crate) force: bool,
     /// Take the default answer to every question.
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// The arguments of the program; everything after this flag belongs to it.
-    #[arg(long, num_args = 0.., allow_hyphen_values = true, trailing_var_arg = false, value_name = "ARG")]
+    /// The arguments of the program. Everything after this flag belongs to it, flags included: put it last.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "ARG")]
     pub(crate) args: Vec<String>,
 }
 
@@ -165,14 +170,28 @@ pub(crate) struct CallArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Without a flag the tools are listed: of a server that is connected for it, or, if it is disabled or lazy, as
+remembered from last time. Patterns match the names the server uses; `*` is a wildcard.
+
+Examples:
+  hermes mcp tools github
+  hermes mcp tools github --include 'list_*' --include get_issue
+  hermes mcp tools stripe --exclude delete_customer
+  hermes mcp tools stripe --all")]
 pub(crate) struct ToolsArgs {
     /// The server; without one the tools of all servers are listed.
     pub(crate) name: Option<String>,
     /// From now on offer only tools that match (repeatable).
     #[arg(long, value_name = "PATTERN", requires = "name")]
     pub(crate) include: Vec<String>,
-    /// From now on offer all but these (repeatable).
-    #[arg(long, value_name = "PATTERN", requires = "name")]
+    /// From now on offer all tools but those that match (repeatable).
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        requires = "name",
+        conflicts_with = "include"
+    )]
     pub(crate) exclude: Vec<String>,
     /// From now on offer all tools.
     #[arg(long, requires = "name", conflicts_with_all = ["include", "exclude"])]
@@ -180,23 +199,35 @@ pub(crate) struct ToolsArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Marked are the tools that are offered now. What is chosen is written as `tools.include`; with all of them marked the
+filter goes away. `hermes mcp tools` takes patterns instead.
+
+Example:
+  hermes mcp configure github --select list_issues --select create_issue")]
 pub(crate) struct ConfigureArgs {
     /// The server's name.
     pub(crate) name: String,
-    /// Without a terminal: the tools to offer (repeatable).
+    /// Offer just this tool, without a checklist (repeatable).
     #[arg(long, value_name = "TOOL")]
     pub(crate) select: Vec<String>,
-    /// Take the present choice without asking.
+    /// Keep the present choice without asking.
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sources: claude-desktop, claude-code, cursor, windsurf, vscode, codex, opencode, zed, goose.
-Without a source every usual place is looked at.")]
+Without a source every usual place is looked at, the current project's files too. Secrets that are written out in those
+files move to .env. Nothing is connected: `hermes mcp test --all` does that.
+
+Examples:
+  hermes mcp import --dry-run
+  hermes mcp import claude-desktop
+  hermes mcp import --file ~/project/.mcp.json --select github")]
 pub(crate) struct ImportArgs {
     /// The program to import from.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(crate::import::Source::ALL.map(crate::import::Source::name)))]
     pub(crate) source: Option<String>,
     /// Read this file instead of the usual places.
     #[arg(long)]
@@ -207,34 +238,45 @@ pub(crate) struct ImportArgs {
     /// Import only this server (repeatable).
     #[arg(long, value_name = "NAME")]
     pub(crate) select: Vec<String>,
-    /// Replace servers that exist already.
+    /// Replace servers that are configured already.
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Take the default answer to every question.
+    /// Import all that was found without asking.
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Your own manifests in <home>/catalog/*.yaml are listed too.
+
+Example:
+  hermes mcp catalog database")]
 pub(crate) struct CatalogArgs {
-    /// Show only entries with this word.
+    /// Show only entries that speak of this word.
     pub(crate) word: Option<String>,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+What the server needs to know is asked for; `--set` answers beforehand. Secrets are kept in .env.
+
+Examples:
+  hermes mcp install filesystem --set FILESYSTEM_ROOT=/home/me/notes
+  hermes mcp install github --name work-github")]
 pub(crate) struct InstallArgs {
     /// The entry's id; see `hermes mcp catalog`.
     pub(crate) id: String,
     /// The name to give it (default: its id).
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// An answer to one of its questions, VARIABLE=VALUE (repeatable).
-    #[arg(long = "set", value_name = "K=V")]
+    /// An answer to one of its questions (repeatable).
+    #[arg(long = "set", value_name = "VARIABLE=VALUE")]
     pub(crate) set: Vec<String>,
     /// Save it without connecting first.
     #[arg(long)]
     pub(crate) no_test: bool,
-    /// Replace an entry of that name; save (disabled) even if the probe fails.
+    /// Replace an entry of that name; save it, disabled, even if it can not be connected.
     #[arg(long)]
     pub(crate) force: bool,
     /// Take the default answer to every question.
@@ -266,4 +308,60 @@ pub(crate) struct StatusArgs {
 pub(crate) struct ReloadArgs {
     /// Try this server again at once.
     pub(crate) name: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn add(arguments: &[&str]) -> AddArgs {
+        let arguments = ["hermes", "mcp", "add", "fs"].iter().chain(arguments);
+        match Cli::try_parse_from(arguments).unwrap().command {
+            Command::Mcp(mcp) => match mcp.command {
+                Some(McpCommand::Add(args)) => *args,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn args_takes_everything_after_it() {
+        let line = [
+            "-y",
+            "@scope/pkg",
+            "--json",
+            "--",
+            "--force",
+            "--yes",
+            "/tmp",
+        ];
+        let args = add(&[&["--command", "npx", "--args"], line.as_slice()].concat());
+        assert_eq!(args.args, line);
+        assert!(!args.yes && !args.force);
+    }
+
+    #[test]
+    fn repeated_flags_are_all_kept() {
+        let args = add(&[
+            "--env",
+            "A=1",
+            "--env",
+            "B=2",
+            "--include",
+            "x",
+            "--include",
+            "y",
+        ]);
+        assert_eq!(args.env, ["A=1", "B=2"]);
+        assert_eq!(args.include, ["x", "y"]);
+    }
 }

@@ -9,15 +9,20 @@ mod configure;
 mod demo;
 mod doctor;
 mod enable;
+mod filters;
 mod import;
 mod install;
+mod leftovers;
 mod list;
+mod offer;
 mod presets;
 mod probe;
 mod ps;
 mod reload;
 mod remembered;
 mod remove;
+mod save;
+mod secrets;
 mod status;
 mod test;
 mod tools;
@@ -39,8 +44,14 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Enable(args) => enable::run(context, &args, enable::Switch::On),
         McpCommand::Disable(args) => enable::run(context, &args, enable::Switch::Off),
         McpCommand::Import(args) => import::run(context, &args),
-        McpCommand::Presets => presets::run(context),
-        McpCommand::Catalog(args) => catalog::run(context, &args),
+        McpCommand::Presets => {
+            presets::run(context);
+            Ok(())
+        }
+        McpCommand::Catalog(args) => {
+            catalog::run(context, &args);
+            Ok(())
+        }
         McpCommand::Install(args) => install::run(context, &args),
         McpCommand::Ps(args) => ps::run(context, &args),
         McpCommand::Doctor(args) => doctor::run(context, &args),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     FileContext,
-    variables::{Variable, is_variable_name, variable_name},
+    variables::{Variable, VariableKind, is_variable_name, variable_name},
 };
 
 /// A question VS Code asks when `${input:ID}` is needed.
@@ -131,6 +131,7 @@ impl<'a> References<'a> {
         let variable = Variable {
             name: name.to_owned(),
             value: value.to_owned(),
+            kind: VariableKind::Default,
         };
         if !self.variables.contains(&variable) {
             self.note(format!("`{name}` gets its default in `.env`"));

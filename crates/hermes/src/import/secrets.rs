@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::variables::{Variable, is_variable_name, variable_name};
+use super::{
+    Imported,
+    variables::{Variable, VariableKind, is_variable_name, variable_name},
+};
 
 /// What was taken out of an entry.
 #[derive(Debug, Default)]
@@ -11,7 +14,16 @@ pub(super) struct Moved {
     pub(super) notes: Vec<String>,
 }
 
-/// Replaces every literal secret of a server's entry by a reference.
+/// Replaces every literal secret of a server's entry by a reference; the values become its variables.
+pub fn move_secrets(server: &mut Imported) {
+    if let Value::Object(entry) = &mut server.entry {
+        let moved = move_out(&server.name, entry);
+        server.variables.extend(moved.variables);
+        server.notes.extend(moved.notes);
+    }
+}
+
+/// Replaces every literal secret of an entry by a reference.
 pub(super) fn move_out(server: &str, entry: &mut Map<String, Value>) -> Moved {
     let mut mover = Mover {
         server,
@@ -134,6 +146,7 @@ impl Mover<'_> {
         let variable = Variable {
             name,
             value: text.split_off(start),
+            kind: VariableKind::Value,
         };
         text.push_str(&variable.reference());
         self.moved.variables.push(variable);

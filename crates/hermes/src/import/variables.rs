@@ -13,6 +13,17 @@ pub struct Variable {
     pub name: String,
     /// Its value, often a secret.
     pub value: String,
+    /// Whether it has to be written.
+    pub kind: VariableKind,
+}
+
+/// What a variable is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VariableKind {
+    /// The value itself, which the entry can not do without.
+    Value,
+    /// A default: what the variable says already is better.
+    Default,
 }
 
 impl fmt::Debug for Variable {
@@ -59,7 +70,7 @@ pub fn separate_variables<T: BorrowMut<Imported>>(
 }
 
 /// `["mcp", "my-server", "X-Api-Key"]` → `MCP_MY_SERVER_X_API_KEY`.
-pub(super) fn variable_name(parts: &[&str]) -> String {
+pub(crate) fn variable_name(parts: &[&str]) -> String {
     let mut name = String::new();
     for part in parts {
         for character in part.chars() {
@@ -113,6 +124,7 @@ mod tests {
             variables: vec![Variable {
                 name: "API_KEY".into(),
                 value: value.into(),
+                kind: VariableKind::Value,
             }],
             notes: Vec::new(),
         }
@@ -159,6 +171,7 @@ mod tests {
         let variable = Variable {
             name: "API_KEY".into(),
             value: "hunter22".into(),
+            kind: VariableKind::Value,
         };
         assert_eq!(format!("{variable:?}"), "API_KEY=***");
     }

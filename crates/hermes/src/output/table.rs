@@ -63,10 +63,12 @@ impl Table {
 
 fn one_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
+    // What servers say of themselves must not steer the terminal.
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
     if line.chars().count() > WIDEST {
         let mut cut: String = line.chars().take(WIDEST - 1).collect();
         cut.push('…');
         return cut;
     }
-    line.to_owned()
+    line
 }

@@ -1,7 +1,309 @@
-//! Placeholder.
+//! `hermes mcp import`: takes servers over from other programs.
 
-use crate::{cli::ImportArgs, context::Context, failure::Failure};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-pub(super) fn run(_context: &Context, _args: &ImportArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use hermes_config::{ConfigFile, ServerEntry, Settings};
+use serde_json::{Value, json};
+
+use super::{list, save, secrets};
+use crate::{
+    cli::ImportArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    import::{self, Candidate, Environment, Found, Imported, Source},
+    output::{Table, Tone},
+    question::{Item, Questions},
+};
+
+/// A server that can be imported, and the file it is from.
+struct Wanted {
+    server: Imported,
+    file: Found,
+}
+
+/// A server that is not imported, and why.
+struct Skipped {
+    name: String,
+    reason: String,
+}
+
+/// What the files hold.
+#[derive(Default)]
+struct Finds {
+    wanted: Vec<Wanted>,
+    skipped: Vec<Skipped>,
+}
+
+pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<(), Failure> {
+    let questions = Questions::new(args.yes);
+    let settings = context.written_settings()?;
+    let mut finds = Finds::default();
+    for file in files(context, args)? {
+        match read(&file) {
+            Ok(candidates) => finds.add(&file, candidates),
+            Err(failure) if args.file.is_some() => return Err(failure),
+            Err(failure) => context.output.warning(failure.message),
+        }
+    }
+    finds.select(&args.select)?;
+    if !args.overwrite {
+        finds.skip_present(&settings);
+    }
+    finds.skip_unusable(&settings);
+    show(context, &finds);
+    if !args.dry_run {
+        finds.wanted = choose(questions, args, finds.wanted)?;
+    }
+    let mut servers: Vec<Imported> = finds.wanted.into_iter().map(|w| w.server).collect();
+    secrets::settle(&settings, &mut servers);
+    for server in &servers {
+        for note in &server.notes {
+            context.output.note(format!("{}: {note}", server.name));
+        }
+    }
+    if !args.dry_run {
+        write(context, &servers)?;
+    }
+    report(context, args, &servers, &finds.skipped);
+    Ok(())
+}
+
+/// The files to read: the one that is named, or those in the usual places.
+fn files(context: &Context, args: &ImportArgs) -> Result<Vec<Found>, Failure> {
+    let source = args.source.as_deref().and_then(Source::parse);
+    if let Some(path) = &args.file {
+        let path = std::path::absolute(path)?;
+        let source = match source {
+            Some(source) => Some(source),
+            None => import::detect(&path, &text_of(&path)?),
+        };
+        let source = source.ok_or_else(|| {
+            Failure::usage(format!("whose file is {}?", path.display()))
+                .hint("name the source, for example `hermes mcp import cursor --file …`")
+        })?;
+        return Ok(vec![Found { source, path }]);
+    }
+    let environment = environment()?;
+    let mut files = import::find(&environment);
+    files.retain(|file| source.is_none_or(|source| file.source == source));
+    if files.is_empty() {
+        let looked_at = match source {
+            Some(source) => source.usual_places(&environment),
+            None => Vec::new(),
+        };
+        let who = source.map_or("any program known here", Source::title);
+        let mut failure = Failure::failed(format!("no file of {who} was found"));
+        for place in looked_at {
+            failure = failure.hint(format!("looked at {}", place.display()));
+        }
+        return Err(failure.hint("`--file` names a file elsewhere"));
+    }
+    for file in &files {
+        context
+            .output
+            .note(format!("{}: {}", file.source.title(), file.path.display()));
+    }
+    Ok(files)
+}
+
+fn environment() -> Result<Environment, Failure> {
+    let home_dir = std::env::home_dir()
+        .ok_or_else(|| Failure::failed("your home directory is unknown; use `--file`"))?;
+    let directory = |name: &str| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    };
+    Ok(Environment {
+        config_dir: directory("XDG_CONFIG_HOME").unwrap_or_else(|| home_dir.join(".config")),
+        appdata: directory("APPDATA"),
+        cwd: std::env::current_dir()?,
+        home_dir,
+    })
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
+
+fn read(file: &Found) -> Result<Vec<Candidate>, Failure> {
+    let text = text_of(&file.path)?;
+    import::read(file.source, &text, &file.path).map_err(|error| Failure::usage(error.to_string()))
+}
+
+impl Finds {
+    /// Takes what a file holds. Of two servers of one name the first stays: a project's before the user's.
+    fn add(&mut self, file: &Found, candidates: Vec<Candidate>) {
+        for candidate in candidates {
+            match candidate {
+                Candidate::Skipped { name, reason } => self.skip(name, reason),
+                Candidate::Usable(server) => {
+                    let first = self.wanted.iter().find(|w| w.server.name == server.name);
+                    match first {
+                        Some(first) if first.server.entry == server.entry => {}
+                        Some(first) => {
+                            let reason = format!(
+                                "the one of {} has the same name; import this one by itself with `--file {}`",
+                                first.file.source.title(),
+                                file.path.display()
+                            );
+                            self.skip(server.name, reason);
+                        }
+                        None => self.wanted.push(Wanted {
+                            server,
+                            file: file.clone(),
+                        }),
+                    }
+                }
+            }
+        }
+    }
+
+    fn skip(&mut self, name: String, reason: String) {
+        self.skipped.push(Skipped { name, reason });
+    }
+
+    /// Leaves the named ones.
+    fn select(&mut self, names: &[String]) -> Result<(), Failure> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        for name in names {
+            let is_skipped = self.skipped.iter().any(|skipped| skipped.name == *name);
+            let is_known = is_skipped || self.wanted.iter().any(|w| w.server.name == *name);
+            if !is_known {
+                let known: Vec<&str> = self.wanted.iter().map(|w| w.server.name.as_str()).collect();
+                return Err(
+                    Failure::new(Kind::NotFound, format!("no server `{name}` was found"))
+                        .hint(format!("found: {}", known.join(", "))),
+                );
+            }
+        }
+        self.wanted.retain(|w| names.contains(&w.server.name));
+        self.skipped.retain(|skipped| names.contains(&skipped.name));
+        Ok(())
+    }
+
+    fn skip_present(&mut self, settings: &Settings) {
+        self.skip_where(|server| {
+            settings.server(&server.name)?;
+            Some("it is configured already; `--overwrite` replaces it".to_owned())
+        });
+    }
+
+    fn skip_unusable(&mut self, settings: &Settings) {
+        self.skip_where(|server| {
+            let variables = secrets::with(settings, &server.variables);
+            let (entry, _) = ServerEntry::parse(&server.name, server.entry.clone(), &variables);
+            Some(entry.server.err()?.to_string())
+        });
+    }
+
+    fn skip_where(&mut self, reason: impl Fn(&Imported) -> Option<String>) {
+        for wanted in std::mem::take(&mut self.wanted) {
+            match reason(&wanted.server) {
+                Some(reason) => self.skip(wanted.server.name, reason),
+                None => self.wanted.push(wanted),
+            }
+        }
+    }
+}
+
+fn show(context: &Context, finds: &Finds) {
+    if !finds.wanted.is_empty() {
+        let mut table = Table::new(&["NAME", "FROM", "TARGET"]);
+        for Wanted { server, file } in &finds.wanted {
+            table.row([
+                (server.name.clone(), Tone::Strong),
+                (file.source.title().to_owned(), Tone::Plain),
+                (target(server), Tone::Plain),
+            ]);
+        }
+        context.output.table(&table);
+    }
+    for Skipped { name, reason } in &finds.skipped {
+        context.output.note(format!("skipped `{name}`: {reason}"));
+    }
+}
+
+/// The command line or address. Secrets are references by now.
+fn target(server: &Imported) -> String {
+    let (entry, _) = ServerEntry::parse(
+        &server.name,
+        server.entry.clone(),
+        &hermes_config::Variables::default(),
+    );
+    entry.server.map_or_else(
+        |problem| problem.to_string(),
+        |server| list::target(&server),
+    )
+}
+
+/// Lets the person choose. Where nobody is there, naming a source, a file or servers says enough.
+fn choose(
+    questions: Questions,
+    args: &ImportArgs,
+    wanted: Vec<Wanted>,
+) -> Result<Vec<Wanted>, Failure> {
+    let says_enough = args.source.is_some() || args.file.is_some();
+    if wanted.is_empty() || !args.select.is_empty() || (says_enough && !questions.can_ask()) {
+        return Ok(wanted);
+    }
+    let items: Vec<Item> = wanted
+        .iter()
+        .map(|Wanted { server, file }| Item {
+            name: server.name.clone(),
+            description: format!("{}: {}", file.source.title(), target(server)),
+        })
+        .collect();
+    let all: Vec<usize> = (0..items.len()).collect();
+    let instead = "`--yes` imports all of them, `--select NAME` some";
+    let chosen = questions.select("Import these servers:", &items, &all, instead)?;
+    let numbered = wanted.into_iter().enumerate();
+    let kept = numbered.filter(|(index, _)| chosen.contains(index));
+    Ok(kept.map(|(_, wanted)| wanted).collect())
+}
+
+fn write(context: &Context, servers: &[Imported]) -> Result<(), Failure> {
+    if servers.is_empty() {
+        return Ok(());
+    }
+    context.home.create()?;
+    let mut file = ConfigFile::open(&context.home)?;
+    for server in servers {
+        file.set_server(&server.name, &server.entry);
+    }
+    for server in servers {
+        secrets::write(context, &server.variables)?;
+    }
+    save::file(context, &file)
+}
+
+fn report(context: &Context, args: &ImportArgs, servers: &[Imported], skipped: &[Skipped]) {
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    let note = match (names.as_slice(), args.dry_run) {
+        ([], _) => "Nothing to import.".to_owned(),
+        (names, true) => format!("Would import {}.", names.join(", ")),
+        (names, false) => format!(
+            "Imported {}. `hermes mcp test --all` tries them.",
+            names.join(", ")
+        ),
+    };
+    context.output.note(note);
+    let notes = servers.iter().flat_map(|server| {
+        let notes = server.notes.iter();
+        notes.map(|note| json!({"server": server.name, "note": note}))
+    });
+    let skipped = skipped
+        .iter()
+        .map(|skipped| json!({"name": skipped.name, "reason": skipped.reason}));
+    context.output.json(json!({
+        "imported": names,
+        "skipped": skipped.collect::<Vec<Value>>(),
+        "notes": notes.collect::<Vec<Value>>(),
+        "dry_run": args.dry_run,
+    }));
 }

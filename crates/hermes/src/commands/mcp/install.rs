@@ -1,7 +1,261 @@
-//! Placeholder.
+//! `hermes mcp install`: adds a server of the catalog.
 
-use crate::{cli::InstallArgs, context::Context, failure::Failure};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
-pub(super) fn run(_context: &Context, _args: &InstallArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use hermes_config::{Redactor, Settings, mask};
+use tokio::process::Command;
+
+use super::{
+    catalog as catalog_command,
+    save::{self, Probe, State, Wishes},
+};
+use crate::{
+    catalog::{self, CatalogError, Manifest, Prompt, Step},
+    cli::InstallArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    import::Imported,
+    question::{Questions, Usual},
+};
+
+/// How much of a failed step's output is shown.
+const LAST_LINES: usize = 20;
+
+pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> {
+    let questions = Questions::new(args.yes);
+    let catalog = catalog_command::load(context);
+    let manifest = catalog.find(&args.id).ok_or_else(|| {
+        Failure::new(
+            Kind::NotFound,
+            format!("the catalog has no entry `{}`", args.id),
+        )
+        .hint("`hermes mcp catalog` lists them")
+    })?;
+    let given = given(manifest, &args.set)?;
+    let name = args.name.as_ref().unwrap_or(&manifest.id);
+    let settings = context.written_settings()?;
+    save::claim_name(questions, &settings, name, args.force)?;
+    let answers = answers(questions, &settings, manifest, given)?;
+
+    let directory = manifest.install.as_ref().map(|_| {
+        context
+            .home
+            .path()
+            .join("mcp-servers")
+            .join(directory_name(name))
+    });
+    let prepared = catalog::prepare(manifest, &answers, directory.as_deref());
+    let prepared = prepared.map_err(|error| match error {
+        CatalogError::Unanswered { variable, .. } => unanswered(manifest, &variable),
+        other => Failure::failed(other.to_string()),
+    })?;
+    let installed = match &directory {
+        Some(directory) => Some(install(
+            context, questions, manifest, directory, args.force,
+        )?),
+        None => None,
+    };
+    let server = Imported {
+        name: name.clone(),
+        entry: prepared.entry,
+        variables: prepared.variables,
+        notes: Vec::new(),
+    };
+    let wishes = Wishes {
+        probe: if args.no_test {
+            Probe::Skip
+        } else {
+            Probe::Run
+        },
+        state: State::Enabled,
+        is_forced: args.force,
+    };
+    save::add(context, questions, &settings, server, wishes)?;
+    if let Some(installed) = installed {
+        installed.keep();
+    }
+    Ok(())
+}
+
+/// The answers of `--set`.
+fn given(manifest: &Manifest, set: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut given = BTreeMap::new();
+    for pair in set {
+        let Some((variable, value)) = pair.split_once('=') else {
+            return Err(Failure::usage("`--set` takes VARIABLE=VALUE"));
+        };
+        if !manifest
+            .prompts
+            .iter()
+            .any(|prompt| prompt.variable == variable)
+        {
+            let known = manifest
+                .prompts
+                .iter()
+                .map(|prompt| prompt.variable.as_str());
+            let known: Vec<&str> = known.collect();
+            let known = match known.as_slice() {
+                [] => "it asks for nothing".to_owned(),
+                known => format!("it asks for: {}", known.join(", ")),
+            };
+            return Err(
+                Failure::usage(format!("`{}` does not ask for `{variable}`", manifest.id))
+                    .hint(known),
+            );
+        }
+        given.insert(variable.to_owned(), value.to_owned());
+    }
+    Ok(given)
+}
+
+/// The answers to all questions: given by `--set`, asked for, or known already.
+fn answers(
+    questions: Questions,
+    settings: &Settings,
+    manifest: &Manifest,
+    mut answers: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, Failure> {
+    for prompt in &manifest.prompts {
+        if answers.contains_key(&prompt.variable) {
+            continue;
+        }
+        let present = settings.variables.get(&prompt.variable);
+        let present = present.filter(|value| prompt.secret && !value.is_empty());
+        let answer = if questions.can_ask() {
+            ask(questions, prompt, present)?
+        } else if let Some(value) = present.or(prompt.default.as_deref()) {
+            value.to_owned()
+        } else if prompt.required {
+            return Err(unanswered(manifest, &prompt.variable));
+        } else {
+            continue;
+        };
+        answers.insert(prompt.variable.clone(), answer);
+    }
+    Ok(answers)
+}
+
+fn ask(questions: Questions, prompt: &Prompt, present: Option<&str>) -> Result<String, Failure> {
+    loop {
+        let answer = if prompt.secret {
+            let keep = present.map(|value| format!(" [empty keeps {}]", mask(value)));
+            let question = format!("{}{}", prompt.question, keep.unwrap_or_default());
+            let answer = questions.hidden(&question, "")?.expose().clone();
+            match (answer.as_str(), present) {
+                ("", Some(present)) => present.to_owned(),
+                _ => answer,
+            }
+        } else {
+            questions.text(&prompt.question, prompt.default.as_deref(), "")?
+        };
+        if !answer.is_empty() || !prompt.required {
+            return Ok(answer);
+        }
+    }
+}
+
+fn unanswered(manifest: &Manifest, variable: &str) -> Failure {
+    let prompt = manifest.prompts.iter().find(|p| p.variable == variable);
+    let question = prompt.map_or("", |prompt| prompt.question.as_str());
+    Failure::new(
+        Kind::AnswerNeeded,
+        format!("`{variable}` is needed: {question}"),
+    )
+    .hint(format!("`--set {variable}=VALUE` answers it"))
+}
+
+/// A directory that goes again unless it is kept: a server that was not saved leaves nothing behind.
+struct Installed(Option<PathBuf>);
+
+impl Installed {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            let _ = fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// Fetches and builds the server in its directory.
+fn install(
+    context: &Context,
+    questions: Questions,
+    manifest: &Manifest,
+    directory: &Path,
+    is_forced: bool,
+) -> Result<Installed, Failure> {
+    if directory.exists() {
+        let shown = directory.display();
+        let question = format!("{shown} exists. Delete it and install anew?");
+        if !is_forced && !questions.confirm(&question, Usual::No, "`--force` deletes it")? {
+            return Err(Failure::failed(format!("{shown} exists already"))
+                .hint("`--force` deletes it and installs anew"));
+        }
+        fs::remove_dir_all(directory)?;
+    }
+    if let Some(parent) = directory.parent() {
+        context.home.create()?;
+        fs::create_dir_all(parent)?;
+    }
+    let installed = Installed(Some(directory.to_owned()));
+    let steps = catalog::install_steps(manifest, directory);
+    for (index, step) in steps.iter().enumerate() {
+        context.output.note(format!(
+            "[{}/{}] {} {}",
+            index + 1,
+            steps.len(),
+            step.program,
+            step.args.join(" ")
+        ));
+        context.block_on(run_step(step))?;
+    }
+    Ok(installed)
+}
+
+async fn run_step(step: &Step) -> Result<(), Failure> {
+    let mut command = Command::new(&step.program);
+    command
+        .args(&step.args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    if let Some(directory) = &step.directory {
+        command.current_dir(directory);
+    }
+    let output = command.output().await.map_err(|error| {
+        Failure::failed(format!("`{}` does not start: {error}", step.program))
+            .hint(format!("install `{}` first", step.program))
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let text = Redactor::default().redact(&text).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    Err(Failure::failed(format!(
+        "`{}` failed ({}); its last words:\n{}",
+        step.program,
+        output.status,
+        last.join("\n")
+    )))
+}
+
+/// A name that can not lead out of the directory above it.
+fn directory_name(name: &str) -> PathBuf {
+    let safe = |character: char| match character {
+        'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-' => character,
+        _ => '_',
+    };
+    Path::new(&name.chars().map(safe).collect::<String>()).to_owned()
 }

@@ -1,7 +1,34 @@
-//! Placeholder.
+//! `hermes mcp remove`: the entry goes, with everything the server left in the home.
 
-use crate::{cli::RemoveArgs, context::Context, failure::Failure};
+use hermes_config::ConfigFile;
+use serde_json::json;
 
-pub(super) fn run(_context: &Context, _args: &RemoveArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use super::{leftovers, probe, save};
+use crate::{
+    cli::RemoveArgs,
+    context::Context,
+    failure::Failure,
+    question::{Questions, Usual},
+};
+
+pub(super) fn run(context: &Context, args: &RemoveArgs) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let name = &probe::entry(&settings, &args.name)?.name;
+    let question = format!("Remove `{name}` with its logins and caches?");
+    let questions = Questions::new(args.yes);
+    if !questions.confirm(&question, Usual::Yes, "`--yes` removes it")? {
+        return Err(Failure::failed(format!("`{name}` stays")).about(name.clone()));
+    }
+    let mut file = ConfigFile::open(&context.home)?;
+    file.remove_server(name.as_str());
+    save::file(context, &file)?;
+    // The running processes have let go of it by now.
+    leftovers::delete(&context.home, &settings, name).map_err(|error| {
+        Failure::failed(format!(
+            "`{name}` is removed, but not all of its files are: {error}"
+        ))
+    })?;
+    context.output.note(format!("Removed `{name}`."));
+    context.output.json(json!({"removed": name}));
+    Ok(())
 }

@@ -1,7 +1,226 @@
-//! Placeholder.
+//! `hermes mcp tools`: lists the tools of servers, or chooses which are offered.
 
-use crate::{cli::ToolsArgs, context::Context, failure::Failure};
+use hermes_config::{ServerEntry, ServerName, Settings};
+use hermes_mcp::filter::ToolFilter;
+use serde_json::{Value, json};
 
-pub(super) fn run(_context: &Context, _args: &ToolsArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use super::{
+    filters,
+    offer::{self, Knowledge, Offer, OfferedTool},
+    probe, save,
+};
+use crate::{
+    cli::ToolsArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    output::{Table, Tone},
+};
+
+pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let Some(name) = &args.name else {
+        return list_all(context, &settings);
+    };
+    let entry = probe::entry(&settings, name)?;
+    if let Some(filter) = filter(args) {
+        return change(context, &settings, entry, &filter);
+    }
+    let offer = of(context, &settings, entry)?;
+    print(context, &settings, &[offer]);
+    Ok(())
+}
+
+/// The filter the flags ask for, if they ask for any.
+fn filter(args: &ToolsArgs) -> Option<ToolFilter> {
+    if args.all {
+        Some(ToolFilter::All)
+    } else if !args.include.is_empty() {
+        Some(ToolFilter::Only(args.include.clone()))
+    } else if !args.exclude.is_empty() {
+        Some(ToolFilter::AllBut(args.exclude.clone()))
+    } else {
+        None
+    }
+}
+
+fn change(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+    filter: &ToolFilter,
+) -> Result<(), Failure> {
+    filters::write(context, entry, filter)?;
+    context
+        .output
+        .note(format!("Saved the tools of `{}`.", entry.name));
+    show_changed(context, settings, entry)
+}
+
+/// Shows a server after its filter was written. That it can not be reached is no reason to fail any more.
+pub(super) fn show_changed(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+) -> Result<(), Failure> {
+    let changed = hermes_config::Settings::load(&context.home)?;
+    let entry = probe::entry(&changed, entry.name.as_str())?;
+    let known = entry.server.as_ref().ok();
+    let known = known.and_then(|server| offer::remembered(context, settings, server));
+    let offer = match known {
+        Some(offer) => Ok(offer),
+        None => of(context, &changed, entry),
+    };
+    match offer {
+        Ok(offer) => {
+            let names = offer.catalog.tools.iter().map(|tool| &tool.name);
+            for pattern in ToolFilter::new(&offer.server.tools).dead_patterns(names) {
+                context
+                    .output
+                    .warning(format!("`{pattern}` matches none of its tools"));
+            }
+            print(context, &changed, &[offer]);
+        }
+        Err(failure) => {
+            context.output.warning(failure.message);
+            context.output.json(json!({"tools": []}));
+        }
+    }
+    Ok(())
+}
+
+/// What one server offers. One that is not to be started now is known from last time.
+pub(super) fn of(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+) -> Result<Offer, Failure> {
+    let server = entry.server.as_ref().map_err(|problem| {
+        Failure::usage(format!(
+            "server `{}` can not be used: {problem}",
+            entry.name
+        ))
+        .about(entry.name.clone())
+    })?;
+    if (!server.enabled || server.lazy || context.is_safe_mode())
+        && let Some(offer) = offer::remembered(context, settings, server)
+    {
+        let why = match (server.enabled, server.lazy) {
+            (false, _) => "it is disabled",
+            (true, true) => "it is lazy",
+            (true, false) => "safe mode",
+        };
+        context.output.note(format!(
+            "`{}` was not connected ({why}); these are its tools from last time.",
+            entry.name
+        ));
+        return Ok(offer);
+    }
+    if !server.enabled || context.is_safe_mode() {
+        return Err(Failure::failed(format!(
+            "nothing is known of the tools of `{}`: it is not to be connected and never was",
+            entry.name
+        ))
+        .about(entry.name.clone())
+        .hint(format!("enable it with `hermes mcp enable {}`", entry.name)));
+    }
+    let offers = context.block_on(offer::ask(context, settings, &[&entry.name]))?;
+    let offer = offers.into_iter().next();
+    offer.unwrap_or_else(|| Err(Failure::failed("the server did not answer")))
+}
+
+fn list_all(context: &Context, settings: &Settings) -> Result<(), Failure> {
+    if settings.servers.is_empty() {
+        context
+            .output
+            .note("No MCP server is configured; add one with `hermes mcp add`.");
+    }
+    let (offers, failures) = gather(context, settings)?;
+    let tools = offer::tools(settings, &offers);
+    table(context, &tools);
+    let tools: Vec<Value> = tools.iter().map(OfferedTool::with_schema).collect();
+    if failures.is_empty() {
+        context.output.json(json!({"tools": tools}));
+        return Ok(());
+    }
+    for (_, failure) in &failures {
+        context.output.warning(&failure.message);
+    }
+    let names: Vec<&str> = failures.iter().map(|(name, _)| name.as_str()).collect();
+    let message = format!("no tools of {} to be had", names.join(", "));
+    Err(Failure::failed(message).finding("tools", json!(tools)))
+}
+
+type Failures = Vec<(ServerName, Failure)>;
+
+/// The offers of all servers, in order; those that are to be connected are so at once.
+fn gather(context: &Context, settings: &Settings) -> Result<(Vec<Offer>, Failures), Failure> {
+    let is_asked = |entry: &ServerEntry| {
+        let server = entry.server.as_ref();
+        server.is_ok_and(|server| server.enabled && !server.lazy && !context.is_safe_mode())
+    };
+    let (asked, others): (Vec<&ServerEntry>, Vec<&ServerEntry>) =
+        settings.servers.iter().partition(|entry| is_asked(entry));
+    let names: Vec<&ServerName> = asked.iter().map(|entry| &entry.name).collect();
+    let answers = context.block_on(offer::ask(context, settings, &names))?;
+    let mut outcomes: Vec<(&ServerName, Result<Offer, Failure>)> =
+        names.into_iter().zip(answers).collect();
+    for entry in others {
+        let is_disabled = entry.server.as_ref().is_ok_and(|server| !server.enabled);
+        match of(context, settings, entry) {
+            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+            // Nobody expects the tools of a disabled server.
+            Err(failure) if is_disabled => context.output.note(&failure.message),
+            outcome => outcomes.push((&entry.name, outcome)),
+        }
+    }
+    let place = |name: &ServerName| settings.servers.iter().position(|e| e.name == *name);
+    outcomes.sort_by_key(|(name, _)| place(name));
+    let mut offers = Vec::new();
+    let mut failures = Vec::new();
+    for (name, outcome) in outcomes {
+        match outcome {
+            Ok(offer) => offers.push(offer),
+            Err(failure) => failures.push((name.clone(), failure)),
+        }
+    }
+    Ok((offers, failures))
+}
+
+/// The tools as a table, or as `tools` in `--json` output.
+pub(super) fn print(context: &Context, settings: &Settings, offers: &[Offer]) {
+    let tools = offer::tools(settings, offers);
+    table(context, &tools);
+    for offer in offers {
+        for warning in &offer.warnings {
+            context.output.warning(warning);
+        }
+        if let Knowledge::Asked(_) = offer.knowledge {
+            let of_it = tools.iter().filter(|t| *t.server == offer.server.name);
+            let included = of_it.clone().filter(|tool| tool.is_included()).count();
+            let all = save::count(of_it.count());
+            context.output.note(format!("{included} of {all} offered"));
+        }
+    }
+    let tools: Vec<Value> = tools.iter().map(OfferedTool::with_schema).collect();
+    context.output.json(json!({"tools": tools}));
+}
+
+fn table(context: &Context, tools: &[OfferedTool<'_>]) {
+    if tools.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["SERVER", "TOOL", "REGISTERED AS", "DESCRIPTION"]);
+    for tool in tools {
+        let (name, tone) = match tool.registered_name() {
+            Some(name) => (name, Tone::Plain),
+            None => ("(filtered out)", Tone::Faint),
+        };
+        table.row([
+            (tool.server.to_string(), Tone::Plain),
+            (tool.tool.name.to_string(), Tone::Strong),
+            (name.to_owned(), tone),
+            (tool.description().to_owned(), Tone::Faint),
+        ]);
+    }
+    context.output.table(&table);
 }

@@ -1,0 +1,163 @@
+//! What servers offer, asked of them now or remembered from last time, and the names the model would see.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use hermes_config::{ReferencePolicy, Server, ServerName, Settings, ToolNaming};
+use hermes_mcp::{
+    RegisteredTool, Registry,
+    catalog::{Catalog, NativeTool},
+    manifest,
+    names::Naming,
+    registry::Contribution,
+};
+use serde_json::{Value, json};
+
+use super::probe::{self, Need};
+use crate::{context::Context, failure::Failure};
+
+/// One server's tools.
+pub(super) struct Offer {
+    pub(super) server: Arc<Server>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) knowledge: Knowledge,
+    /// What is odd about the server or its lists.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Where the tools are known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Knowledge {
+    /// The server said so, after this time.
+    Asked(Duration),
+    /// It said so when it was last connected.
+    Remembered,
+}
+
+/// Asks servers, all at once. Each gets its own answer, in the same order. Everything is listed, not just the tools,
+/// since only complete lists are remembered.
+pub(super) async fn ask(
+    context: &Context,
+    settings: &Settings,
+    names: &[&ServerName],
+) -> Result<Vec<Result<Offer, Failure>>, Failure> {
+    let host = probe::host(context, settings, names).await?;
+    let mut offers = Vec::new();
+    for name in names {
+        let answered = probe::answer(context, &host, name, Need::Everything).await;
+        let server = settings.server(name.as_str());
+        let server = server.and_then(|entry| entry.server.clone().ok());
+        offers.push(match (answered, server) {
+            (Ok(answered), Some(server)) => Ok(Offer {
+                server: Arc::new(server),
+                knowledge: Knowledge::Asked(answered.elapsed),
+                warnings: warnings(&host, name),
+                catalog: answered.catalog,
+            }),
+            (Err(failure), _) => Err(failure),
+            (Ok(_), None) => Err(Failure::failed(format!("server `{name}` is not usable"))),
+        });
+    }
+    host.shutdown().await;
+    Ok(offers)
+}
+
+fn warnings(host: &hermes_mcp::Host, name: &ServerName) -> Vec<String> {
+    let mut all = host.status().into_iter();
+    let status = all.find(|status| status.name == name.as_str());
+    status.map(|status| status.warnings).unwrap_or_default()
+}
+
+/// What a server said when it was last connected, if that is known.
+pub(super) fn remembered(context: &Context, settings: &Settings, server: &Server) -> Option<Offer> {
+    // It was remembered when it was enabled.
+    let server = Server {
+        enabled: true,
+        ..server.clone()
+    };
+    let resolved = server.resolve(&context.home, &settings.variables, ReferencePolicy::owner());
+    let path = manifest::path(&context.home, &resolved.ok()?.fingerprint);
+    let manifest = manifest::read(&path)?;
+    let tools = manifest.tools.into_iter().map(NativeTool::new);
+    Some(Offer {
+        server: Arc::new(server),
+        catalog: Arc::new(Catalog {
+            tools: tools.map(Arc::new).collect(),
+            capabilities: manifest.capabilities,
+            ..Catalog::default()
+        }),
+        knowledge: Knowledge::Remembered,
+        warnings: Vec::new(),
+    })
+}
+
+/// A tool and what became of it.
+pub(super) struct OfferedTool<'a> {
+    pub(super) server: &'a ServerName,
+    pub(super) tool: &'a NativeTool,
+    /// Its name for the model, unless a filter keeps it out.
+    registered: Option<Arc<RegisteredTool>>,
+}
+
+/// The tools of several servers with the names they get together.
+pub(super) fn tools<'a>(settings: &Settings, offers: &'a [Offer]) -> Vec<OfferedTool<'a>> {
+    let naming = match settings.mcp.naming {
+        ToolNaming::Single => Naming::Single,
+        ToolNaming::Double => Naming::Double,
+    };
+    let contributions: Vec<Contribution> = offers
+        .iter()
+        .map(|offer| Contribution {
+            server: offer.server.clone(),
+            catalog: Some(offer.catalog.clone()),
+            is_offered: true,
+        })
+        .collect();
+    let registry = Registry::build(0, naming, &HashSet::new(), &contributions);
+    let all = offers.iter().flat_map(|offer| {
+        let tools = offer.catalog.tools.iter();
+        tools.map(|tool| (&offer.server.name, &**tool))
+    });
+    all.map(|(server, tool)| OfferedTool {
+        server,
+        tool,
+        registered: registry.find_original(server, tool.name.as_str()).cloned(),
+    })
+    .collect()
+}
+
+impl OfferedTool<'_> {
+    pub(super) fn is_included(&self) -> bool {
+        self.registered.is_some()
+    }
+
+    pub(super) fn registered_name(&self) -> Option<&str> {
+        self.registered.as_ref().map(|tool| tool.name.as_str())
+    }
+
+    pub(super) fn description(&self) -> &str {
+        let text = self.tool.definition.description.as_deref();
+        text.unwrap_or_default().trim()
+    }
+
+    /// With its description, as `add` shows it.
+    pub(super) fn described(&self) -> Value {
+        json!({
+            "name": self.tool.name,
+            "registered_name": self.registered_name(),
+            "description": self.description(),
+            "included": self.is_included(),
+        })
+    }
+
+    /// With its schema as received.
+    pub(super) fn with_schema(&self) -> Value {
+        json!({
+            "server": self.server,
+            "name": self.tool.name,
+            "registered_name": self.registered_name(),
+            "included": self.is_included(),
+            "schema": self.tool.input_schema(),
+            "pin": null,
+        })
+    }
+}

@@ -1,0 +1,321 @@
+//! Adds one server to the configuration: probe, choice of tools, secrets to `.env`, entry to `config.yaml`.
+
+use std::time::Duration;
+
+use hermes_config::{ConfigFile, ReferencePolicy, Server, ServerEntry, ServerName, Settings};
+use hermes_mcp::control::{self, Answer, Question};
+use serde_json::{Value, json};
+
+use super::{
+    offer::{self, Knowledge, Offer, OfferedTool},
+    secrets,
+};
+use crate::{
+    context::Context,
+    failure::{Failure, Kind},
+    import::Imported,
+    output::{Table, Tone},
+    question::{Item, Questions, Usual},
+};
+
+/// A running process stops and starts servers before it answers.
+const RELOAD_LIMIT: Duration = Duration::from_secs(15);
+
+/// How a server is added.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wishes {
+    pub(super) probe: Probe,
+    pub(super) state: State,
+    /// `--force`: what fails or is in the way does not matter.
+    pub(super) is_forced: bool,
+}
+
+/// Whether the server is connected before it is saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Probe {
+    Run,
+    Skip,
+}
+
+/// Whether the server is to be connected from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Enabled,
+    Disabled,
+}
+
+/// Makes sure that a name may be used, asking if it is taken.
+pub(super) fn claim_name(
+    questions: Questions,
+    settings: &Settings,
+    name: &str,
+    is_forced: bool,
+) -> Result<(), Failure> {
+    if name.trim().is_empty() || name.chars().any(char::is_control) {
+        return Err(Failure::usage("a server needs a name"));
+    }
+    if is_forced || settings.server(name).is_none() {
+        return Ok(());
+    }
+    let question = format!("There is a server `{name}` already. Replace it?");
+    if questions.confirm(&question, Usual::No, "`--force` replaces it")? {
+        return Ok(());
+    }
+    Err(
+        Failure::failed(format!("there is a server `{name}` already; it stays"))
+            .about(ServerName::new(name))
+            .hint("choose another name, or replace it with `--force`"),
+    )
+}
+
+/// Probes a new server and writes it, or says why not.
+pub(super) fn add(
+    context: &Context,
+    questions: Questions,
+    settings: &Settings,
+    server: Imported,
+    wishes: Wishes,
+) -> Result<(), Failure> {
+    let mut servers = [server];
+    secrets::settle(settings, &mut servers);
+    let [mut server] = servers;
+    let name = ServerName::new(&server.name);
+    let mut warnings = std::mem::take(&mut server.notes);
+
+    let settings = with_server(settings, &server, &mut warnings)?;
+    let mut state = wishes.state;
+    let offer = match probe(context, &settings, &name, wishes.probe) {
+        Ok(offer) => offer,
+        Err(failure) if wants_login(&settings, &name, &failure) => {
+            warnings.push(format!(
+                "log in before it is used: `hermes mcp login {name}`"
+            ));
+            None
+        }
+        Err(failure) => {
+            consent_to_broken(context, questions, wishes, &failure)?;
+            warnings.push(failure.message);
+            state = State::Disabled;
+            None
+        }
+    };
+    let tools = match &offer {
+        Some(offer) => {
+            warnings.extend(offer.warnings.iter().cloned());
+            show(context, &settings, offer);
+            choose(questions, &settings, offer, &mut server.entry)?;
+            described(&settings, offer, &server)
+        }
+        None => Vec::new(),
+    };
+    if state == State::Disabled {
+        server.entry["enabled"] = false.into();
+    }
+
+    context.home.create()?;
+    let mut file = ConfigFile::open(&context.home)?;
+    file.set_server(name.as_str(), &server.entry);
+    secrets::write(context, &server.variables)?;
+    self::file(context, &file)?;
+    for warning in &warnings {
+        context.output.warning(warning);
+    }
+    let note = match state {
+        State::Enabled => format!("Saved `{name}`."),
+        State::Disabled => {
+            format!("Saved `{name}`, disabled. `hermes mcp enable {name}` switches it on.")
+        }
+    };
+    context.output.note(note);
+    context.output.json(json!({
+        "server": name, "saved": true, "tools": tools, "warnings": warnings,
+    }));
+    Ok(())
+}
+
+/// Saves an edited file and has running processes read it.
+pub(super) fn file(context: &Context, file: &ConfigFile) -> Result<(), Failure> {
+    context.home.create()?;
+    file.save()?;
+    let replies = control::ask(&context.home, &Question::Reload, RELOAD_LIMIT);
+    let reloaded = replies
+        .iter()
+        .filter(|reply| matches!(reply.answer, Answer::Reloaded { .. }))
+        .count();
+    match reloaded {
+        0 => {}
+        1 => context
+            .output
+            .note("The running hermes process has reloaded."),
+        many => context
+            .output
+            .note(format!("{many} running hermes processes have reloaded.")),
+    }
+    Ok(())
+}
+
+/// The settings with nothing but the new server in them, as it will be once saved.
+fn with_server(
+    settings: &Settings,
+    server: &Imported,
+    warnings: &mut Vec<String>,
+) -> Result<Settings, Failure> {
+    let variables = secrets::with(settings, &server.variables);
+    let (entry, odd) = ServerEntry::parse(&server.name, server.entry.clone(), &variables);
+    warnings.extend(odd.iter().map(ToString::to_string));
+    if let Err(problem) = &entry.server {
+        return Err(Failure::usage(format!("{problem}")).about(entry.name));
+    }
+    Ok(Settings {
+        servers: vec![entry],
+        variables,
+        ..settings.clone()
+    })
+}
+
+/// What the server offers; `None` if it is not to be asked.
+fn probe(
+    context: &Context,
+    settings: &Settings,
+    name: &ServerName,
+    probe: Probe,
+) -> Result<Option<Offer>, Failure> {
+    if probe == Probe::Skip || context.is_safe_mode() {
+        return Ok(None);
+    }
+    let server = usable(settings, name)?;
+    // References that stay as they are usually explain why a server fails.
+    let resolved = server.resolve(&context.home, &settings.variables, ReferencePolicy::owner());
+    for warning in resolved.iter().flat_map(|resolved| &resolved.warnings) {
+        context.output.warning(warning.to_string());
+    }
+    let offers = context.block_on(offer::ask(context, settings, &[name]))?;
+    offers.into_iter().next().transpose()
+}
+
+fn usable<'a>(settings: &'a Settings, name: &ServerName) -> Result<&'a Server, Failure> {
+    let entry = settings.server(name.as_str());
+    let server = entry.and_then(|entry| entry.server.as_ref().ok());
+    server.ok_or_else(|| Failure::usage(format!("server `{name}` can not be used")))
+}
+
+/// A server that has its users log in is not broken before they did.
+fn wants_login(settings: &Settings, name: &ServerName, failure: &Failure) -> bool {
+    failure.kind == Kind::NeedsLogin
+        && usable(settings, name).is_ok_and(|server| server.auth.is_some())
+}
+
+/// A server that failed is saved only if somebody says so.
+fn consent_to_broken(
+    context: &Context,
+    questions: Questions,
+    wishes: Wishes,
+    failure: &Failure,
+) -> Result<(), Failure> {
+    if wishes.is_forced {
+        return Ok(());
+    }
+    let mut refusal = Failure::new(
+        failure.kind,
+        format!("{}; nothing was saved", failure.message),
+    )
+    .hint("`--force` saves it disabled, `--no-test` without connecting");
+    refusal.server.clone_from(&failure.server);
+    if failure.kind == Kind::NeedsLogin {
+        refusal = refusal.hint("`--auth header` asks for a token, `--auth oauth` has you log in");
+    }
+    if failure.kind == Kind::Interrupted || !questions.can_ask() {
+        return Err(refusal);
+    }
+    context.output.warning(&failure.message);
+    let question = "Save it all the same, disabled?";
+    if questions.confirm(question, Usual::No, "`--force` saves it")? {
+        Ok(())
+    } else {
+        Err(Failure::new(failure.kind, "nothing was saved"))
+    }
+}
+
+fn show(context: &Context, settings: &Settings, offer: &Offer) {
+    let tools = offer::tools(settings, std::slice::from_ref(offer));
+    if let Knowledge::Asked(elapsed) = offer.knowledge {
+        context.output.note(format!(
+            "`{}` answered within {} ms and has {}.",
+            offer.server.name,
+            elapsed.as_millis(),
+            count(tools.len())
+        ));
+    }
+    if tools.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["TOOL", "DESCRIPTION"]);
+    for tool in &tools {
+        let tone = if tool.is_included() {
+            Tone::Strong
+        } else {
+            Tone::Faint
+        };
+        table.row([
+            (tool.tool.name.to_string(), tone),
+            (tool.description().to_owned(), Tone::Faint),
+        ]);
+    }
+    context.output.table(&table);
+}
+
+/// Lets the person choose among the tools, unless the entry says already which are wanted.
+fn choose(
+    questions: Questions,
+    settings: &Settings,
+    offer: &Offer,
+    entry: &mut Value,
+) -> Result<(), Failure> {
+    let tools = offer::tools(settings, std::slice::from_ref(offer));
+    if entry.get("tools").is_some() || tools.is_empty() || !questions.can_ask() {
+        return Ok(());
+    }
+    let question = format!("Offer all of its {}?", count(tools.len()));
+    if questions.confirm(&format!("{question} `n` lets you choose."), Usual::Yes, "")? {
+        return Ok(());
+    }
+    let items: Vec<Item> = tools.iter().map(item).collect();
+    let all: Vec<usize> = (0..items.len()).collect();
+    let chosen = questions.select("Offer these tools:", &items, &all, "")?;
+    if chosen != all {
+        let names = chosen.iter().map(|index| items[*index].name.clone());
+        entry["tools"] = json!({"include": names.collect::<Vec<_>>()});
+    }
+    Ok(())
+}
+
+/// A tool as a line of a checklist.
+pub(super) fn item(tool: &OfferedTool<'_>) -> Item {
+    Item {
+        name: tool.tool.name.to_string(),
+        description: tool.description().to_owned(),
+    }
+}
+
+/// The tools as they are offered by the entry that is saved.
+fn described(settings: &Settings, offer: &Offer, server: &Imported) -> Vec<Value> {
+    let (entry, _) = ServerEntry::parse(&server.name, server.entry.clone(), &settings.variables);
+    let saved = Offer {
+        server: entry
+            .server
+            .map_or_else(|_| offer.server.clone(), std::sync::Arc::new),
+        catalog: offer.catalog.clone(),
+        knowledge: offer.knowledge,
+        warnings: Vec::new(),
+    };
+    let tools = offer::tools(settings, std::slice::from_ref(&saved));
+    tools.iter().map(OfferedTool::described).collect()
+}
+
+/// `1 tool`, `2 tools`.
+pub(super) fn count(tools: usize) -> String {
+    match tools {
+        1 => "1 tool".to_owned(),
+        many => format!("{many} tools"),
+    }
+}

@@ -1,0 +1,139 @@
+//! Questions to the person at the terminal. They go to stderr, since stdout is for data.
+
+use std::io::{self, IsTerminal, Write};
+
+use hermes_config::Secret;
+
+use crate::failure::{Failure, Kind};
+
+mod checklist;
+mod keys;
+mod terminal;
+
+pub(crate) use checklist::Item;
+
+use terminal::Echo;
+
+/// Who answers the questions of one command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Questions {
+    takes_defaults: bool,
+    has_terminal: bool,
+}
+
+/// The answer that an empty line or `--yes` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usual {
+    Yes,
+    No,
+}
+
+impl Questions {
+    /// With `--yes` the usual answer is taken wherever there is one.
+    pub(crate) fn new(takes_defaults: bool) -> Self {
+        Self {
+            takes_defaults,
+            has_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+        }
+    }
+
+    /// Whether a person is there who wants to be asked.
+    pub(crate) fn can_ask(self) -> bool {
+        self.has_terminal && !self.takes_defaults
+    }
+
+    /// Yes or no. `instead` says what to pass where nobody can answer.
+    pub(crate) fn confirm(
+        self,
+        question: &str,
+        usual: Usual,
+        instead: &str,
+    ) -> Result<bool, Failure> {
+        if self.takes_defaults {
+            return Ok(usual == Usual::Yes);
+        }
+        self.need_terminal(question, instead)?;
+        let choices = match usual {
+            Usual::Yes => "[Y/n]",
+            Usual::No => "[y/N]",
+        };
+        loop {
+            let answer = ask(&format!("{question} {choices} "), Echo::On)?;
+            match answer.trim().to_lowercase().as_str() {
+                "" => return Ok(usual == Usual::Yes),
+                "y" | "yes" => return Ok(true),
+                "n" | "no" => return Ok(false),
+                _ => say("Please answer `y` or `n`.\n")?,
+            }
+        }
+    }
+
+    /// A line of text; an empty one stands for the default, where there is one.
+    pub(crate) fn text(
+        self,
+        question: &str,
+        default: Option<&str>,
+        instead: &str,
+    ) -> Result<String, Failure> {
+        if self.takes_defaults
+            && let Some(default) = default
+        {
+            return Ok(default.to_owned());
+        }
+        self.need_terminal(question, instead)?;
+        let shown = default.map_or_else(String::new, |default| format!(" [{default}]"));
+        let answer = ask(&format!("{question}{shown}: "), Echo::On)?;
+        match (answer.trim(), default) {
+            ("", Some(default)) => Ok(default.to_owned()),
+            (answer, _) => Ok(answer.to_owned()),
+        }
+    }
+
+    /// A line that is not shown while it is typed. There is no usual answer, so `--yes` does not help.
+    pub(crate) fn hidden(self, question: &str, instead: &str) -> Result<Secret<String>, Failure> {
+        self.need_terminal(question, instead)?;
+        let answer = ask(&format!("{question}: "), Echo::Off)?;
+        Ok(Secret::new(answer.trim().to_owned()))
+    }
+
+    /// Which of the items; those in `chosen` are marked at first. Returns the indices, in order.
+    pub(crate) fn select(
+        self,
+        title: &str,
+        items: &[Item],
+        chosen: &[usize],
+        instead: &str,
+    ) -> Result<Vec<usize>, Failure> {
+        if self.takes_defaults {
+            return Ok(chosen.to_vec());
+        }
+        self.need_terminal(title, instead)?;
+        checklist::ask(title, items, chosen)?.ok_or_else(interrupted)
+    }
+
+    fn need_terminal(self, question: &str, instead: &str) -> Result<(), Failure> {
+        if self.has_terminal {
+            return Ok(());
+        }
+        let question = question.trim_end_matches([':', '?']);
+        Err(Failure::new(
+            Kind::AnswerNeeded,
+            format!("there is no terminal to ask on: {question}?"),
+        )
+        .hint(instead))
+    }
+}
+
+fn ask(prompt: &str, echo: Echo) -> Result<String, Failure> {
+    terminal::read_line(prompt, echo)?.ok_or_else(interrupted)
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Kind::Interrupted, "interrupted; nothing was changed")
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut terminal = io::stderr().lock();
+    terminal.write_all(text.as_bytes())?;
+    terminal.flush()
+}

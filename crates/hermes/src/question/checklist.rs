@@ -1,0 +1,172 @@
+//! A list with a mark before each item: arrows move, space toggles, enter accepts.
+
+use std::{collections::BTreeSet, io};
+
+use super::{
+    keys::{self, Key},
+    say,
+    terminal::{self, Keyboard},
+};
+
+/// One line of a checklist.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+const HELP: &str = "↑↓ move · space toggles · a all · n none · enter accepts · esc leaves";
+/// The title, the help and the line below them.
+const LINES_AROUND: usize = 3;
+
+/// Lets the person mark items. `None`: they left.
+pub(super) fn ask(title: &str, items: &[Item], chosen: &[usize]) -> io::Result<Option<Vec<usize>>> {
+    let keyboard = Keyboard::open()?;
+    let mut list = Checklist::new(items, chosen);
+    let mut bytes = Vec::new();
+    let mut drawn = 0;
+    loop {
+        let (columns, rows) = terminal::size();
+        let mut lines = vec![cut(title, columns)];
+        lines.extend(list.lines(columns, rows.saturating_sub(LINES_AROUND).max(1)));
+        lines.push(cut(HELP, columns));
+        say(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
+        drawn = lines.len();
+
+        let new = keyboard.read()?;
+        let is_gone = new.is_empty();
+        bytes.extend(new);
+        for key in keys::take(&mut bytes) {
+            match key {
+                Key::Accept => {
+                    let (marked, all) = (list.marked.len(), items.len());
+                    say(&format!("{}{title} {marked} of {all}\r\n", erase(drawn)))?;
+                    return Ok(Some(list.marked.into_iter().collect()));
+                }
+                Key::Leave => return Ok(None),
+                other => list.press(other),
+            }
+        }
+        if is_gone {
+            return Ok(None);
+        }
+    }
+}
+
+/// Takes away the lines drawn before.
+fn erase(lines: usize) -> String {
+    if lines == 0 {
+        return String::new();
+    }
+    format!("\x1b[{lines}A\r\x1b[J")
+}
+
+struct Checklist<'a> {
+    items: &'a [Item],
+    marked: BTreeSet<usize>,
+    cursor: usize,
+    /// The first item that is shown.
+    top: usize,
+}
+
+impl<'a> Checklist<'a> {
+    fn new(items: &'a [Item], chosen: &[usize]) -> Self {
+        Self {
+            items,
+            marked: chosen.iter().copied().collect(),
+            cursor: 0,
+            top: 0,
+        }
+    }
+
+    fn press(&mut self, key: Key) {
+        match key {
+            Key::Up => self.cursor = self.cursor.saturating_sub(1),
+            Key::Down => self.cursor = (self.cursor + 1).min(self.items.len().saturating_sub(1)),
+            Key::Toggle => {
+                if !self.marked.remove(&self.cursor) {
+                    self.marked.insert(self.cursor);
+                }
+            }
+            Key::All => self.marked = (0..self.items.len()).collect(),
+            Key::None => self.marked.clear(),
+            Key::Accept | Key::Leave => {}
+        }
+    }
+
+    /// What fits into that many lines, with the cursor in sight.
+    fn lines(&mut self, columns: usize, height: usize) -> Vec<String> {
+        self.top = self.top.min(self.cursor);
+        self.top = self.top.max((self.cursor + 1).saturating_sub(height));
+        let width = self.items.iter().map(|item| item.name.chars().count());
+        let width = width.max().unwrap_or(0).min(40);
+        let shown = self.items.iter().enumerate().skip(self.top).take(height);
+        let lines = shown.map(|(index, item)| {
+            let pointer = if index == self.cursor { '>' } else { ' ' };
+            let mark = if self.marked.contains(&index) {
+                'x'
+            } else {
+                ' '
+            };
+            let line = format!(
+                "{pointer} [{mark}] {:width$}  {}",
+                item.name, item.description
+            );
+            cut(&line, columns)
+        });
+        lines.collect()
+    }
+}
+
+/// One line without control characters, short enough not to wrap: a wrapped line could not be erased.
+fn cut(text: &str, columns: usize) -> String {
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    let printable = line.chars().filter(|character| !character.is_control());
+    printable.take(columns.saturating_sub(1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(count: usize) -> Vec<Item> {
+        let item = |number| Item {
+            name: format!("tool_{number}"),
+            description: String::new(),
+        };
+        (0..count).map(item).collect()
+    }
+
+    #[test]
+    fn marks_follow_the_keys() {
+        let items = items(3);
+        let mut list = Checklist::new(&items, &[0, 1]);
+        for key in [Key::Down, Key::Toggle, Key::Down, Key::Toggle, Key::Down] {
+            list.press(key);
+        }
+        assert_eq!(list.marked, BTreeSet::from([0, 2]));
+        list.press(Key::All);
+        assert_eq!(list.marked.len(), 3);
+        list.press(Key::None);
+        assert!(list.marked.is_empty());
+    }
+
+    #[test]
+    fn a_long_list_scrolls_with_the_cursor() {
+        let items = items(5);
+        let mut list = Checklist::new(&items, &[3]);
+        assert_eq!(list.lines(80, 2), ["> [ ] tool_0", "  [ ] tool_1"]);
+        for _ in 0..3 {
+            list.press(Key::Down);
+        }
+        assert_eq!(list.lines(80, 2), ["  [ ] tool_2", "> [x] tool_3"]);
+        list.press(Key::Up);
+        assert_eq!(list.lines(80, 2), ["> [ ] tool_2", "  [x] tool_3"]);
+    }
+
+    #[test]
+    fn a_line_is_cut_and_can_not_steer_the_terminal() {
+        assert_eq!(cut("ab\x1b[2Jcd\nmore", 80), "ab[2Jcd");
+        assert_eq!(cut("abcdef", 4), "abc");
+    }
+}
