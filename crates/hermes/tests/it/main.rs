@@ -1,8 +1,13 @@
-//! Tests of the real program, each in a home of its own.
+//! Tests of the program as a whole.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy takes only the test functions themselves for tests, not what they call"
+)]
 
 mod architecture;
 mod documents;
 mod observe;
 mod running;
-mod terminal;
+mod screen;
 mod up;

@@ -10,7 +10,7 @@ use crate::{
     running::{
         TestHome, assert_gone, is_running, mode, pids_in, signal_process, testkit, wait_until,
     },
-    terminal::Terminal,
+    screen::Terminal,
 };
 
 const CTRL_C: &[u8] = b"\x03";
