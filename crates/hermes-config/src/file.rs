@@ -13,9 +13,9 @@ use crate::{
     yaml,
 };
 
-mod comments;
 mod document;
 mod edit;
+mod lines;
 
 use edit::Rendering;
 

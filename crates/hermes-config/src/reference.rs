@@ -24,8 +24,8 @@ use resolver::Resolver;
 use source::Sources;
 use template::{Piece, Reference};
 
-/// A server's entry with every reference filled in.
-#[derive(Debug, Clone)]
+/// A server's entry with every reference filled in. `Debug` shows none of the values.
+#[derive(Clone)]
 pub struct Resolved {
     /// How to reach it.
     pub transport: TransportSettings,
@@ -43,6 +43,16 @@ pub struct Resolved {
     pub warnings: Vec<Warning>,
     /// Changes exactly when the server has to be restarted.
     pub fingerprint: Fingerprint,
+}
+
+impl fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolved")
+            .field("transport", &self.transport.kind())
+            .field("fingerprint", &self.fingerprint)
+            .field("warnings", &self.warnings)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Identifies what a server runs with: a hash of its effective entry without `tools`, `timeout` and `pin_tools`,

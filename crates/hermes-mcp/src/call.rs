@@ -201,17 +201,20 @@ pub(crate) async fn exchange(
             ..
         } = questions;
         let requests = input_requests.unwrap_or_default();
-        if requests.is_empty() {
-            if request_state.is_none() {
-                return Err(CallError::UnknownShape(
-                    "input required, but nothing asked".into(),
-                ));
-            }
-            // Only the server's own state moves on: it is polling us, so not too fast.
-            tokio::time::sleep(Duration::from_millis(50 << round.min(5))).await;
+        if requests.is_empty() && request_state.is_none() {
+            return Err(CallError::UnknownShape(
+                "input required, but nothing asked".into(),
+            ));
         }
+        let answering = async {
+            if requests.is_empty() {
+                // Only the server's own state moves on: it is polling us, so not too fast.
+                tokio::time::sleep(Duration::from_millis(50 << round.min(5))).await;
+            }
+            session.handler.answer(requests, &origin).await
+        };
         let answers = tokio::select! {
-            answers = session.handler.answer(requests, &origin) => answers.map_err(refused)?,
+            answers = answering => answers.map_err(refused)?,
             () = options.cancel.cancelled() => return Err(CallError::Interrupted),
             () = session.ended.cancelled() => return Err(lost(session, None, false)),
         };
@@ -287,7 +290,11 @@ impl<'a> Sent<'a> {
                 &error,
                 matches!(error, ServiceError::TransportSend(_)),
             )),
-            Err(_) => Err(lost(session, None, false)),
+            Err(_) => {
+                // Nobody is there any more to pass answers on.
+                session.ended.cancel();
+                Err(lost(session, None, false))
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::{
 mod backoff;
 mod connect;
 mod failure;
+mod handshake;
 mod keepalive;
 mod serve;
 mod subscriptions;
@@ -102,9 +103,9 @@ enum Woken {
 }
 
 /// A session this old counts as stable: the retry count starts over.
-const STABLE_AFTER: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_mins(1);
 /// How often a parked server is tried.
-const PROBE_INTERVAL: Duration = Duration::from_secs(300);
+const PROBE_INTERVAL: Duration = Duration::from_mins(5);
 
 impl Connection {
     /// Lives until it is stopped.
@@ -141,12 +142,15 @@ impl Connection {
                 Err(reply) => return reply,
                 Ok(Ok(live)) => {
                     let began = Instant::now();
-                    let end = self.serve(live).await;
+                    let (end, remains) = self.serve(live).await;
                     if began.elapsed() >= STABLE_AFTER {
                         attempt = 0;
                     }
-                    match end {
-                        End::Stopped(reply) => return reply,
+                    let wait = match end {
+                        End::Stopped(reply) => {
+                            remains.clear().await;
+                            return reply;
+                        }
                         End::Recycled => {
                             attempt = 0;
                             self.shared.fall(Status::Lazy, None);
@@ -160,7 +164,11 @@ impl Connection {
                             None
                         }
                         End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
-                    }
+                    };
+                    // Everybody knows by now, so this may take its time. Never two processes for one server.
+                    let ended = Instant::now();
+                    remains.clear().await;
+                    wait.map(|pause| pause.saturating_sub(ended.elapsed()))
                 }
                 Ok(Err(ConnectError::Auth { challenge })) => {
                     self.shared.fall(
@@ -199,7 +207,8 @@ impl Connection {
         }
         let connector = self.shared.connector();
         let stop = self.shared.surroundings.stop.clone();
-        let mut connect = std::pin::pin!(connector.connect());
+        // On the heap, so that a connected server does not carry the size of an attempt.
+        let mut connect = Box::pin(connector.connect());
         loop {
             tokio::select! {
                 outcome = &mut connect => return Ok(outcome),
@@ -234,6 +243,16 @@ impl Connection {
                     Some(Command::AuthLost { .. }) => {}
                 },
             }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A task that panicked must not leave a link behind that looks alive.
+        if std::thread::panicking() {
+            let reason = "an internal error ended the connection; a reload starts it again";
+            self.shared.fall(Status::Stopped, Some(reason.into()));
         }
     }
 }

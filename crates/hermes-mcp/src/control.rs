@@ -11,6 +11,7 @@ use std::{
 
 use hermes_config::{Home, ServerName, Settings};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
@@ -81,7 +82,7 @@ impl ControlSocket {
         if path.as_os_str().len() > LONGEST_PATH {
             // Too long for a socket: it lives elsewhere, and a link leads there.
             let elsewhere = short_directory()?;
-            bound = elsewhere.join(format!("{}.sock", std::process::id()));
+            bound = elsewhere.join(format!("{}-{}.sock", std::process::id(), mark(home)));
             let _ = std::fs::remove_file(&bound);
             std::os::unix::fs::symlink(&bound, &path)?;
             paths.push(bound.clone());
@@ -222,6 +223,13 @@ fn ask_one(path: &Path, question: &Question, limit: Duration) -> io::Result<Answ
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)
+}
+
+/// Tells homes apart that one process serves.
+fn mark(home: &Home) -> String {
+    let hash = Sha256::digest(home.path().as_os_str().as_encoded_bytes());
+    let [a, b, c, d, ..]: [u8; 32] = hash.into();
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
 /// A private directory with a short name.

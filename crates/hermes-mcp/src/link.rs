@@ -48,7 +48,11 @@ impl Status {
 
     /// Whether tools that were published once are still offered.
     pub fn offers_tools(self) -> bool {
-        matches!(self, Self::Lazy | Self::Ready | Self::Reconnecting)
+        // A lazy server that is being started is connecting, too.
+        matches!(
+            self,
+            Self::Lazy | Self::Connecting | Self::Ready | Self::Reconnecting
+        )
     }
 }
 

@@ -62,9 +62,11 @@ impl Owner {
         }
     }
 
-    /// Whether two entries differ only in what applies live.
+    /// Whether a connection with this fingerprint is there already: two entries may differ in what applies live.
     pub(crate) fn is_same_connection(&self, fingerprint: Option<&Fingerprint>) -> bool {
-        fingerprint.is_some() && self.fingerprint.as_ref() == fingerprint
+        fingerprint.is_some()
+            && self.fingerprint.as_ref() == fingerprint
+            && !self.mailbox.is_closed()
     }
 
     pub(crate) fn settings(&self) -> Arc<Server> {

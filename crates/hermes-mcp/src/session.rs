@@ -49,6 +49,13 @@ pub struct Session {
     pub(crate) handler: Handler,
 }
 
+impl Session {
+    /// Whether requests can still be sent; a broken session is known here before its connection has noticed.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.ended.is_cancelled() && !self.peer.is_transport_closed()
+    }
+}
+
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::{ServerName, settings::ToolsetSettings};
+use hermes_config::{ServerName, Settings};
 
 use crate::registry::{RegisteredTool, Registry};
 
@@ -22,30 +22,30 @@ fn means(word: &str, server: &ServerName) -> bool {
 /// The tools of a platform: those of all servers, unless its list names some servers or `no_mcp`.
 pub fn for_platform(
     registry: &Registry,
-    settings: &ToolsetSettings,
+    settings: &Settings,
     platform: &str,
 ) -> Vec<Arc<RegisteredTool>> {
-    let chosen = settings
-        .platforms
-        .iter()
+    let mut platforms = settings.toolsets.platforms.iter();
+    let chosen = platforms
         .find(|(name, _)| name == platform)
         .map(|(_, list)| list.as_slice());
-    select(registry, chosen.unwrap_or_default(), &settings.disabled)
+    select(registry, settings, chosen.unwrap_or_default())
 }
 
 /// The tools that a list of toolsets leaves, with the disabled ones subtracted last.
+///
+/// A server counts as named whether it is connected or not: while it is away, its platform does not get the others.
 pub fn select(
     registry: &Registry,
+    settings: &Settings,
     chosen: &[String],
-    disabled: &[String],
 ) -> Vec<Arc<RegisteredTool>> {
     if chosen.iter().any(|word| word == NO_MCP) {
         return Vec::new();
     }
-    let servers = registry.servers();
-    let names_servers = chosen
-        .iter()
-        .any(|word| servers.iter().any(|server| means(word, server)));
+    let mut servers = settings.servers.iter();
+    let names_servers = servers.any(|entry| chosen.iter().any(|word| means(word, &entry.name)));
+    let disabled = &settings.toolsets.disabled;
     registry
         .tools()
         .filter(|tool| !names_servers || chosen.iter().any(|word| means(word, &tool.server)))

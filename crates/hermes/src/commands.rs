@@ -1,14 +1,19 @@
 //! One module per command. Each takes its arguments and ends well or with a `Failure`.
 
-use crate::{cli::Command, context::Context, failure::Failure};
+use crate::{cli::Command, context::Context, failure::Failure, logging};
 
 mod completions;
 mod logs;
 mod mcp;
+mod state;
 mod up;
 
 /// Runs a command.
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    // `up` stays and has a log file; the others are over soon.
+    if !matches!(command, Command::Up(_)) {
+        logging::to_stderr_if_asked()?;
+    }
     match command {
         Command::Up(args) => up::run(context, &args),
         Command::Mcp(args) => mcp::run(context, args.command),

@@ -1,1 +1,80 @@
-//! Placeholder.
+//! Where log lines go: for commands that stay, to `logs/hermes.log` in the home; for short ones, to stderr and only if
+//! `HERMES_LOG` is set. Its value is a filter such as `debug` or `hermes_mcp=trace,info`.
+
+use std::sync::Mutex;
+
+use hermes_config::Home;
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+
+mod file;
+
+use file::LogFile;
+
+const VARIABLE: &str = "HERMES_LOG";
+const DEFAULT: &str = "info";
+/// The protocol library tells of every message; ask for it by name to hear that.
+const QUIETER: &str = "rmcp=warn";
+
+/// Where a home's own log is.
+pub(crate) fn path(home: &Home) -> std::path::PathBuf {
+    home.logs_dir().join("hermes.log")
+}
+
+/// Sends log lines to the home's log file.
+pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
+    let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(&wanted)?)
+        .with_ansi(false)
+        .with_writer(Mutex::new(LogFile::new(path(home))))
+        .init();
+    Ok(())
+}
+
+/// Sends log lines to stderr if the user wants to see any.
+pub(crate) fn to_stderr_if_asked() -> Result<(), Failure> {
+    let Ok(wanted) = std::env::var(VARIABLE) else {
+        return Ok(());
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(&wanted)?)
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
+    Ok(())
+}
+
+fn filter(wanted: &str) -> Result<EnvFilter, Failure> {
+    EnvFilter::builder()
+        .parse(format!("{QUIETER},{wanted}"))
+        .map_err(|error| {
+            Failure::usage(format!("`{VARIABLE}={wanted}` is no log filter: {error}"))
+                .hint("a level (`error`, `warn`, `info`, `debug`, `trace`) or a list such as `hermes_mcp=debug,info`")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_applies_to_all_but_the_protocol_library() {
+        assert_eq!(filter("debug").unwrap().to_string(), "rmcp=warn,debug");
+    }
+
+    #[test]
+    fn the_protocol_library_can_be_asked_for_by_name() {
+        let filter = filter("rmcp=trace").unwrap().to_string();
+        assert!(filter.contains("rmcp=trace"), "{filter}");
+        assert!(!filter.contains("rmcp=warn"), "{filter}");
+    }
+
+    #[test]
+    fn a_filter_that_makes_no_sense_is_wrong_usage() {
+        let failure = filter("hermes=loud").unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        assert!(failure.message.contains("hermes=loud"), "{failure:?}");
+    }
+}

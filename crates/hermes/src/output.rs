@@ -60,6 +60,12 @@ impl Output {
         write_stdout(format_args!("{text}"));
     }
 
+    /// Data without an end, in pieces: whether anybody still reads it. In `--json` mode nothing is written.
+    pub(crate) fn stream(self, text: &str) -> bool {
+        let mut stdout = std::io::stdout().lock();
+        self.is_json || stdout.write_all(text.as_bytes()).is_ok() && stdout.flush().is_ok()
+    }
+
     /// A table of data.
     pub(crate) fn table(self, table: &Table) {
         if !self.is_json {
@@ -71,6 +77,21 @@ impl Output {
     pub(crate) fn json(self, members: Value) {
         if self.is_json {
             let mut object = Map::from_iter([("ok".to_owned(), Value::Bool(true))]);
+            if let Value::Object(members) = members {
+                object.extend(members);
+            }
+            write_stdout(format_args!("{}\n", Value::Object(object)));
+        }
+    }
+
+    /// The one object of `--json` for a failure that has more to tell than its message.
+    pub(crate) fn json_failure(self, message: &str, members: Value) {
+        if self.is_json {
+            let error = json!({"code": Kind::Failed.code(), "message": message});
+            let mut object = Map::from_iter([
+                ("ok".to_owned(), Value::Bool(false)),
+                ("error".to_owned(), error),
+            ]);
             if let Value::Object(members) = members {
                 object.extend(members);
             }

@@ -1,11 +1,12 @@
-//! Edits on the text. None of them is checked here; the caller reads the result and compares.
+//! Edits on the text. Whether a result says what it should is for the caller to check.
 
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
 use yaml_edit::{Document, Mapping, YamlFile, YamlNode};
 
-use super::comments;
+use super::{document, lines};
+use crate::yaml;
 
 /// How new values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub(super) fn set(
     put(&mapping, key, &nested(rest, value), rendering)?;
     let edited = file.to_string();
     Some(if is_new {
-        comments::below_trailing(text, edited)
+        lines::below_trailing(text, edited)
     } else {
         edited
     })
@@ -49,11 +50,11 @@ pub(super) fn change(
     new: &Value,
     rendering: Rendering,
 ) -> Option<String> {
-    let (Some(Value::Object(old)), Value::Object(new)) = (old, new) else {
-        return match old {
-            Some(old) if old == new => Some(text.to_owned()),
-            _ => set(text, path, new, rendering),
-        };
+    let (old, new) = match (old, new) {
+        (Some(old), new) if old == new => return Some(text.to_owned()),
+        // An emptied mapping is written as one, since without its keys it would read as null.
+        (Some(Value::Object(old)), Value::Object(new)) if !new.is_empty() => (old, new),
+        _ => return set(text, path, new, rendering),
     };
     let mut text = text.to_owned();
     for (key, value) in new {
@@ -68,20 +69,25 @@ pub(super) fn change(
 
 /// The text without the entry at `path` and the comment lines directly above it.
 pub(super) fn remove(text: &str, path: &[&str]) -> Option<String> {
+    let mut wanted = yaml::read(text).ok()?;
+    if !document::remove(&mut wanted, path) {
+        return None;
+    }
+    let as_wanted =
+        |text: &String| yaml::read(text).is_ok_and(|document| document::same(&document, &wanted));
     let (key, parents) = path.split_last()?;
-    let parent = |file: &YamlFile| {
-        parents
-            .iter()
-            .try_fold(root(file)?, |mapping, key| mapping.get_mapping(*key))
-    };
     let file = YamlFile::from_str(text).ok()?;
-    let entry = parent(&file)?.find_entry_by_key(*key)?;
-    let text = match entry.key_node()? {
-        YamlNode::Scalar(key) => comments::without_above(text, key.byte_range().start as usize),
-        _ => text.to_owned(),
-    };
-    let file = YamlFile::from_str(&text).ok()?;
-    parent(&file)?.remove(*key)?;
+    let parent = parents
+        .iter()
+        .try_fold(root(&file)?, |mapping, key| mapping.get_mapping(*key))?;
+    if let YamlNode::Scalar(key) = parent.find_entry_by_key(*key)?.key_node()? {
+        let by_lines = lines::without_entry(text, key.byte_range().start as usize);
+        if let Some(text) = by_lines.filter(as_wanted) {
+            return Some(text);
+        }
+    }
+    // Inside `{…}`, or in some unusual layout.
+    parent.remove(*key)?;
     Some(file.to_string())
 }
 

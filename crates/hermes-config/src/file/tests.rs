@@ -132,6 +132,15 @@ fn replacing_a_server_keeps_what_says_the_same() {
 }
 
 #[test]
+fn an_emptied_mapping_stays_a_mapping() {
+    let text = "mcp_servers:\n  a:\n    command: x\n    env:\n      A: b\n";
+    let result = edited(text, |file| {
+        file.set_server("a", &json!({"command": "x", "env": {}}));
+    });
+    assert_eq!(result, "mcp_servers:\n  a:\n    command: x\n    env: {}\n");
+}
+
+#[test]
 fn setting_what_is_there_changes_nothing() {
     let mut file = file(SAMPLE);
     let entry = file.document["mcp_servers"]["github"].clone();
@@ -150,12 +159,7 @@ fn removing_a_server_takes_its_comment_and_nothing_else() {
     };
     assert_eq!(without("docs"), cut("  docs:", "\n# Everything"));
     assert_eq!(without("github"), cut("  # Issues", "  docs:"));
-    let files = without("files");
-    assert!(!files.contains("Files of the project"), "{files}");
-    assert!(
-        files.starts_with("# Hermes configuration\nmodel: gpt   # the default\n\nmcp_servers:\n")
-    );
-    assert!(files.ends_with(&SAMPLE[SAMPLE.find("  # Issues").unwrap()..]));
+    assert_eq!(without("files"), cut("  # Files", "\n  # Issues"));
 }
 
 #[test]
@@ -267,13 +271,13 @@ fn removal_keeps_other_layouts() {
     );
     assert_eq!(
         remove("mcp_servers:\n  a: {command: x}\n  'b': {command: y}"),
-        "mcp_servers:\n  a: {command: x}"
+        "mcp_servers:\n  a: {command: x}\n"
     );
     assert_eq!(
         remove(
             "mcp_servers:\n    a:\n        command: x\n\n    b:\n        command: y\n\n    c:\n        command: z\n"
         ),
-        "mcp_servers:\n    a:\n        command: x\n\n    c:\n        command: z\n"
+        "mcp_servers:\n    a:\n        command: x\n\n\n    c:\n        command: z\n"
     );
 }
 
@@ -305,6 +309,33 @@ fn references_and_odd_strings_survive_the_round_trip() {
             document::same(&yaml::read(&back).unwrap(), &yaml::read(text).unwrap())
                 || text.is_empty()
         );
+    }
+}
+
+#[test]
+fn unusual_layouts_can_be_edited_too() {
+    for text in [
+        "\u{feff}mcp_servers:\n  b:\n    command: x\n  c:\n    command: y\n",
+        "mcp_servers:\n  ? b\n  : command: x\n  ? c\n  : command: y\n",
+        "mcp_servers:\n  b:\n    args:\n    - x\n    - y\n    command: z\n  c: {command: y}\n",
+        "mcp_servers:\n  b: {\n  command: x\n  }\n  c: {command: y}\n",
+        "mcp_servers:\n  b:\n    command: >-\n      a\n\n      b\n\n  c: {command: y}\n",
+        "%YAML 1.2\n---\nmcp_servers:\n  b: {command: x}\n  c: {command: y}\n",
+    ] {
+        let rest = json!({"c": {"command": "y"}});
+        let removed = edited(text, |file| assert!(file.remove_server("b")));
+        assert_eq!(
+            yaml::read(&removed).unwrap()["mcp_servers"],
+            rest,
+            "{removed}"
+        );
+        let changed = edited(text, |file| {
+            file.set_server_key("b", &["enabled"], json!(false));
+            file.set_server("d", &json!({"url": "https://d.example"}));
+        });
+        let servers = &yaml::read(&changed).unwrap()["mcp_servers"];
+        assert_eq!(servers["b"]["enabled"], json!(false), "{changed}");
+        assert_eq!(servers["d"]["url"], json!("https://d.example"), "{changed}");
     }
 }
 
@@ -415,7 +446,7 @@ mod random_edits {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
+        #![proptest_config(ProptestConfig::with_cases(200))]
 
         #[test]
         fn bytes_outside_the_edited_entry_stay(

@@ -146,7 +146,11 @@ fn tools(fields: &Fields) -> Result<ToolPolicy, ServerProblem> {
     }
     let tools = fields.section("tools");
     tools.warn_unknown(&["include", "exclude", "resources", "prompts", "approve"]);
-    let list = |key| tools.texts(key).map_err(|bad| problem("tools.", &bad));
+    // Filters apply without a reconnect, so their references are filled in here.
+    let list = |key| {
+        let list = tools.texts(key).map_err(|bad| problem("tools.", &bad))?;
+        Ok(list.map(|list| list.iter().map(|text| tools.fill(text)).collect()))
+    };
     Ok(ToolPolicy {
         include: list("include")?,
         exclude: list("exclude")?,
@@ -312,10 +316,10 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
     }
     let section = fields.section("sandbox");
     section.warn_unknown(&["enabled", "read", "write", "network", "required"]);
-    let switch = |key: &'static str| match section.get(key) {
+    let switch = |key: &'static str| match section.filled(key) {
         None => Ok(false),
         Some(value) => {
-            flag(value).ok_or_else(|| bad(&format!("sandbox.{key}"), "must be true or false"))
+            flag(&value).ok_or_else(|| bad(&format!("sandbox.{key}"), "must be true or false"))
         }
     };
     let paths = |key: &'static str| {

@@ -109,18 +109,26 @@ impl<'a> Fields<'a> {
 
     /// A text with `${VAR}` filled in: for everything that is not resolved anew at each connect.
     pub(crate) fn filled_text(&self, key: &str) -> Option<String> {
-        let text = self.text(key)?;
-        Some(reference::fill_variables(&text, self.variables).into_owned())
+        let filled = self.fill(&self.text(key)?);
+        if filled.contains("${") {
+            self.warn(
+                key,
+                "has a reference that stays as written; here only `${VAR}` is filled in, if it is set",
+            );
+        }
+        Some(filled)
+    }
+
+    /// `${VAR}` filled in where it is set.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        reference::fill_variables(text, self.variables).into_owned()
     }
 
     /// The value for flags, numbers and choices, with `${VAR}` filled in.
-    fn filled(&self, key: &str) -> Option<Cow<'a, Value>> {
+    pub(crate) fn filled(&self, key: &str) -> Option<Cow<'a, Value>> {
         let value = self.get(key)?;
         match value.as_str() {
-            Some(text) if text.contains("${") => {
-                let filled = reference::fill_variables(text, self.variables);
-                Some(Cow::Owned(Value::String(filled.into_owned())))
-            }
+            Some(text) if text.contains("${") => Some(Cow::Owned(self.fill(text).into())),
             _ => Some(Cow::Borrowed(value)),
         }
     }

@@ -192,6 +192,10 @@ fn mistakes_around_the_servers_are_warned_of() {
             "tools.tool_search.max_search_limit",
         ),
         ("auxiliary: {mcp: {modle: x}}\n", "auxiliary.mcp.modle"),
+        (
+            "auxiliary: {mcp: {api_key: '${NOPE}'}}\n",
+            "auxiliary.mcp.api_key",
+        ),
     ] {
         let settings = parse(text);
         let keys: Vec<_> = settings

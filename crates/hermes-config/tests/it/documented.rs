@@ -48,7 +48,7 @@ fn the_root_shape_with_either_transport() {
     for (text, kind) in [(local, "stdio"), (remote, "http")] {
         let server = server(&text, "s");
         assert_eq!(server.transport.kind(), kind);
-        assert_eq!(server.timeout, Duration::from_secs(120));
+        assert_eq!(server.timeout, Duration::from_mins(2));
         assert_eq!(server.tools.include, Some(vec![]));
     }
 }
@@ -182,7 +182,7 @@ mcp_servers:
         panic!()
     };
     assert_eq!(http.headers.len(), 2);
-    assert_eq!(server.timeout, Duration::from_secs(180));
+    assert_eq!(server.timeout, Duration::from_mins(3));
     assert_eq!(server.connect_timeout, Duration::from_secs(30));
     assert!(server.connect_timeout_is_set);
 }

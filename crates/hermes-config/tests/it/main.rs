@@ -1,6 +1,10 @@
 //! The public interface with real files, processes and environments.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::print_stdout,
+    reason = "child processes report to the test that started them"
+)]
 
 mod documented;
 mod environment;

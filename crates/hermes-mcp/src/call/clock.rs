@@ -73,7 +73,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn progress_restarts_the_clock_but_not_beyond_ten_times_its_limit() {
         let mut clock = Clock::start(Duration::from_millis(40));
         for _ in 0..30 {

@@ -22,7 +22,7 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
     let mut link = owner.link.clone();
     let (limit, attempts) = {
         let now = link.borrow_and_update();
-        if let Some(session) = &now.session {
+        if let Some(session) = open_session(&now) {
             return Ok(session.clone());
         }
         let limit = match now.status {
@@ -45,17 +45,15 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
         let attempts = (now.status == Status::Parked).then_some(now.attempts_ended);
         (limit, attempts)
     };
-    match tokio::time::timeout(limit, settle(&mut link, attempts)).await {
-        Ok(Some(session)) => Ok(session),
-        Ok(None) | Err(_) => {
-            let now = link.borrow();
-            match now.status {
-                Status::NeedsAuth => Err(CallError::NeedsAuth {
-                    server: owner.name.clone(),
-                }),
-                _ => Err(refusal(owner, &now)),
-            }
-        }
+    if let Ok(Some(session)) = tokio::time::timeout(limit, settle(&mut link, attempts)).await {
+        return Ok(session);
+    }
+    let now = link.borrow();
+    match now.status {
+        Status::NeedsAuth => Err(CallError::NeedsAuth {
+            server: owner.name.clone(),
+        }),
+        _ => Err(refusal(owner, &now)),
     }
 }
 
@@ -63,7 +61,7 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
 async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Option<Arc<Session>> {
     let settled = link
         .wait_for(|link| {
-            link.session.is_some()
+            open_session(link).is_some()
                 || !matches!(
                     link.status,
                     Status::Connecting
@@ -76,7 +74,11 @@ async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Opti
         })
         .await
         .ok()?;
-    settled.session.clone()
+    open_session(&settled).cloned()
+}
+
+fn open_session(link: &Link) -> Option<&Arc<Session>> {
+    link.session.as_ref().filter(|session| session.is_open())
 }
 
 fn refusal(owner: &Owner, link: &Link) -> CallError {

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Shared, Surroundings,
     failure::{Cause, ConnectError, LastWords},
+    handshake::{self, OpenError, Silence},
 };
 use crate::{
     catalog::{self, Catalog},
@@ -94,7 +95,7 @@ impl Connector {
     pub(super) async fn connect(self) -> Result<Live, ConnectError> {
         let mut process = None;
         let limit = self.server.connect_timeout;
-        let outcome = tokio::time::timeout(limit, self.attempt(&mut process)).await;
+        let outcome = tokio::time::timeout(limit, Box::pin(self.attempt(&mut process))).await;
         let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
             Ok((service, session, catalog)) => {
                 return Ok(Live {
@@ -132,6 +133,7 @@ impl Connector {
             remembered.map(|manifest| manifest.era),
         );
         let mut remaining = openings.iter();
+        let mut was_late = false;
         let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
         let (service, era, handler) = loop {
             match self.open(opening, &resolved, offers, process).await {
@@ -144,6 +146,9 @@ impl Connector {
                     if error.is_about_parameters() && reduced != offers {
                         offers = reduced;
                         opening = Opening::Initialize;
+                    } else if matches!(error, OpenError::Late) && !was_late {
+                        // It was slow, perhaps installing itself; this time it can answer the same question.
+                        was_late = true;
                     } else if error.may_be_the_era()
                         && let Some(next) = remaining.next()
                     {
@@ -203,7 +208,7 @@ impl Connector {
             redactor: self.redactor.load_full(),
             elicitation_timeout: self.server.elicitation.timeout,
         };
-        let probe_limit = PROBE_LIMIT.min(self.server.connect_timeout / 2);
+        let silence = self.silence(opening, &resolved.transport);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
                 let (running, (reader, writer)) = self
@@ -212,17 +217,24 @@ impl Connector {
                     .start(&self.name, settings, &self.surroundings.home)
                     .await?;
                 *process = Some(running);
-                era::open(
+                let transport = LineTransport::new(reader, writer);
+                Box::pin(handshake::open(
                     handler.clone(),
-                    LineTransport::new(reader, writer),
+                    transport,
                     opening,
-                    probe_limit,
-                )
+                    silence,
+                ))
                 .await?
             }
             TransportSettings::Http(settings) => {
                 let transport = http::transport(settings, self.peer(settings)?);
-                era::open(handler.clone(), transport, opening, probe_limit).await?
+                Box::pin(handshake::open(
+                    handler.clone(),
+                    transport,
+                    opening,
+                    silence,
+                ))
+                .await?
             }
             TransportSettings::Sse(settings) => {
                 let transport =
@@ -234,10 +246,33 @@ impl Connector {
                                     .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
                             )
                         })?;
-                era::open(handler.clone(), transport, Opening::Initialize, probe_limit).await?
+                let opening = Opening::Initialize;
+                Box::pin(handshake::open(
+                    handler.clone(),
+                    transport,
+                    opening,
+                    silence,
+                ))
+                .await?
             }
         };
         Ok((service, era, handler))
+    }
+
+    /// How long a probe may stay without any answer.
+    fn silence(&self, opening: Opening, transport: &TransportSettings) -> Silence {
+        let half = self.server.connect_timeout / 2;
+        match (opening, transport) {
+            // Killed while it installs, a package runner leaves a broken cache behind.
+            (Opening::Probe, TransportSettings::Stdio(stdio))
+                if is_package_runner(&stdio.command) =>
+            {
+                Silence::IsWaitedOut
+            }
+            (Opening::Probe, _) => Silence::EndsAfter(PROBE_LIMIT.min(half)),
+            // A remembered era is given more time: it fitted before.
+            _ => Silence::EndsAfter(half),
+        }
     }
 
     async fn preflight(&self, resolved: &Resolved) -> Result<(), Cause> {
@@ -299,6 +334,17 @@ pub(crate) async fn resolve(
 fn has_slow_references(server: &Server) -> bool {
     let text = serde_json::to_string(&server.transport).unwrap_or_default();
     text.contains("${cmd:") || text.contains("${keyring:")
+}
+
+/// Programs that fetch a server before they run it.
+fn is_package_runner(command: &str) -> bool {
+    let program = std::path::Path::new(command.trim()).file_stem();
+    let runners = [
+        "npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman",
+    ];
+    program
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| runners.contains(&name))
 }
 
 /// What the client says of itself: only what a handler is there for.

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use hermes_config::ReferenceError;
 
-use crate::{
-    catalog::ListError, era::OpenError, process::StartError, transport::http::HttpFailure,
-};
+use super::handshake::OpenError;
+use crate::{catalog::ListError, process::StartError, transport::http::HttpFailure};
 
 /// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +53,9 @@ impl Cause {
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
             Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
+            Self::Start(error) if error.is_configured() => {
+                return ConnectError::Invalid(redact(&error.to_string()));
+            }
             Self::Open(OpenError::Auth { challenge })
             | Self::Http(HttpFailure::Auth { challenge }) => {
                 return ConnectError::Auth { challenge };

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::{Fuse, FusedFuture, FutureExt};
+use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use rmcp::{RoleClient, service::Peer};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     subscriptions,
 };
 use crate::{
-    catalog::{self, Catalog, ListError, ToolChanges},
+    catalog::{self, Catalog, ListError, Listed, ToolChanges},
     link::Status,
     manifest::{self, Manifest},
     process::Running,
@@ -23,13 +23,13 @@ use crate::{
 };
 
 /// The most a refresh of the lists may take.
-const REFRESH_LIMIT: Duration = Duration::from_secs(60);
+const REFRESH_LIMIT: Duration = Duration::from_mins(1);
 /// How long the end of a session may take before it is cut.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 impl Connection {
-    /// Serves a session until it ends, then cleans up after it.
-    pub(super) async fn serve(&mut self, live: Live) -> End {
+    /// Serves a session until it ends. What is left of it is to be cleared once its end is published.
+    pub(super) async fn serve(&mut self, live: Live) -> (End, Remains) {
         let Live {
             service,
             session,
@@ -41,7 +41,7 @@ impl Connection {
         let stop = &shared.surroundings.stop;
         let mut catalog = shared.announce(&session, catalog);
         let cancel = service.cancellation_token();
-        let mut closed = Box::pin(service.waiting());
+        let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
             let exited = async {
                 match &mut process {
@@ -50,9 +50,10 @@ impl Connection {
                 }
             };
             let mut exited = std::pin::pin!(exited);
-            let mut listening = std::pin::pin!(subscriptions::follow(
+            // Large futures that mostly wait are on the heap: a connected server should be small.
+            let mut listening = Box::pin(subscriptions::follow(
                 &session,
-                shared.wanted_resources.subscribe()
+                shared.wanted_resources.subscribe(),
             ));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
             // One refresh at a time; what arrives meanwhile causes exactly one more.
@@ -68,7 +69,7 @@ impl Connection {
                         Some(Command::AuthLost { challenge }) => break End::AuthLost(challenge),
                         Some(Command::Wake) => {}
                     },
-                    _ = &mut closed => break End::Lost("the connection was closed".into()),
+                    () = &mut closed => break End::Lost("the connection was closed".into()),
                     status = &mut exited => break End::Lost(format!("the server's process ended ({status})")),
                     refreshed = &mut refreshing, if !refreshing.is_terminated() => {
                         if let Some(refreshed) = refreshed {
@@ -76,7 +77,7 @@ impl Connection {
                         }
                     }
                     () = session.traffic.changes.wake.notified(), if refreshing.is_terminated() => {
-                        refreshing.set(shared.refresh(&session, catalog.clone()).fuse());
+                        refreshing.set(Box::pin(shared.refresh(&session, catalog.clone())).fuse());
                     }
                     () = &mut listening => {}
                     failure = keepalive.beat(&session) => break End::Lost(failure),
@@ -90,21 +91,31 @@ impl Connection {
         };
         session.ended.cancel();
         cancel.cancel();
-        // Closing ends an HTTP session with a DELETE, and a local server by closing its stdin.
-        let _ = tokio::time::timeout(CLOSE_LIMIT, closed).await;
-        match (end, process) {
-            (End::Lost(reason), Some(mut process)) => {
-                let reason = shared.with_last_words(reason, &mut process).await;
-                process.stop().await;
-                End::Lost(reason)
+        let end = match (end, &mut process) {
+            (End::Lost(reason), Some(process)) => {
+                End::Lost(shared.with_last_words(reason, process).await)
             }
             (End::Lost(reason), None) => End::Lost(shared.redacted(&reason)),
-            (end, process) => {
-                if let Some(process) = process {
-                    process.stop().await;
-                }
-                end
-            }
+            (end, _) => end,
+        };
+        (end, Remains { closed, process })
+    }
+}
+
+/// What is left of a session that has ended: a connection to close and a process to stop.
+pub(super) struct Remains {
+    closed: Fuse<BoxFuture<'static, ()>>,
+    process: Option<Running>,
+}
+
+impl Remains {
+    /// Closing ends an HTTP session with a DELETE, and asks a local server to leave by closing its stdin.
+    pub(super) async fn clear(self) {
+        if !self.closed.is_terminated() {
+            let _ = tokio::time::timeout(CLOSE_LIMIT, self.closed).await;
+        }
+        if let Some(process) = self.process {
+            process.stop().await;
         }
     }
 }
@@ -217,32 +228,37 @@ async fn relist(
         warnings.extend(list.warnings);
     }
     // A server that fails to list resources or prompts keeps its tools.
-    let mut take = |error: ListError| warnings.push(error.to_string());
     if resources {
         let (list, templates) = tokio::join!(
             catalog::list_resources(peer, capabilities),
             catalog::list_templates(peer, capabilities)
         );
-        new.resources = list.map(|list| list.items).unwrap_or_else(|error| {
-            take(error);
-            Vec::new()
-        });
-        new.templates = templates.map(|list| list.items).unwrap_or_else(|error| {
-            take(error);
-            Vec::new()
-        });
+        new.resources = items(list, &mut warnings);
+        new.templates = items(templates, &mut warnings);
     }
     if prompts {
-        let list = catalog::list_prompts(peer, capabilities).await;
-        new.prompts = list.map(|list| list.items).unwrap_or_else(|error| {
-            take(error);
-            Vec::new()
-        });
+        new.prompts = items(
+            catalog::list_prompts(peer, capabilities).await,
+            &mut warnings,
+        );
     }
     warnings.dedup();
     new.warnings = warnings;
     new.is_complete |= resources && prompts;
     Ok(new)
+}
+
+fn items<T>(list: Result<Listed<T>, ListError>, warnings: &mut Vec<String>) -> Vec<T> {
+    match list {
+        Ok(list) => {
+            warnings.extend(list.warnings);
+            list.items
+        }
+        Err(error) => {
+            warnings.push(error.to_string());
+            Vec::new()
+        }
+    }
 }
 
 /// When to look whether a local server is idle or old enough to be stopped.

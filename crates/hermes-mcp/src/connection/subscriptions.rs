@@ -19,7 +19,7 @@ use super::backoff;
 use crate::{era::Era, session::Session};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Follows changes for as long as the session lives.
 pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeSet<String>>) {
@@ -29,10 +29,9 @@ pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeS
     }
 }
 
-/// One long request names everything of interest. It can not be resumed: after a break all is listed anew.
+/// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
 async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>>) {
     let mut pause = FIRST_PAUSE;
-    let mut had_one = false;
     loop {
         let filter = filter(session, &wanted.borrow_and_update());
         if filter == SubscriptionFilter::default() {
@@ -44,9 +43,7 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>
         let began = Instant::now();
         match session.peer.listen(filter).await {
             Ok(mut subscription) => {
-                if std::mem::replace(&mut had_one, true) {
-                    session.traffic.changes.mark_all();
-                }
+                session.traffic.changes.mark_all();
                 let asked_anew = loop {
                     tokio::select! {
                         next = subscription.next() => match next {
@@ -61,7 +58,7 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>
                 }
             }
             Err(error) => {
-                tracing::debug!(server = %session.server, %error, "no subscription to changes")
+                tracing::debug!(server = %session.server, %error, "no subscription to changes");
             }
         }
         if began.elapsed() > LONGEST_PAUSE {

@@ -12,11 +12,12 @@ use serde_json::{Map, Value};
 use super::{Host, calls::read_leniently};
 use crate::{
     call::{self, CallError, CallOptions, Request},
-    catalog,
+    catalog::{self, ListError},
     names::RegisteredName,
     outcome::{Failure, Outcome},
     owner::Owner,
     registry::Utility,
+    session::Session,
 };
 
 impl Host {
@@ -59,25 +60,68 @@ impl Host {
         &self,
         server: &ServerName,
     ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError> {
-        let session = call::session(&*self.known(server)?).await?;
-        let capabilities = &session.info.capabilities;
-        let (resources, templates) = tokio::join!(
-            catalog::list_resources(&session.peer, capabilities),
-            catalog::list_templates(&session.peer, capabilities)
-        );
-        let resources = resources.map_err(|error| CallError::UnknownShape(error.to_string()))?;
-        Ok((
-            resources.items,
-            templates.map(|list| list.items).unwrap_or_default(),
-        ))
+        self.list_resources(server, &CallOptions::default()).await
     }
 
     /// The prompts a server has now.
     pub async fn prompts(&self, server: &ServerName) -> Result<Vec<Prompt>, CallError> {
-        let session = call::session(&*self.known(server)?).await?;
-        let list = catalog::list_prompts(&session.peer, &session.info.capabilities).await;
-        list.map(|list| list.items)
-            .map_err(|error| CallError::UnknownShape(error.to_string()))
+        self.list_prompts(server, &CallOptions::default()).await
+    }
+
+    async fn list_resources(
+        &self,
+        server: &ServerName,
+        options: &CallOptions,
+    ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError> {
+        self.list(server, options, async |session| {
+            let capabilities = &session.info.capabilities;
+            let (resources, templates) = tokio::join!(
+                catalog::list_resources(&session.peer, capabilities),
+                catalog::list_templates(&session.peer, capabilities)
+            );
+            let templates = templates.map(|list| list.items).unwrap_or_default();
+            Ok((resources?.items, templates))
+        })
+        .await
+    }
+
+    async fn list_prompts(
+        &self,
+        server: &ServerName,
+        options: &CallOptions,
+    ) -> Result<Vec<Prompt>, CallError> {
+        self.list(server, options, async |session| {
+            let list = catalog::list_prompts(&session.peer, &session.info.capabilities).await?;
+            Ok(list.items)
+        })
+        .await
+    }
+
+    /// Lists something within the time of a call. Listings do not queue behind calls.
+    async fn list<T>(
+        &self,
+        server: &ServerName,
+        options: &CallOptions,
+        list: impl AsyncFnOnce(&Session) -> Result<T, ListError>,
+    ) -> Result<T, CallError> {
+        let owner = self.known(server)?;
+        let work = async {
+            let session = call::session(&owner).await?;
+            let limit = options
+                .timeout
+                .unwrap_or_else(|| owner.server.load().timeout);
+            match tokio::time::timeout(limit, list(&session)).await {
+                Ok(listed) => listed.map_err(|error| CallError::UnknownShape(error.to_string())),
+                Err(_) => Err(CallError::TimedOut {
+                    elapsed: limit,
+                    allowed: limit,
+                }),
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            () = options.cancel.cancelled() => Err(CallError::Interrupted),
+        }
     }
 
     /// Begins or ends hearing of changes of one resource, over reconnects too.
@@ -119,8 +163,7 @@ impl Host {
         let missing = |name: &'static str| Ok(Failure::MissingParameter(name).into());
         Ok(match utility {
             Utility::ListResources => {
-                let (resources, templates) =
-                    self.interruptible(options, self.resources(server)).await?;
+                let (resources, templates) = self.list_resources(server, options).await?;
                 Outcome::from_resources(&resources, &templates)
             }
             Utility::ReadResource => {
@@ -131,7 +174,7 @@ impl Host {
                 Outcome::from_resource(result, &self.inner.media).await
             }
             Utility::ListPrompts => {
-                let prompts = self.interruptible(options, self.prompts(server)).await?;
+                let prompts = self.list_prompts(server, options).await?;
                 Outcome::from_prompts(&prompts)
             }
             Utility::GetPrompt => {
@@ -147,17 +190,6 @@ impl Host {
                 Outcome::from_prompt(result, &self.inner.media, link_tool.as_ref()).await
             }
         })
-    }
-
-    async fn interruptible<T>(
-        &self,
-        options: &CallOptions,
-        work: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, CallError> {
-        tokio::select! {
-            done = work => done,
-            () = options.cancel.cancelled() => Err(CallError::Interrupted),
-        }
     }
 
     /// The name of the tool that reads a server's resources, where it is offered.

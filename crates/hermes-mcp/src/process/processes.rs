@@ -35,6 +35,13 @@ pub(crate) enum StartError {
     Spawn(#[from] SpawnError),
 }
 
+impl StartError {
+    /// Whether only another configuration helps.
+    pub(crate) fn is_configured(&self) -> bool {
+        matches!(self, Self::Spawn(SpawnError::BadWorkingDirectory { .. }))
+    }
+}
+
 /// A local server's process.
 #[derive(Debug)]
 pub(crate) struct Running {

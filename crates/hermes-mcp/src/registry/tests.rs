@@ -185,7 +185,7 @@ fn a_filter_that_matches_nothing_warns() {
 fn a_server_without_any_tool_left_is_no_toolset() {
     let registry = build(&[
         contribution("empty", &["a"], |server| {
-            server.tools.exclude = Some(vec!["a".into()])
+            server.tools.exclude = Some(vec!["a".into()]);
         }),
         contribution("full", &["a"], |_| {}),
     ]);

@@ -5,11 +5,9 @@
 
 use std::collections::HashMap;
 
-use rmcp::model::{CallToolResult, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-
-use super::stdio::response;
 
 /// What a request in flight asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +50,10 @@ pub(super) fn message(
             && let Some(result) = envelope.result
             && let Ok(result) = serde_json::from_str::<CallToolResult>(result.get())
         {
-            return Some(response(id, ServerResult::CallToolResult(result)));
+            return Some(JsonRpcMessage::response(
+                ServerResult::CallToolResult(result),
+                id,
+            ));
         }
     }
     serde_json::from_slice(line)

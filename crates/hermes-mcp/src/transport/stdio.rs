@@ -15,7 +15,7 @@ use rmcp::{
     RoleClient,
     model::{
         ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
-        JsonRpcNotification, JsonRpcResponse, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage,
+        JsonRpcNotification, RequestId, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
@@ -135,15 +135,6 @@ fn encode(message: &ClientJsonRpcMessage) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
-}
-
-/// Answers a request whose result could not be used.
-pub(super) fn response(id: RequestId, result: rmcp::model::ServerResult) -> ServerJsonRpcMessage {
-    JsonRpcMessage::Response(JsonRpcResponse {
-        jsonrpc: JsonRpcVersion2_0,
-        id,
-        result,
-    })
 }
 
 enum Line<'a> {
@@ -314,3 +305,6 @@ impl<W: AsyncWrite + Unpin> OutboxState<W> {
         Pin::new(writer).poll_flush(context)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,5 +7,23 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
-#[cfg(unix)]
+mod calls;
+mod changes;
+mod control;
+mod era;
+mod faults;
+mod host;
+mod http;
+mod http_faults;
+mod inquiries;
+mod lazy;
+mod life_cycle;
+mod orphans;
 mod process;
+mod real_servers;
+mod reconnect;
+mod recycling;
+mod reload;
+mod setup;
+mod toolsets;
+mod watch;

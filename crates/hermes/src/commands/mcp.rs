@@ -19,12 +19,15 @@ mod presets;
 mod probe;
 mod ps;
 mod reload;
+mod remembered;
 mod remove;
 mod save;
 mod secrets;
 mod status;
 mod test;
 mod tools;
+
+pub(super) use list::tone;
 
 pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
     let Some(command) = command else {

@@ -1,7 +1,230 @@
-//! Placeholder.
+//! `hermes up`: connects every server, shows them live, follows the configuration, and stops everything at Ctrl-C.
 
-use crate::{cli::UpArgs, context::Context, failure::Failure};
+use std::{sync::Arc, time::Duration};
 
-pub(super) fn run(_context: &Context, _args: &UpArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use hermes_config::Settings;
+use hermes_mcp::{Host, HostOptions, control::ControlSocket, link::Status, status::ServerStatus};
+use serde_json::json;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use super::state::count;
+use crate::{
+    cli::UpArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    logging,
+};
+
+mod configuration;
+mod first_config;
+mod frame;
+mod live_table;
+mod view;
+
+use configuration::Configuration;
+use view::View;
+
+/// Beyond the longest `connect_timeout`, for processes to be cleared away.
+const SETTLE_MARGIN: Duration = Duration::from_secs(5);
+/// How long a change of state may take to reach the list of tools.
+const LIST_LAG: Duration = Duration::from_millis(50);
+/// Messages that wait to be shown; they are few, and senders may wait.
+const MESSAGES: usize = 8;
+/// How long work that blocks a thread may take at the end.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
+    if context.output.is_json() && !args.once {
+        return Err(
+            Failure::usage("`up --json` needs `--once`: it prints one object at the end")
+                .hint("`hermes mcp status --json` asks a running `hermes up`"),
+        );
+    }
+    logging::to_file(&context.home)?;
+    first_config::write_if_missing(context)?;
+    let configuration = Arc::new(Configuration::new(context));
+    let settings = configuration.at_start(context)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+    let outcome = runtime.block_on(up(context, args, &configuration, &settings));
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome
+}
+
+async fn up(
+    context: &Context,
+    args: &UpArgs,
+    configuration: &Arc<Configuration>,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let mut view = View::new(context);
+    let options = HostOptions::new(context.home.clone(), context.guard()?);
+    let host = Host::start(options, settings).await;
+
+    // At most these live beside the servers: questions of other commands, and the configuration.
+    let mut tasks = JoinSet::new();
+    let (say, mut said) = mpsc::channel(MESSAGES);
+    if !args.once {
+        serve_questions(&mut tasks, &host, configuration, &mut view);
+        configuration.follow(&mut tasks, &host, settings, say);
+    }
+    let limit = settle_limit(settings);
+    let settled = async {
+        if args.once {
+            host.settled(limit).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    let mut settled = std::pin::pin!(settled);
+    let mut changes = host.changes();
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        view.show(&host);
+        tokio::select! {
+            _ = changes.changed() => {}
+            Some(text) = said.recv() => view.say(&text),
+            _ = seconds.tick(), if view.counts_down() => {}
+            sign = signals.next() => match sign {
+                Sign::Resized => view.resized(),
+                Sign::Stop => break,
+            },
+            () = &mut settled => {
+                // The list of tools follows a new state by a moment.
+                let _ = tokio::time::timeout(LIST_LAG, changes.changed()).await;
+                view.show(&host);
+                let servers = host.status();
+                host.shutdown().await;
+                return report(context, &servers);
+            }
+        }
+    }
+    tasks.shutdown().await;
+    stop(&host, &mut view, &mut signals).await
+}
+
+/// Stops the servers, showing how they go. Who can not wait presses Ctrl-C once more.
+async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(), Failure> {
+    tracing::info!("stopping");
+    view.begin_stopping(host);
+    let mut changes = host.changes();
+    let mut shutdown = std::pin::pin!(host.shutdown());
+    loop {
+        view.show(host);
+        tokio::select! {
+            () = &mut shutdown => break,
+            _ = changes.changed() => {}
+            sign = signals.next() => match sign {
+                Sign::Resized => view.resized(),
+                Sign::Stop => {
+                    return Err(Failure::new(
+                        Kind::Interrupted,
+                        "interrupted while stopping; what is left is killed",
+                    ));
+                }
+            },
+        }
+    }
+    view.end_stopping(host);
+    Ok(())
+}
+
+fn serve_questions(
+    tasks: &mut JoinSet<()>,
+    host: &Host,
+    configuration: &Configuration,
+    view: &mut View,
+) {
+    // A reload that somebody asks for would start what safe mode leaves alone.
+    if configuration.is_safe_mode() {
+        return;
+    }
+    match ControlSocket::open(host.home()) {
+        Ok(socket) => {
+            let host = host.clone();
+            tasks.spawn(async move { socket.serve(&host).await });
+        }
+        Err(error) => view.say(&format!(
+            "warning: `hermes mcp status` and `reload` can not reach this process: {error}"
+        )),
+    }
+}
+
+fn settle_limit(settings: &Settings) -> Duration {
+    let limits = settings.servers.iter().filter_map(|entry| {
+        let server = entry.server.as_ref().ok()?;
+        server.enabled.then_some(server.connect_timeout)
+    });
+    limits.max().unwrap_or_default() + SETTLE_MARGIN
+}
+
+/// The end of `--once`.
+fn report(context: &Context, servers: &[ServerStatus]) -> Result<(), Failure> {
+    let works = |status: Status| matches!(status, Status::Ready | Status::Lazy | Status::Disabled);
+    let failed: Vec<&str> = servers
+        .iter()
+        .filter(|server| !works(server.status))
+        .map(|server| server.name.as_str())
+        .collect();
+    if failed.is_empty() {
+        context.output.json(json!({"servers": servers}));
+        return Ok(());
+    }
+    let message = format!(
+        "{} of {} failed: {}",
+        failed.len(),
+        count(servers.len(), "server"),
+        failed.join(", ")
+    );
+    if context.output.is_json() {
+        context
+            .output
+            .json_failure(&message, json!({"servers": servers}));
+        return Err(Failure::new(Kind::Told, message));
+    }
+    Err(Failure::failed(message).hint(
+        "`hermes mcp doctor` looks for the reason, `hermes logs mcp` shows what servers print",
+    ))
+}
+
+/// What the user or the system wants.
+enum Sign {
+    Stop,
+    Resized,
+}
+
+/// The signals that say so.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    window: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            window: signal(SignalKind::window_change())?,
+        })
+    }
+
+    async fn next(&mut self) -> Sign {
+        tokio::select! {
+            _ = self.interrupt.recv() => Sign::Stop,
+            _ = self.terminate.recv() => Sign::Stop,
+            _ = self.hang_up.recv() => Sign::Stop,
+            _ = self.window.recv() => Sign::Resized,
+        }
+    }
 }

@@ -136,6 +136,10 @@ fn the_http_keys() {
     assert!(settings.skip_preflight);
     assert_eq!(settings.verify, TlsVerification::Roots);
     assert_eq!(
+        http(json!({"ssl_verify": "${ON}"})).verify,
+        TlsVerification::Roots
+    );
+    assert_eq!(
         http(json!({"ssl_verify": "no"})).verify,
         TlsVerification::Off
     );
@@ -350,6 +354,10 @@ fn an_empty_include_is_not_an_absent_one() {
         tools(json!({"approve": "@destructive"})).approve,
         ["@destructive"]
     );
+    assert_eq!(
+        tools(json!({"include": "v${N}_*"})).include,
+        Some(vec!["v7_*".into()])
+    );
     assert!(!tools(json!({"resources": "no"})).resources);
     assert!(!tools(json!({"prompts": 0})).prompts);
 }
@@ -453,6 +461,11 @@ fn the_remaining_choices() {
 #[test]
 fn a_sandbox_is_never_left_open_by_a_slip() {
     assert!(server(json!({"sandbox": true})).sandbox.enabled);
+    assert!(
+        server(json!({"sandbox": {"enabled": "${ON}"}}))
+            .sandbox
+            .enabled
+    );
     let sandbox = server(json!({"sandbox": {
         "enabled": "yes", "read": "/usr", "write": ["/tmp"], "network": "deny", "required": true,
     }}))

@@ -86,7 +86,7 @@ fn configured_state(entry: &ServerEntry) -> Option<Status> {
     }
 }
 
-pub(super) fn tone(state: Option<Status>) -> Tone {
+pub(in crate::commands) fn tone(state: Option<Status>) -> Tone {
     match state {
         Some(Status::Ready | Status::Lazy) => Tone::Good,
         Some(Status::Reconnecting | Status::Connecting) => Tone::Warning,

@@ -1,7 +1,88 @@
-//! Placeholder.
+//! `hermes mcp reload`: makes the running processes of this home read the configuration again.
 
-use crate::{cli::ReloadArgs, context::Context, failure::Failure};
+use std::time::Duration;
 
-pub(super) fn run(_context: &Context, _args: &ReloadArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use hermes_config::ServerName;
+use hermes_mcp::{
+    ReloadReport,
+    control::{self, Answer, Question},
+};
+use serde_json::json;
+
+use crate::{
+    cli::ReloadArgs,
+    context::Context,
+    failure::{Failure, Kind},
+};
+
+/// Servers that go may take ten seconds, and all of them fifteen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
+    // A broken file is told from here, with its line, and reaches nobody.
+    let settings = context.settings()?;
+    if let Some(name) = &args.name {
+        super::probe::entry(&settings, name)?;
+    }
+    let mut processes = Vec::new();
+    let mut total = ReloadReport::default();
+    for reply in control::ask(&context.home, &Question::Reload, PATIENCE) {
+        match reply.answer {
+            Answer::Reloaded { report } => add(&mut total, report),
+            Answer::Refused { reason } => {
+                return Err(Failure::new(
+                    Kind::Failed,
+                    format!("process {} refused: {reason}", reply.pid),
+                ));
+            }
+            Answer::Status { .. } | Answer::Woken => {}
+        }
+        processes.push(reply.pid);
+    }
+    if let Some(name) = &args.name {
+        let server = ServerName::new(name);
+        control::ask(&context.home, &Question::Wake { server }, PATIENCE);
+    }
+    let output = context.output;
+    if processes.is_empty() {
+        output.note(
+            "No hermes process runs in this home; the next one reads the configuration as it is.",
+        );
+    }
+    for (verb, names) in [
+        ("added", &total.added),
+        ("removed", &total.removed),
+        ("restarted", &total.restarted),
+        ("tried again", &total.retried),
+        ("unchanged", &total.unchanged),
+    ] {
+        if !names.is_empty() {
+            output.line(format!("{verb:<12} {}", names.join(", ")));
+        }
+    }
+    output.json(json!({
+        "processes": processes,
+        "added": total.added,
+        "removed": total.removed,
+        "restarted": total.restarted,
+        "unchanged": total.unchanged,
+        "retried": total.retried,
+    }));
+    Ok(())
+}
+
+/// What any of the processes did counts.
+fn add(total: &mut ReloadReport, report: ReloadReport) {
+    let merge = |all: &mut Vec<String>, more: Vec<String>| {
+        for name in more {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    };
+    merge(&mut total.added, report.added);
+    merge(&mut total.removed, report.removed);
+    merge(&mut total.restarted, report.restarted);
+    merge(&mut total.unchanged, report.unchanged);
+    merge(&mut total.retried, report.retried);
 }

@@ -1,11 +1,209 @@
-//! Placeholder.
+//! `hermes mcp status` and `hermes mcp` alone: the states of the servers, live where a process runs them.
 
-use crate::{cli::StatusArgs, context::Context, failure::Failure};
+use std::time::Duration;
 
-pub(super) fn run(_context: &Context, _args: &StatusArgs) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+use clap::CommandFactory;
+use hermes_config::Settings;
+use hermes_mcp::{
+    control::{self, Answer, Question},
+    status::ServerStatus,
+};
+use serde_json::json;
+
+use super::{super::state, list::tone, remembered::Remembered};
+use crate::{
+    Cli,
+    cli::StatusArgs,
+    context::Context,
+    failure::Failure,
+    output::{Table, Tone},
+};
+
+/// A running process that takes longer does not answer at all.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is known, and from whom.
+struct Known {
+    servers: Vec<ServerStatus>,
+    /// The running processes that were asked.
+    processes: Vec<u32>,
 }
 
-pub(super) fn overview(_context: &Context) -> Result<(), Failure> {
-    Err(Failure::failed("not there"))
+pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<(), Failure> {
+    let mut known = ask(context)?;
+    if let Some(name) = &args.name {
+        let names: Vec<String> = known.servers.iter().map(|s| s.name.clone()).collect();
+        known.servers.retain(|server| server.name == *name);
+        let Some(server) = known.servers.first() else {
+            return Err(Failure::no_such_server(name, names));
+        };
+        details(context, server);
+    } else {
+        table(context, &known);
+    }
+    context
+        .output
+        .json(json!({"processes": known.processes, "servers": known.servers}));
+    Ok(())
+}
+
+/// `hermes mcp` alone: the states, then the verbs.
+pub(super) fn overview(context: &Context) -> Result<(), Failure> {
+    let known = ask(context)?;
+    table(context, &known);
+    context
+        .output
+        .json(json!({"processes": known.processes, "servers": known.servers}));
+    let output = context.output;
+    output.line(output.tint(Tone::Faint, "\nhermes mcp …"));
+    let command = Cli::command();
+    for verb in command
+        .find_subcommand("mcp")
+        .into_iter()
+        .flat_map(clap::Command::get_subcommands)
+    {
+        let about = verb
+            .get_about()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        output.line(format!("  {:<10} {about}", verb.get_name()));
+    }
+    Ok(())
+}
+
+fn ask(context: &Context) -> Result<Known, Failure> {
+    let mut processes = Vec::new();
+    let mut servers: Vec<ServerStatus> = Vec::new();
+    for reply in control::ask(&context.home, &Question::Status, PATIENCE) {
+        if let Answer::Status { servers: told } = reply.answer {
+            processes.push(reply.pid);
+            for server in told {
+                // With several processes the first one counts.
+                if !servers.iter().any(|known| known.name == server.name) {
+                    servers.push(server);
+                }
+            }
+        }
+    }
+    let settings = match Settings::load(&context.home) {
+        Ok(settings) => settings,
+        // A running process keeps its last good configuration.
+        Err(error) if !processes.is_empty() => {
+            context.output.warning(error.to_string());
+            return Ok(Known { servers, processes });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let remembered = Remembered::new(&context.home, &settings).status();
+    let unknown = remembered
+        .into_iter()
+        .filter(|server| !servers.iter().any(|known| known.name == server.name));
+    servers.extend(unknown.collect::<Vec<_>>());
+    Ok(Known { servers, processes })
+}
+
+fn table(context: &Context, known: &Known) {
+    let output = context.output;
+    if known.servers.is_empty() {
+        output.note("No MCP server is configured; `hermes mcp add` adds one.");
+        return;
+    }
+    if known.processes.is_empty() {
+        output.note("No hermes process runs: this is what configuration and cache know.");
+    }
+    let mut table = Table::new(&[
+        "NAME",
+        "TRANSPORT",
+        "STATUS",
+        "TOOLS",
+        "ERA",
+        "SINCE",
+        "NOTE",
+    ]);
+    let now = state::now();
+    for server in &known.servers {
+        table.row([
+            (server.name.clone(), Tone::Strong),
+            (server.transport.clone(), Tone::Plain),
+            (server.status.to_string(), tone(Some(server.status))),
+            (server.tools.to_string(), Tone::Plain),
+            (
+                server.era.map_or("", |era| era.as_str()).to_owned(),
+                Tone::Plain,
+            ),
+            (since(server, now).unwrap_or_default(), Tone::Plain),
+            (state::note(server, now), Tone::Plain),
+        ]);
+    }
+    output.table(&table);
+}
+
+fn since(server: &ServerStatus, now: u64) -> Option<String> {
+    (server.since > 0).then(|| state::span(now.saturating_sub(server.since)))
+}
+
+/// Everything about one server, a line each.
+fn details(context: &Context, server: &ServerStatus) {
+    let output = context.output;
+    let now = state::now();
+    let text = |value: &dyn std::fmt::Display| Some(value.to_string());
+    let calls = server.calls;
+    let facts = [
+        ("transport", text(&server.transport)),
+        (
+            "since",
+            since(server, now).map(|span| format!("{span} ago")),
+        ),
+        ("tools", text(&server.tools)),
+        ("era", server.era.map(|era| era.as_str().to_owned())),
+        ("protocol", server.protocol_version.clone()),
+        (
+            "server",
+            server
+                .server_info
+                .as_ref()
+                .map(|info| format!("{} {}", info.name, info.version)),
+        ),
+        ("pid", server.pid.map(|pid| pid.to_string())),
+        (
+            "calls",
+            (calls.total > 0).then(|| {
+                format!(
+                    "{}, of these {} errors, {} timeouts, {} cancelled",
+                    calls.total, calls.errors, calls.timeouts, calls.cancelled
+                )
+            }),
+        ),
+        (
+            "in flight",
+            (server.in_flight > 0).then(|| server.in_flight.to_string()),
+        ),
+        (
+            "restarts",
+            (server.restarts > 0).then(|| server.restarts.to_string()),
+        ),
+        (
+            "next attempt",
+            server
+                .next_attempt_at
+                .map(|at| format!("in {} s", at.saturating_sub(now))),
+        ),
+        ("error", server.error.clone()),
+    ];
+    let word = output.tint(tone(Some(server.status)), server.status.as_str());
+    output.line(format!(
+        "{}: {word}",
+        output.tint(Tone::Strong, &server.name)
+    ));
+    for (name, value) in facts {
+        if let Some(value) = value {
+            output.line(format!(
+                "  {name:<12} {}",
+                value.replace('\n', "\n               ")
+            ));
+        }
+    }
+    for warning in &server.warnings {
+        output.warning(warning);
+    }
 }

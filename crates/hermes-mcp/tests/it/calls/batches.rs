@@ -1,0 +1,175 @@
+//! Several calls of one model answer.
+
+use std::time::{Duration, Instant};
+
+use hermes_mcp::{CallOptions, host::BatchCall};
+use hermes_testkit::{Behaviour, TemporaryHome, recorded};
+use serde_json::{Value, json};
+
+use crate::setup::{Peer, Setup, Wire, eventually, object, stdio, with};
+
+fn parallel(entry: Value) -> Value {
+    with(entry, json!({ "supports_parallel_tool_calls": true }))
+}
+
+fn call(name: &str, arguments: Value) -> BatchCall {
+    BatchCall {
+        name: name.into(),
+        arguments: Ok(object(arguments)),
+    }
+}
+
+async fn run(setup: &Setup, calls: Vec<BatchCall>) -> (Vec<Value>, Duration) {
+    let registry = setup.host.registry();
+    let began = Instant::now();
+    let outcomes = setup
+        .host
+        .call_all(&registry, calls, &CallOptions::default())
+        .await;
+    let told = outcomes
+        .iter()
+        .map(|outcome| serde_json::from_str(&outcome.to_json()).unwrap())
+        .collect();
+    (told, began.elapsed())
+}
+
+fn sleeps(server: &str) -> Vec<BatchCall> {
+    [1003, 1002, 1001]
+        .map(|ms| call(&format!("mcp_{server}_sleep"), json!({ "ms": ms })))
+        .into()
+}
+
+fn slept() -> Vec<Value> {
+    [1003, 1002, 1001]
+        .map(|ms| json!({ "result": format!("slept {ms} ms") }))
+        .into()
+}
+
+#[tokio::test]
+async fn calls_overlap_where_the_server_allows_it_and_keep_their_order() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let home = TemporaryHome::new();
+        let peer = Peer::new(wire, Behaviour::new(), home.path());
+        let setup = Setup::in_home(home, json!({ "s": parallel(peer.entry) })).await;
+        let (told, took) = run(&setup, sleeps("s")).await;
+        assert_eq!(told, slept());
+        assert!(took < Duration::from_millis(2800), "{wire:?}: {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_follow_each_other_where_it_does_not() {
+    let setup = Setup::start(json!({ "s": stdio(&Behaviour::new()) })).await;
+    let (told, took) = run(&setup, sleeps("s")).await;
+    assert_eq!(told, slept());
+    assert!(took >= Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn calls_of_other_conversations_queue_behind_a_server_without_the_flag() {
+    let setup = Setup::start(json!({
+        "one_by_one": stdio(&Behaviour::new()),
+        "together": parallel(stdio(&Behaviour::new())),
+    }))
+    .await;
+    let sleep = async |server: &str| {
+        let name = format!("mcp_{server}_sleep");
+        setup.call(&name, json!({ "ms": 800 })).await
+    };
+    let began = Instant::now();
+    let slow = async {
+        let name = "one_by_one";
+        tokio::join!(sleep(name), sleep(name), sleep(name), sleep(name));
+        began.elapsed()
+    };
+    let fast = async {
+        let name = "together";
+        tokio::join!(sleep(name), sleep(name), sleep(name), sleep(name));
+        began.elapsed()
+    };
+    let (slow, fast) = tokio::join!(slow, fast);
+    assert!(slow >= Duration::from_millis(3200), "{slow:?}");
+    assert!(
+        fast < Duration::from_millis(2900),
+        "a server never waits for another: {fast:?}"
+    );
+}
+
+#[tokio::test]
+async fn unparsable_arguments_are_a_barrier_and_an_error_of_their_own() {
+    let home = TemporaryHome::new();
+    let peer = Peer::new(Wire::Stdio, Behaviour::new(), home.path());
+    let setup = Setup::in_home(home, json!({ "s": parallel(peer.entry.clone()) })).await;
+    let unparsable = BatchCall {
+        name: "mcp_s_echo".into(),
+        arguments: Err("expected `}` at column 7".into()),
+    };
+    let calls = vec![
+        call("mcp_s_sleep", json!({ "ms": 700 })),
+        call("mcp_s_sleep", json!({ "ms": 600 })),
+        unparsable,
+        call("mcp_s_counter", json!({})),
+    ];
+    let (told, _) = run(&setup, calls).await;
+    assert_eq!(told[0], json!({ "result": "slept 700 ms" }));
+    assert_eq!(told[1], json!({ "result": "slept 600 ms" }));
+    let error = told[2]["error"].as_str().unwrap();
+    assert!(
+        error.contains("mcp_s_echo") && error.contains("column 7"),
+        "{error}"
+    );
+    // Had the last one not waited, the server would have counted it before the others came back.
+    assert_eq!(told[3], json!({ "result": "3" }));
+    assert_eq!(recorded(&peer.record, "tools/call").len(), 3);
+}
+
+#[tokio::test]
+async fn a_barrier_is_waited_for() {
+    let home = TemporaryHome::new();
+    let peer = Peer::new(Wire::Stdio, Behaviour::new(), home.path());
+    let setup = Setup::in_home(
+        home,
+        json!({ "s": parallel(peer.entry.clone()), "single": stdio(&Behaviour::new()) }),
+    )
+    .await;
+    let calls = vec![
+        call("mcp_s_sleep", json!({ "ms": 10 })),
+        call("mcp_single_sleep", json!({ "ms": 1000 })),
+        call("mcp_s_echo", json!({ "text": "after" })),
+    ];
+    let watch = async {
+        eventually("the first call arrives", || !peer.calls("sleep").is_empty()).await;
+        let began = Instant::now();
+        eventually("the last call arrives", || !peer.calls("echo").is_empty()).await;
+        began.elapsed()
+    };
+    let ((told, _), between) = tokio::join!(run(&setup, calls), watch);
+    assert_eq!(told[2], json!({ "result": "after" }));
+    assert!(between >= Duration::from_millis(900), "{between:?}");
+}
+
+#[tokio::test]
+async fn a_failing_call_of_a_batch_leaves_the_others_alone() {
+    let setup = Setup::start(json!({
+        "s": parallel(stdio(&Behaviour::new())),
+        "t": parallel(stdio(&Behaviour::new())),
+    }))
+    .await;
+    let calls = vec![
+        call("mcp_s_echo", json!({ "text": "one" })),
+        call("mcp_s_fail", json!({ "text": "no" })),
+        call("mcp_nobody_echo", json!({})),
+        call("mcp_t_crash", json!({})),
+        call("mcp_s_echo", json!({ "text": "two" })),
+    ];
+    let (told, _) = run(&setup, calls).await;
+    assert_eq!(told[0], json!({ "result": "one" }));
+    assert_eq!(told[1], json!({ "error": "no" }));
+    assert_eq!(told[2], json!({ "error": "Unknown tool: mcp_nobody_echo" }));
+    assert!(
+        told[3]["error"].as_str().unwrap().contains("lost"),
+        "{}",
+        told[3]
+    );
+    assert_eq!(told[4], json!({ "result": "two" }));
+}

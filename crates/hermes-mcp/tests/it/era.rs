@@ -1,0 +1,325 @@
+//! Both eras of the protocol, and finding out which one a server speaks.
+
+#![expect(
+    deprecated,
+    reason = "sampling is still spoken by servers of every older revision"
+)]
+
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use hermes_config::Server;
+use hermes_mcp::{
+    Inquiries,
+    era::Era,
+    inquiry::{Asker, Offers, Sampled, SamplingOffer, SamplingRefused},
+    protocol::{
+        CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
+    },
+};
+use hermes_testkit::{Behaviour, Discover, Era as Spoken, HttpServer, recorded};
+use serde_json::{Value, json};
+
+use crate::host::{TestHost, kill, pids, stdio, with};
+
+/// What a server heard from the client about itself.
+async fn protocol(host: &TestHost, server: &str) -> Value {
+    let text = host.text(server, "protocol", json!({})).await;
+    serde_json::from_str(&text).unwrap()
+}
+
+#[tokio::test]
+async fn each_server_is_spoken_to_in_its_own_era_on_both_transports() {
+    let eras = [
+        ("legacy", Spoken::Legacy, "legacy", "2025-11-25"),
+        ("stateless", Spoken::Stateless, "stateless", "2026-07-28"),
+        ("both", Spoken::Both, "stateless", "2026-07-28"),
+    ];
+    let mut remote = Vec::new();
+    let mut names = Vec::new();
+    let mut entries = Vec::new();
+    for (name, era, ..) in &eras {
+        let behaviour = Behaviour::new().era(*era);
+        let server = HttpServer::start(behaviour.clone());
+        entries.push(stdio(&behaviour));
+        entries.push(json!({ "url": server.url() }));
+        names.extend([format!("{name}_stdio"), format!("{name}_http")]);
+        remote.push(server);
+    }
+    let servers: Vec<(&str, Value)> = names.iter().map(String::as_str).zip(entries).collect();
+    let host = TestHost::start(&servers).await;
+
+    for (name, _, era, version) in eras {
+        for transport in ["stdio", "http"] {
+            let server = format!("{name}_{transport}");
+            host.ready(&server).await;
+            let status = host.status(&server);
+            assert_eq!(status.era.unwrap().as_str(), era, "{server}");
+            assert_eq!(
+                status.protocol_version.as_deref(),
+                Some(version),
+                "{server}"
+            );
+            let heard = protocol(&host, &server).await;
+            assert_eq!(heard["era"], era, "{server}");
+            assert_eq!(heard["protocolVersion"], version, "{server}");
+            assert_eq!(heard["clientInfo"]["name"], "hermes", "{server}");
+            assert!(host.tools(&server).len() > 20, "{server}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_an_older_server_does_with_the_probe_it_ends_ready() {
+    let probes = [
+        ("exits", Discover::Exit),
+        ("says_nothing_useful", Discover::EmptyObject),
+        ("knows_no_such_method", Discover::MethodNotFound),
+        ("finds_the_parameters_invalid", Discover::InvalidParams),
+        ("names_its_versions", Discover::UnsupportedVersion),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let record = |name: &str| directory.path().join(name);
+    let servers = probes.map(|(name, discover)| {
+        let behaviour = Behaviour::new()
+            .era(Spoken::Legacy)
+            .discover(discover)
+            .record(record(name));
+        (name, stdio(&behaviour))
+    });
+    let host = TestHost::start(&servers).await;
+
+    for (name, _) in probes {
+        let session = host.ready(name).await;
+        assert_eq!(session.era, Era::Legacy, "{name}");
+        assert_eq!(host.text(name, "echo", json!({ "text": "a" })).await, "a");
+        assert_eq!(
+            recorded(&record(name), "server/discover").len(),
+            1,
+            "{name}"
+        );
+        for initialize in recorded(&record(name), "initialize") {
+            let params = &initialize["params"];
+            assert_eq!(params["protocolVersion"], "2025-11-25", "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_remote_server_that_knows_nothing_of_the_probe_ends_ready_too() {
+    for discover in [
+        Discover::EmptyObject,
+        Discover::MethodNotFound,
+        Discover::InvalidParams,
+        Discover::UnsupportedVersion,
+    ] {
+        let server = HttpServer::start(Behaviour::new().era(Spoken::Legacy).discover(discover));
+        let host = TestHost::start(&[("remote", json!({ "url": server.url() }))]).await;
+        let session = host.ready("remote").await;
+        assert_eq!(session.era, Era::Legacy, "{discover:?}");
+        let echoed = host.text("remote", "echo", json!({ "text": "a" })).await;
+        assert_eq!(echoed, "a", "{discover:?}");
+    }
+}
+
+#[tokio::test]
+async fn silence_to_the_probe_costs_its_limit_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = directory.path().join("record");
+    let behaviour = Behaviour::new()
+        .era(Spoken::Legacy)
+        .discover(Discover::Silent)
+        .record(&record);
+    // Half of the time to connect is the most that a probe may take.
+    let entry = with(stdio(&behaviour), "connect_timeout", 6);
+    let servers = [("silent", entry)];
+    let host = TestHost::start(&servers).await;
+    let started = Instant::now();
+    host.ready("silent").await;
+    assert!(started.elapsed() >= Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(6));
+    assert_eq!(recorded(&record, "server/discover").len(), 1);
+    host.remembered("silent").await;
+    let home = host.end().await;
+
+    let host = TestHost::start_in(home, &servers).await;
+    host.ready("silent").await;
+    assert_eq!(
+        recorded(&record, "server/discover").len(),
+        1,
+        "the era is remembered, so there is no second probe"
+    );
+    assert_eq!(recorded(&record, "initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_spoilt_by_the_probe_gets_a_fresh_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let behaviour = Behaviour::new()
+        .era(Spoken::Legacy)
+        .discover(Discover::MethodNotFound)
+        .refuse_initialize_after_discover()
+        .process(|process| process.pid_file = Some(file.clone()));
+    let host = TestHost::start(&[("touchy", stdio(&behaviour))]).await;
+    host.ready("touchy").await;
+    let started = pids(&file);
+    assert_eq!(started.len(), 2);
+    assert_eq!(host.pid("touchy"), started[1]);
+    assert!(!hermes_testkit::process_exists(started[0]));
+}
+
+#[tokio::test]
+async fn an_answer_to_the_probe_saves_the_second_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let behaviour = Behaviour::new()
+        .era(Spoken::Legacy)
+        .process(|process| process.pid_file = Some(file.clone()));
+    let host = TestHost::start(&[("plain", stdio(&behaviour))]).await;
+    host.ready("plain").await;
+    assert_eq!(pids(&file), [host.pid("plain")]);
+}
+
+#[tokio::test]
+async fn an_era_that_changes_between_two_starts_is_found_again() {
+    for (first, then, expected) in [
+        (Spoken::Legacy, Spoken::Stateless, Era::Stateless),
+        (Spoken::Stateless, Spoken::Legacy, Era::Legacy),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let behaviour =
+            Behaviour::new()
+                .era(first)
+                .change_era(1, then, directory.path().join("starts"));
+        let host = TestHost::start(&[("changing", stdio(&behaviour))]).await;
+        let session = host.ready("changing").await;
+        assert_ne!(session.era, expected);
+        host.remembered("changing").await;
+
+        kill(session.pid.unwrap());
+        let link = host
+            .until("changing", |link| {
+                link.session
+                    .as_ref()
+                    .is_some_and(|new| new.pid != session.pid)
+            })
+            .await;
+        assert_eq!(link.session.unwrap().era, expected);
+        assert_eq!(protocol(&host, "changing").await["era"], expected.as_str());
+    }
+}
+
+#[tokio::test]
+async fn older_revisions_are_accepted() {
+    let versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
+    let servers = versions.map(|version| {
+        let mut behaviour = Behaviour::new().era(Spoken::Legacy);
+        behaviour.supported_versions = Some(vec![version.to_owned()]);
+        (version, stdio(&behaviour))
+    });
+    let host = TestHost::start(&servers).await;
+    for version in versions {
+        host.ready(version).await;
+        let status = host.status(version);
+        assert_eq!(status.protocol_version.as_deref(), Some(version));
+    }
+}
+
+#[tokio::test]
+async fn a_fixed_protocol_is_not_probed_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = |name: &str| directory.path().join(name);
+    let servers = ["legacy", "stateless"].map(|protocol| {
+        let behaviour = Behaviour::new().record(record(protocol));
+        (protocol, with(stdio(&behaviour), "protocol", protocol))
+    });
+    let host = TestHost::start(&servers).await;
+    assert_eq!(host.ready("legacy").await.era, Era::Legacy);
+    assert!(recorded(&record("legacy"), "server/discover").is_empty());
+    assert_eq!(host.ready("stateless").await.era, Era::Stateless);
+    assert!(recorded(&record("stateless"), "initialize").is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_offered_to_servers_where_nobody_answers() {
+    let eras = [("legacy", Spoken::Legacy), ("stateless", Spoken::Stateless)];
+    let servers = eras.map(|(name, era)| (name, stdio(&Behaviour::new().era(era))));
+    let host = TestHost::start(&servers).await;
+    for (name, _) in eras {
+        host.ready(name).await;
+        let capabilities = &protocol(&host, name).await["capabilities"];
+        for capability in ["sampling", "elicitation", "roots"] {
+            assert!(
+                capabilities.get(capability).is_none(),
+                "{name}: {capabilities}"
+            );
+        }
+    }
+}
+
+/// Offers sampling with tools, and never samples.
+struct WithSampling;
+
+impl Inquiries for WithSampling {
+    fn offers(&self, server: &Server) -> Offers {
+        let sampling = server.sampling.enabled.then_some(SamplingOffer::WithTools);
+        Offers {
+            sampling,
+            ..Offers::default()
+        }
+    }
+
+    fn sample(
+        &self,
+        _: Asker,
+        _: CreateMessageRequestParams,
+    ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>> {
+        Box::pin(std::future::ready(Err(SamplingRefused("never".into()))))
+    }
+
+    fn elicit(&self, _: Asker, _: ElicitRequestParams) -> BoxFuture<'_, ElicitResult> {
+        let answer = ElicitResult::new(ElicitationAction::Decline);
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn roots(&self, _: Asker) -> BoxFuture<'_, Vec<Root>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_refused_for_sampling_tools_is_repeated_once_without_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = |name: &str| directory.path().join(name);
+    let strict = Behaviour::new()
+        .era(Spoken::Legacy)
+        .reject_sampling_tools()
+        .record(record("strict"));
+    let lenient = Behaviour::new()
+        .era(Spoken::Legacy)
+        .record(record("lenient"));
+    let off = with(stdio(&lenient), "sampling", json!({ "enabled": false }));
+    let servers = [
+        ("strict", stdio(&strict)),
+        ("lenient", stdio(&lenient)),
+        ("off", off),
+    ];
+    let host = TestHost::start_asking(WithSampling, &servers).await;
+
+    host.ready("strict").await;
+    let offered: Vec<Value> = recorded(&record("strict"), "initialize")
+        .iter()
+        .map(|initialize| initialize["params"]["capabilities"].clone())
+        .collect();
+    assert_eq!(offered.len(), 2, "{offered:?}");
+    assert!(offered[0]["sampling"].get("tools").is_some());
+    assert!(offered[1]["sampling"].is_object() && offered[1]["sampling"].get("tools").is_none());
+
+    host.ready("lenient").await;
+    let capabilities = &protocol(&host, "lenient").await["capabilities"];
+    assert!(capabilities["sampling"].get("tools").is_some());
+    host.ready("off").await;
+    let capabilities = &protocol(&host, "off").await["capabilities"];
+    assert!(capabilities.get("sampling").is_none());
+}

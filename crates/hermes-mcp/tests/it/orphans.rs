@@ -1,0 +1,241 @@
+//! Whatever ends a server, nothing of its tree is left.
+
+use std::{path::Path, time::Duration};
+
+use hermes_mcp::link::Status;
+use hermes_testkit::{
+    Behaviour, Discover, Era, Grandchild, children_named, descendants, eventually, process_exists,
+    zombies,
+};
+use serde_json::json;
+
+use crate::host::{SOON, TestHost, pids, stdio, with};
+
+/// A server with an attached and a detached grandchild; all three pids go to `file`.
+fn family(file: &Path) -> Behaviour {
+    Behaviour::new().process(|process| {
+        process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
+        process.pid_file = Some(file.to_owned());
+    })
+}
+
+/// The same, deaf to all but SIGKILL.
+fn stubborn_family(file: &Path) -> Behaviour {
+    family(file).process(|process| {
+        process.ignore_sigterm = true;
+        process.ignore_stdin_close = true;
+    })
+}
+
+/// Waits until a family of three has been started and returns its pids.
+async fn started(file: &Path) -> Vec<u32> {
+    assert!(eventually(SOON, || pids(file).len() >= 3).await);
+    pids(file)
+}
+
+/// Whether nothing is left of them; what ends in the background gets its time.
+async fn are_gone(pids: &[u32]) -> bool {
+    let gone = || !pids.iter().any(|pid| process_exists(*pid));
+    eventually(Duration::from_secs(15), gone).await
+}
+
+#[tokio::test]
+async fn shutdown_returns_when_every_tree_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let (polite, stubborn) = (directory.path().join("a"), directory.path().join("b"));
+    let host = TestHost::start(&[
+        ("polite", stdio(&family(&polite))),
+        ("stubborn", stdio(&stubborn_family(&stubborn))),
+    ])
+    .await;
+    host.ready("polite").await;
+    host.ready("stubborn").await;
+    let later = [false, true].map(|detach| json!({ "detach": detach }));
+    let mut all = started(&polite).await;
+    all.extend(started(&stubborn).await);
+    for arguments in later {
+        let pid = host.text("polite", "spawn_grandchild", arguments).await;
+        all.push(pid.parse().unwrap());
+    }
+    assert_eq!(all.len(), 8);
+    assert!(all.iter().all(|pid| process_exists(*pid)));
+
+    host.host.shutdown().await;
+    let left: Vec<_> = all.iter().filter(|pid| process_exists(**pid)).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(zombies(std::process::id()).is_empty());
+}
+
+#[tokio::test]
+async fn a_removed_server_takes_its_tree_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let host = TestHost::start(&[("server", stdio(&family(&file)))]).await;
+    host.ready("server").await;
+    let tree = started(&file).await;
+    let report = host.reload(&[]).await;
+    assert_eq!(report.removed, ["server"]);
+    assert!(!tree.iter().any(|pid| process_exists(*pid)));
+}
+
+#[tokio::test]
+async fn a_failed_handshake_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let hopeless = family(&file).era(Era::Legacy).discover(Discover::Silent);
+    let entry = with(stdio(&hopeless), "protocol", "stateless");
+    let host = TestHost::start(&[("server", with(entry, "connect_timeout", 2))]).await;
+    host.until("server", |link| link.error.is_some()).await;
+    let tree = started(&file).await[..3].to_vec();
+    assert!(are_gone(&tree).await);
+}
+
+#[tokio::test]
+async fn a_handshake_cut_short_by_its_time_limit_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let stuck = stubborn_family(&file).process(|process| process.start_delay_ms = 600_000);
+    let entry = with(stdio(&stuck), "connect_timeout", 2);
+    let host = TestHost::start(&[("server", entry)]).await;
+    let tree = started(&file).await;
+    host.reaches("server", Status::Reconnecting).await;
+    assert!(are_gone(&tree[..3]).await);
+}
+
+#[tokio::test]
+async fn a_host_dropped_while_it_connects_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let stuck = family(&file).process(|process| process.start_delay_ms = 600_000);
+    let host = TestHost::start(&[("server", stdio(&stuck))]).await;
+    let tree = started(&file).await;
+    assert_eq!(host.status("server").status, Status::Connecting);
+    drop(host);
+    assert!(are_gone(&tree).await);
+}
+
+#[tokio::test]
+async fn a_host_dropped_while_it_is_connected_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let host = TestHost::start(&[("server", stdio(&stubborn_family(&file)))]).await;
+    host.ready("server").await;
+    let tree = started(&file).await;
+    drop(host);
+    assert!(are_gone(&tree).await);
+    let guard_is_gone = || descendants(std::process::id()).is_empty();
+    assert!(eventually(SOON, guard_is_gone).await);
+}
+
+#[test]
+fn a_runtime_that_ends_under_its_host_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (host, tree) = runtime.block_on(async {
+        let host = TestHost::start(&[("server", stdio(&family(&file)))]).await;
+        host.ready("server").await;
+        (host, started(&file).await)
+    });
+    drop(runtime);
+    let gone = || !tree.iter().any(|pid| process_exists(*pid));
+    assert!(hermes_testkit::wait_until(Duration::from_secs(15), gone));
+    drop(host);
+}
+
+/// Panics in the connection's own task, the moment it has a session to announce.
+struct PanicWhenReady;
+
+impl tracing::Subscriber for PanicWhenReady {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_event()
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct IsReady(bool);
+        impl tracing::field::Visit for IsReady {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 |= field.name() == "to" && format!("{value:?}") == "ready";
+            }
+        }
+        let mut is_ready = IsReady(false);
+        event.record(&mut is_ready);
+        assert!(!is_ready.0, "on purpose");
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let host = TestHost::start(&[("healthy", stdio(&Behaviour::new()))]).await;
+    host.ready("healthy").await;
+    let tree = {
+        let _panicking = tracing::subscriber::set_default(PanicWhenReady);
+        host.reload(&[
+            ("healthy", stdio(&Behaviour::new())),
+            ("unlucky", stdio(&stubborn_family(&file))),
+        ])
+        .await;
+        let tree = started(&file).await;
+        assert!(are_gone(&tree).await);
+        tree
+    };
+    assert_eq!(tree.len(), 3, "it is not started again");
+    assert_eq!(host.status("unlucky").status, Status::Stopped);
+    assert_eq!(
+        host.text("healthy", "echo", json!({ "text": "a" })).await,
+        "a"
+    );
+    host.host.shutdown().await;
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[tokio::test]
+async fn a_hundred_restarts_leave_one_child_and_no_trace() {
+    let entry = |number: usize| {
+        let entry = stdio(&Behaviour::new());
+        [("server", with(entry, "env", json!({ "NUMBER": number })))]
+    };
+    let host = TestHost::start(&entry(0)).await;
+    host.ready("server").await;
+    host.remembered("server").await;
+    let before = open_files();
+    let mut seen = std::collections::HashSet::from([host.pid("server")]);
+    for number in 1..=100 {
+        let report = host.reload(&entry(number)).await;
+        assert_eq!(report.restarted, ["server"]);
+        host.ready("server").await;
+        seen.insert(host.pid("server"));
+    }
+    let alive: Vec<_> = seen.iter().filter(|pid| process_exists(**pid)).collect();
+    assert_eq!(alive, [&host.pid("server")]);
+    // The guard, the keeper, the server.
+    let three_left = || descendants(std::process::id()).len() == 3;
+    assert!(eventually(SOON, three_left).await);
+    assert!(zombies(std::process::id()).is_empty());
+    for guard in children_named(std::process::id(), "hermes-mcp-guar") {
+        assert!(zombies(guard).is_empty());
+    }
+    let files = || open_files() == before;
+    assert!(
+        eventually(SOON, files).await,
+        "{before} -> {}",
+        open_files()
+    );
+}

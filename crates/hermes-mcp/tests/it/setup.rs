@@ -1,0 +1,233 @@
+//! What the tests of calls, questions and faults stand on: a host over a temporary home, and servers to put into it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use hermes_config::{Home, ServerName, Settings};
+use hermes_mcp::{
+    CallOptions, Host, HostOptions, Inquiries,
+    inquiry::NobodyToAsk,
+    link::{Link, Status},
+    process::GuardProgram,
+    status::ServerStatus,
+};
+use hermes_testkit::{Behaviour, Era, HttpServer, HttpTransport, TemporaryHome, binary};
+use serde_json::{Map, Value, json};
+
+/// Far longer than anything here takes, so that a busy machine fails no test.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A host and the home it serves.
+pub(crate) struct Setup {
+    pub(crate) host: Host,
+    pub(crate) home: TemporaryHome,
+}
+
+impl Setup {
+    /// Starts a host with these servers and nobody to ask, and waits until each is connected or has failed once.
+    pub(crate) async fn start(servers: Value) -> Self {
+        Self::in_home(TemporaryHome::new(), servers).await
+    }
+
+    pub(crate) async fn in_home(home: TemporaryHome, servers: Value) -> Self {
+        Self::answering(home, servers, Arc::new(NobodyToAsk)).await
+    }
+
+    pub(crate) async fn answering(
+        home: TemporaryHome,
+        servers: Value,
+        inquiries: Arc<dyn Inquiries>,
+    ) -> Self {
+        // JSON is YAML.
+        home.write_config(&json!({ "mcp_servers": servers }).to_string());
+        let place = Home::at(home.path());
+        let settings = Settings::load(&place).unwrap();
+        assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+        let guard = GuardProgram {
+            path: env!("CARGO_BIN_EXE_hermes-mcp-guard").into(),
+            args: Vec::new(),
+        };
+        let options = HostOptions {
+            inquiries,
+            ..HostOptions::new(place, guard)
+        };
+        let host = Host::start(options, &settings).await;
+        host.settled(PATIENCE).await;
+        Self { host, home }
+    }
+
+    /// Calls a tool and reads what the model would be told. A call that hangs fails the test.
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Value {
+        self.call_with(name, arguments, &CallOptions::default())
+            .await
+    }
+
+    pub(crate) async fn call_with(
+        &self,
+        name: &str,
+        arguments: Value,
+        options: &CallOptions,
+    ) -> Value {
+        let call = Box::pin(self.host.call(name, object(arguments), options));
+        let outcome = tokio::time::timeout(PATIENCE, call).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("`{name}` never came back"));
+        serde_json::from_str(&outcome.to_json()).unwrap()
+    }
+
+    /// The text of a call that has to fail.
+    pub(crate) async fn error(&self, name: &str, arguments: Value) -> String {
+        let told = self.call(name, arguments).await;
+        let text = told["error"].as_str();
+        text.unwrap_or_else(|| panic!("`{name}` succeeded: {told}"))
+            .to_owned()
+    }
+
+    pub(crate) fn status(&self, server: &str) -> ServerStatus {
+        let all = self.host.status();
+        let found = all.into_iter().find(|status| status.name == server);
+        found.unwrap_or_else(|| panic!("no server `{server}`"))
+    }
+
+    /// Waits until a server's state is as wanted.
+    pub(crate) async fn until(&self, server: &str, wanted: impl FnMut(&Link) -> bool) {
+        let mut link = self.host.link(&ServerName::new(server)).unwrap();
+        let reached = tokio::time::timeout(PATIENCE, link.wait_for(wanted)).await;
+        assert!(
+            matches!(reached, Ok(Ok(_))),
+            "{:?}",
+            json!(self.status(server))
+        );
+    }
+
+    pub(crate) fn assert_ready(&self, server: &str) {
+        let status = self.status(server);
+        assert_eq!(status.status, Status::Ready, "{:?}", status.error);
+    }
+
+    /// Whatever the other servers did, this one has not noticed.
+    pub(crate) async fn assert_neighbour_is_well(&self) {
+        let told = self
+            .call("mcp_neighbour_echo", json!({ "text": "well" }))
+            .await;
+        assert_eq!(told, json!({ "result": "well" }));
+        let status = self.status("neighbour");
+        assert_eq!((status.status, status.restarts), (Status::Ready, 0));
+    }
+
+    /// A file of the home.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+}
+
+/// These servers and a healthy one that must not notice what happens to them.
+pub(crate) fn with_neighbour(mut servers: Value) -> Value {
+    servers["neighbour"] = stdio(&Behaviour::new());
+    servers
+}
+
+/// The entry of a local test server.
+pub(crate) fn stdio(behaviour: &Behaviour) -> Value {
+    let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
+    json!({ "command": command, "args": args })
+}
+
+/// The entry of a remote server.
+pub(crate) fn http(server: &HttpServer) -> Value {
+    json!({ "url": server.url() })
+}
+
+/// An entry with more keys.
+pub(crate) fn with(mut entry: Value, more: Value) -> Value {
+    let entry_keys = entry.as_object_mut().unwrap();
+    entry_keys.extend(object(more));
+    entry
+}
+
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("no object: {other}"),
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Stdio,
+    Http,
+    Sse,
+}
+
+/// Every combination of wire and era that exists.
+pub(crate) const EVERY_WAY: [(Wire, Era); 5] = [
+    (Wire::Stdio, Era::Legacy),
+    (Wire::Stdio, Era::Stateless),
+    (Wire::Http, Era::Legacy),
+    (Wire::Http, Era::Stateless),
+    (Wire::Sse, Era::Legacy),
+];
+
+/// A test server and the entry that leads to it.
+pub(crate) struct Peer {
+    pub(crate) entry: Value,
+    /// Where the server records what it received.
+    pub(crate) record: PathBuf,
+    /// Lives as long as the peer.
+    pub(crate) server: Option<HttpServer>,
+}
+
+impl Peer {
+    /// Serves a behaviour over one wire, recording in the given home.
+    pub(crate) fn new(wire: Wire, behaviour: Behaviour, home: &Path) -> Self {
+        let record = home.join("record.jsonl");
+        let behaviour = behaviour.record(&record);
+        let (entry, server) = match wire {
+            Wire::Stdio => (stdio(&behaviour), None),
+            Wire::Http => {
+                let server = HttpServer::start(behaviour);
+                (http(&server), Some(server))
+            }
+            Wire::Sse => {
+                let behaviour = behaviour.http(|http| http.transport = HttpTransport::Sse);
+                let server = HttpServer::start(behaviour);
+                let entry = with(http(&server), json!({ "transport": "sse" }));
+                (entry, Some(server))
+            }
+        };
+        Self {
+            entry,
+            record,
+            server,
+        }
+    }
+
+    /// The recorded calls of one tool.
+    pub(crate) fn calls(&self, tool: &str) -> Vec<Value> {
+        let calls = hermes_testkit::recorded(&self.record, "tools/call");
+        calls
+            .into_iter()
+            .filter(|call| call["params"]["name"] == tool)
+            .collect()
+    }
+
+    /// The ids of requests that the client took back.
+    pub(crate) fn cancelled(&self) -> Vec<Value> {
+        let cancelled = hermes_testkit::recorded(&self.record, "notifications/cancelled");
+        cancelled
+            .into_iter()
+            .map(|message| message["params"]["requestId"].clone())
+            .collect()
+    }
+}
+
+/// Waits until something can be seen, or fails the test.
+pub(crate) async fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(
+        hermes_testkit::eventually(PATIENCE, condition).await,
+        "never: {what}"
+    );
+}

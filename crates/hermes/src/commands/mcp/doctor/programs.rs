@@ -1,0 +1,68 @@
+//! Whether the programs of local servers are there, and what these need in turn.
+
+use hermes_config::{
+    Home, ReferencePolicy, Server, ServerName, Settings, StdioSettings, TransportSettings,
+};
+use hermes_mcp::environment::{self, Environment};
+
+use super::Check;
+
+const PROGRAM: &str = "program";
+const DIRECTORY: &str = "cwd";
+
+/// Programs that are nothing without another one.
+const NEEDS: [(&str, &str); 3] = [("npx", "node"), ("npm", "node"), ("uvx", "uv")];
+
+pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
+    let enabled = settings
+        .servers
+        .iter()
+        .filter_map(|entry| entry.server.as_ref().ok())
+        .filter(|server| server.enabled);
+    enabled
+        .filter_map(|server| Some((server, stdio(home, settings, server)?)))
+        .flat_map(|(server, stdio)| check_server(home, &server.name, &stdio))
+        .collect()
+}
+
+/// How a local server is started; `None` for remote ones and where a reference fails, which is told elsewhere.
+fn stdio(home: &Home, settings: &Settings, server: &Server) -> Option<StdioSettings> {
+    let resolved = server.resolve(home, &settings.variables, ReferencePolicy::owner());
+    match resolved.ok()?.transport {
+        TransportSettings::Stdio(stdio) => Some(stdio),
+        TransportSettings::Http(_) | TransportSettings::Sse(_) => None,
+    }
+}
+
+fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Check> {
+    let environment = environment::child_environment(std::env::vars_os(), &stdio.env);
+    let mut checks = vec![check_program(home, &stdio.command, &environment).about(name)];
+    let needed = NEEDS
+        .iter()
+        .find(|(program, _)| *program == stdio.command.trim());
+    if let Some((program, needed)) = needed {
+        let found = environment::find_program(needed, &environment, home.path());
+        checks.extend(found.err().map(|error| {
+            Check::fail(PROGRAM, format!("`{program}` needs `{needed}`: {error}")).about(name)
+        }));
+    }
+    if let Some(cwd) = &stdio.cwd {
+        let directory = environment::expand(cwd, &environment);
+        if !directory.is_dir() {
+            let message = format!("`cwd` is no directory: `{}`", directory.display());
+            checks.push(Check::fail(DIRECTORY, message).about(name));
+        }
+    }
+    checks
+}
+
+fn check_program(home: &Home, command: &str, environment: &Environment) -> Check {
+    match environment::find_program(command, environment, home.path()) {
+        Err(error) => Check::fail(PROGRAM, error.to_string()),
+        Ok(path) if path.is_file() || !path.is_absolute() => {
+            Check::ok(PROGRAM, format!("`{}`", path.display()))
+        }
+        Ok(path) => Check::fail(PROGRAM, format!("`{}` does not exist", path.display()))
+            .fix("install it, or correct `command`"),
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether filters and names do what their author expects, going by what servers offered last.
+
+use hermes_mcp::{
+    RegisteredName, RegisteredTool, ToolName,
+    filter::ToolFilter,
+    manifest::Manifest,
+    names::{self, Naming},
+};
+
+use super::{super::remembered::Remembered, Check};
+
+const LISTS: &str = "lists";
+const FILTER: &str = "filter";
+const NAME: &str = "name";
+
+pub(super) fn check(remembered: &Remembered) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (server, manifest) in remembered.enabled() {
+        let name = &server.name;
+        let Some(manifest) = manifest else {
+            checks.push(
+                Check::ok(LISTS, "its tools are not known yet")
+                    .about(name)
+                    .fix(format!("`hermes mcp test {name}` lists them")),
+            );
+            continue;
+        };
+        let filter = ToolFilter::new(&server.tools);
+        let offered = tool_names(manifest);
+        for pattern in filter.dead_patterns(offered.iter()) {
+            checks.push(
+                Check::warn(FILTER, format!("`{pattern}` matches none of its tools"))
+                    .about(name)
+                    .fix(format!("`hermes mcp tools {name}` lists the names")),
+            );
+        }
+        if filter.offers_nothing() {
+            checks.push(
+                Check::warn(
+                    FILTER,
+                    "`tools.include` is an empty list: none of its tools is offered",
+                )
+                .about(name)
+                .fix(format!(
+                    "remove the list, or run `hermes mcp tools {name} --all`"
+                )),
+            );
+        }
+    }
+    checks.extend(odd_names(remembered));
+    checks
+}
+
+fn tool_names(manifest: &Manifest) -> Vec<ToolName> {
+    let names = manifest.tools.iter().map(|tool| tool.name.clone());
+    names.map(ToolName::new).collect()
+}
+
+/// Names that are not simply server and tool put together.
+fn odd_names(remembered: &Remembered) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for tool in remembered.registry.tools() {
+        let plain = names::register(remembered.naming, tool.server.as_str(), tool.original());
+        let reason = if plain != tool.name {
+            "another tool has its name"
+        } else if is_cut(remembered.naming, tool, &plain) {
+            "its name is too long"
+        } else {
+            continue;
+        };
+        checks.push(
+            Check::warn(
+                NAME,
+                format!("`{}` is called `{}`: {reason}", tool.original(), tool.name),
+            )
+            .about(&tool.server)
+            .fix("a shorter or different server name changes that"),
+        );
+    }
+    checks
+}
+
+fn is_cut(naming: Naming, tool: &RegisteredTool, name: &RegisteredName) -> bool {
+    let separators = match naming {
+        Naming::Single => "__",
+        Naming::Double => "____",
+    };
+    let parts = ["mcp", separators, tool.server.as_str(), tool.original()];
+    let whole: usize = parts.iter().map(|part| part.chars().count()).sum();
+    whole > name.as_str().len()
+}

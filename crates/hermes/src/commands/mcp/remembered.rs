@@ -1,0 +1,137 @@
+//! What is known of servers without connecting: the configuration, and the lists remembered from their last session.
+
+use std::{collections::HashSet, sync::Arc};
+
+use hermes_config::{Home, ReferencePolicy, Server, ServerEntry, Settings, ToolNaming};
+use hermes_mcp::{
+    Registry,
+    catalog::{Catalog, NativeTool},
+    link::Status,
+    manifest::{self, Manifest},
+    names::Naming,
+    registry::Contribution,
+    status::ServerStatus,
+};
+
+/// The servers of a configuration with what is remembered of them.
+pub(super) struct Remembered<'a> {
+    entries: Vec<(&'a ServerEntry, Option<Manifest>)>,
+    pub(super) registry: Registry,
+    pub(super) naming: Naming,
+}
+
+impl<'a> Remembered<'a> {
+    pub(super) fn new(home: &Home, settings: &'a Settings) -> Self {
+        let entries: Vec<_> = settings
+            .servers
+            .iter()
+            .map(|entry| (entry, manifest_of(home, settings, entry)))
+            .collect();
+        let naming = match settings.mcp.naming {
+            ToolNaming::Single => Naming::Single,
+            ToolNaming::Double => Naming::Double,
+        };
+        let contributions: Vec<Contribution> = entries
+            .iter()
+            .filter_map(|(entry, manifest)| {
+                Some(Contribution {
+                    server: Arc::new(entry.server.as_ref().ok()?.clone()),
+                    catalog: manifest
+                        .as_ref()
+                        .map(|manifest| Arc::new(catalog(manifest))),
+                    is_offered: true,
+                })
+            })
+            .collect();
+        let registry = Registry::build(0, naming, &HashSet::new(), &contributions);
+        Self {
+            entries,
+            registry,
+            naming,
+        }
+    }
+
+    /// The enabled servers and their lists, where remembered.
+    pub(super) fn enabled(&self) -> impl Iterator<Item = (&'a Server, Option<&Manifest>)> {
+        self.entries.iter().filter_map(|(entry, manifest)| {
+            let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
+            Some((server, manifest.as_ref()))
+        })
+    }
+
+    /// Each server's status while no process runs it.
+    pub(super) fn status(&self) -> Vec<ServerStatus> {
+        self.entries
+            .iter()
+            .map(|(entry, manifest)| self.status_of(entry, manifest.as_ref()))
+            .collect()
+    }
+
+    fn status_of(&self, entry: &ServerEntry, manifest: Option<&Manifest>) -> ServerStatus {
+        let name = &entry.name;
+        let server = match &entry.server {
+            Ok(server) => server,
+            Err(problem) => {
+                let transport = if entry.template.get("url").is_some() {
+                    "http"
+                } else {
+                    "stdio"
+                };
+                return ServerStatus {
+                    error: Some(problem.to_string()),
+                    ..ServerStatus::unconnected(name, transport, Status::Invalid)
+                };
+            }
+        };
+        let status = match manifest {
+            _ if !server.enabled => Status::Disabled,
+            Some(_) if server.lazy => Status::Lazy,
+            _ => Status::Stopped,
+        };
+        let tools = match status {
+            Status::Disabled => 0,
+            _ => self
+                .registry
+                .tools()
+                .filter(|tool| tool.server == *name)
+                .count(),
+        };
+        ServerStatus {
+            tools,
+            era: manifest.map(|manifest| manifest.era),
+            protocol_version: manifest.map(|manifest| manifest.protocol_version.to_string()),
+            server_info: manifest.and_then(|manifest| manifest.server_info.clone()),
+            ..ServerStatus::unconnected(name, server.transport.kind(), status)
+        }
+    }
+}
+
+fn manifest_of(home: &Home, settings: &Settings, entry: &ServerEntry) -> Option<Manifest> {
+    // Looking must not run commands or open a keyring.
+    let text = entry.template.to_string();
+    if text.contains("${cmd:") || text.contains("${keyring:") {
+        return None;
+    }
+    let server = entry.server.as_ref().ok()?;
+    let resolved = server
+        .resolve(home, &settings.variables, ReferencePolicy::owner())
+        .ok()?;
+    manifest::read(&manifest::path(home, &resolved.fingerprint))
+}
+
+fn catalog(manifest: &Manifest) -> Catalog {
+    Catalog {
+        tools: manifest
+            .tools
+            .iter()
+            .cloned()
+            .map(|tool| Arc::new(NativeTool::new(tool)))
+            .collect(),
+        resources: manifest.resources.clone(),
+        templates: manifest.templates.clone(),
+        prompts: manifest.prompts.clone(),
+        capabilities: manifest.capabilities.clone(),
+        is_complete: true,
+        warnings: Vec::new(),
+    }
+}

@@ -1,0 +1,101 @@
+//! A server's state in words: the note beside it, and spans of time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hermes_mcp::status::ServerStatus;
+
+/// What a person should know besides the state itself: the next attempt, the last error, or a warning.
+pub(super) fn note(status: &ServerStatus, now: u64) -> String {
+    let error = status.error.as_deref().and_then(first_line);
+    let next = status
+        .next_attempt_at
+        .map(|at| format!("next attempt in {} s", at.saturating_sub(now)));
+    match (next, error) {
+        (Some(next), Some(error)) => format!("{next}; {error}"),
+        (Some(text), None) => text,
+        (None, Some(error)) => error.to_owned(),
+        (None, None) => match status.warnings.as_slice() {
+            [] => String::new(),
+            [only] => format!("warning: {only}"),
+            [first, rest @ ..] => format!("warning: {first} (and {} more)", rest.len()),
+        },
+    }
+}
+
+fn first_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).find(|line| !line.is_empty())
+}
+
+/// Whole seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
+}
+
+/// `12 s`, `5 min`, `3 h`, `2 d`.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// `1 tool`, `2 tools`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::ServerName;
+    use hermes_mcp::link::Status;
+
+    use super::*;
+
+    fn reconnecting() -> ServerStatus {
+        ServerStatus {
+            error: Some("\nit ended (exit code 1); its last words:\nboom".into()),
+            next_attempt_at: Some(103),
+            ..ServerStatus::unconnected(&ServerName::new("a"), "stdio", Status::Reconnecting)
+        }
+    }
+
+    #[test]
+    fn a_note_says_when_it_is_tried_again_and_the_first_line_of_why() {
+        assert_eq!(
+            note(&reconnecting(), 100),
+            "next attempt in 3 s; it ended (exit code 1); its last words:"
+        );
+    }
+
+    #[test]
+    fn an_attempt_that_is_due_is_not_in_the_past() {
+        assert!(note(&reconnecting(), 200).starts_with("next attempt in 0 s"));
+    }
+
+    #[test]
+    fn warnings_are_noted_where_nothing_is_wrong() {
+        let mut status = reconnecting();
+        (status.error, status.next_attempt_at) = (None, None);
+        assert_eq!(note(&status, 0), "");
+        status.warnings = vec!["odd".into(), "odder".into(), "oddest".into()];
+        assert_eq!(note(&status, 0), "warning: odd (and 2 more)");
+    }
+
+    #[test]
+    fn spans_are_short() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (7199, "1 h"),
+            (200_000, "2 d"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The configuration of a running `hermes up`: the built-in server where there is none, and what happens when the
+//! file changes.
+
+use std::{path::PathBuf, sync::Arc};
+
+use hermes_config::{Home, ServerEntry, Settings};
+use hermes_mcp::{Host, ReloadReport, watch::ConfigWatch};
+use serde_json::json;
+use tokio::{sync::mpsc, task::JoinSet};
+
+use crate::{context::Context, failure::Failure};
+
+/// The name of the built-in server.
+const DEMO: &str = "demo";
+
+/// Where the configuration comes from.
+pub(super) struct Configuration {
+    home: Home,
+    /// This program, which is the built-in server too.
+    program: Option<PathBuf>,
+    is_safe_mode: bool,
+}
+
+impl Configuration {
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            home: context.home.clone(),
+            program: std::env::current_exe().ok(),
+            is_safe_mode: context.is_safe_mode(),
+        }
+    }
+
+    pub(super) fn is_safe_mode(&self) -> bool {
+        self.is_safe_mode
+    }
+
+    /// What to start with; tells about warnings and about the built-in server.
+    pub(super) fn at_start(&self, context: &Context) -> Result<Settings, Failure> {
+        let mut settings = context.settings()?;
+        if self.add_demo(&mut settings) {
+            context.output.note(
+                "No server is configured, so the built-in one is started: try `hermes mcp add --help` next.",
+            );
+        }
+        Ok(settings)
+    }
+
+    /// With no server configured the built-in one runs, in memory only. Returns whether it was added.
+    fn add_demo(&self, settings: &mut Settings) -> bool {
+        let Some(program) = self.program.as_ref().filter(|_| !self.is_safe_mode) else {
+            return false;
+        };
+        if !settings.servers.is_empty() {
+            return false;
+        }
+        let entry = json!({"command": program, "args": ["mcp", "demo"]});
+        let (entry, _) = ServerEntry::parse(DEMO, entry, &settings.variables);
+        settings.servers.push(entry);
+        true
+    }
+
+    /// Applies changes of the file for as long as the tasks live, and says so.
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<()>,
+        host: &Host,
+        settings: &Settings,
+        say: mpsc::Sender<String>,
+    ) {
+        if self.is_safe_mode {
+            return;
+        }
+        let (this, host, settings) = (self.clone(), host.clone(), settings.clone());
+        tasks.spawn({
+            let (this, host) = (this.clone(), host.clone());
+            async move { this.apply_edits(&host, settings, &say).await }
+        });
+        tasks.spawn(async move { this.keep_something_running(&host).await });
+    }
+
+    async fn apply_edits(&self, host: &Host, mut current: Settings, say: &mpsc::Sender<String>) {
+        let mut watch = ConfigWatch::new(&self.home);
+        loop {
+            watch.changed().await;
+            for message in self.apply_edit(host, &mut current).await {
+                tracing::info!("{message}");
+                let _ = say.send(message).await;
+            }
+        }
+    }
+
+    async fn apply_edit(&self, host: &Host, current: &mut Settings) -> Vec<String> {
+        let mut settings = match Settings::load(&self.home) {
+            Ok(settings) => settings,
+            Err(error) => {
+                return vec![format!(
+                    "The configuration is broken, everything goes on as before: {error}"
+                )];
+            }
+        };
+        if !current.mcp.auto_reload {
+            return vec![
+                "The configuration has changed; `hermes mcp reload` applies it.".to_owned(),
+            ];
+        }
+        self.add_demo(&mut settings);
+        let mut messages: Vec<String> = settings
+            .warnings
+            .iter()
+            .filter(|warning| !current.warnings.contains(warning))
+            .map(|warning| format!("warning: {warning}"))
+            .collect();
+        let report = host.reload(&settings).await;
+        messages.push(describe(&report));
+        *current = settings;
+        messages
+    }
+
+    /// A reload that another command asked for knows nothing of the built-in server.
+    async fn keep_something_running(&self, host: &Host) {
+        let mut changes = host.changes();
+        while changes.changed().await.is_ok() {
+            if !host.status().is_empty() {
+                continue;
+            }
+            if let Ok(mut settings) = Settings::load(&self.home)
+                && self.add_demo(&mut settings)
+            {
+                host.reload(&settings).await;
+            }
+        }
+    }
+}
+
+/// `Reloaded: added a, b; restarted c; 3 unchanged.`
+fn describe(report: &ReloadReport) -> String {
+    let named = [
+        ("added", &report.added),
+        ("removed", &report.removed),
+        ("restarted", &report.restarted),
+        ("tried again", &report.retried),
+    ];
+    let mut parts: Vec<String> = named
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(verb, names)| format!("{verb} {}", names.join(", ")))
+        .collect();
+    if !report.unchanged.is_empty() || parts.is_empty() {
+        parts.push(format!("{} unchanged", report.unchanged.len()));
+    }
+    format!("Reloaded: {}.", parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reload_is_told_by_what_it_did() {
+        let report = ReloadReport {
+            added: vec!["a".into(), "b".into()],
+            restarted: vec!["c".into()],
+            unchanged: vec!["d".into()],
+            ..ReloadReport::default()
+        };
+        assert_eq!(
+            describe(&report),
+            "Reloaded: added a, b; restarted c; 1 unchanged."
+        );
+        assert_eq!(describe(&ReloadReport::default()), "Reloaded: 0 unchanged.");
+    }
+}
