@@ -47,11 +47,6 @@ impl Context {
         Ok(settings)
     }
 
-    /// Whether no MCP server is to be started.
-    pub(crate) fn is_safe_mode(&self) -> bool {
-        self.is_safe_mode
-    }
-
     /// The program that guards local servers' processes: this one.
     pub(crate) fn guard(&self) -> Result<GuardProgram, Failure> {
         let path = std::env::current_exe().map_err(|error| {

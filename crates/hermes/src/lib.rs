@@ -26,12 +26,17 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failures and go to stdout; clap knows which is which.
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(2)
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::SUCCESS;
+            }
+            let failure = failure::Failure::usage(error.to_string());
+            if std::env::args_os().any(|argument| argument == "--json") {
+                output::Output::new(true).failure(&failure);
             } else {
-                ExitCode::SUCCESS
-            };
+                let _ = error.print();
+            }
+            return ExitCode::from(failure.exit_code());
         }
     };
     let output = output::Output::new(cli.wants_json());

@@ -7,7 +7,10 @@
 
 mod architecture;
 mod documents;
+mod edit;
 mod observe;
+mod program;
 mod running;
 mod screen;
+mod terminal;
 mod up;

@@ -10,8 +10,9 @@ use std::{
 use hermes_testkit::{Behaviour, Tool};
 use serde_json::{Value, json};
 
-use crate::running::{
-    Finished, TestHome, assert_gone, finish, is_running, pids_in, set_mode, testkit, wait_until,
+use crate::{
+    program::{Ran, entry, run},
+    running::{TestHome, assert_gone, is_running, pids_in, set_mode, wait_until},
 };
 
 fn well() -> Behaviour {
@@ -24,14 +25,14 @@ mod status {
     #[test]
     fn without_a_process_it_tells_what_configuration_and_cache_know() {
         let home = TestHome::with_servers(&[
-            ("seen", testkit(&well())),
-            ("new", testkit(&well().era(hermes_testkit::Era::Legacy))),
+            ("seen", entry(&well())),
+            ("new", entry(&well().era(hermes_testkit::Era::Legacy))),
             ("off", json!({"command": "x", "enabled": false})),
             ("bad", json!({})),
         ]);
-        assert_eq!(home.run(&["mcp", "test", "seen"]).code, Some(0));
+        assert_eq!(home.run(&["mcp", "test", "seen"]).code, 0);
         let status = home.run(&["mcp", "status", "--json"]);
-        assert_eq!(status.code, Some(0), "{status:?}");
+        assert_eq!(status.code, 0, "{status:?}");
         assert_eq!(status.json()["processes"], json!([]));
         let seen = status.server("seen");
         assert_eq!(
@@ -46,7 +47,7 @@ mod status {
 
     #[test]
     fn with_a_process_it_is_live() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let up = home.up(&["one: ready"]);
         let status = home.run(&["mcp", "status", "--json"]);
         assert_eq!(status.json()["processes"], json!([up.pid()]));
@@ -59,21 +60,21 @@ mod status {
 
     #[test]
     fn one_server_is_told_in_full_and_an_unknown_one_is_not_found() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let _up = home.up(&["one: ready"]);
         let one = home.run(&["mcp", "status", "one"]).stdout;
         assert!(one.starts_with("one: ready\n"), "{one}");
         assert!(one.contains("testkit"), "{one}");
-        assert_eq!(home.run(&["mcp", "status", "two"]).code, Some(3));
+        assert_eq!(home.run(&["mcp", "status", "two"]).code, 3);
     }
 
     #[test]
     fn a_broken_file_hides_no_running_server() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let _up = home.up(&["one: ready"]);
         home.write_config("mcp_servers: [");
         let status = home.run(&["mcp", "status", "--json"]);
-        assert_eq!(status.code, Some(0), "{status:?}");
+        assert_eq!(status.code, 0, "{status:?}");
         assert_eq!(status.server("one")["status"], "ready");
         assert!(status.stderr.contains("line 1"), "{status:?}");
     }
@@ -84,15 +85,15 @@ mod status {
         let trace = home.beside("trace");
         let command = format!("${{cmd:touch {}}}", trace.display());
         home.write_servers(&[("one", json!({"command": "x", "args": [command]}))]);
-        assert_eq!(home.run(&["mcp", "status"]).code, Some(0));
+        assert_eq!(home.run(&["mcp", "status"]).code, 0);
         assert!(!trace.exists());
     }
 
     #[test]
     fn mcp_alone_shows_states_and_verbs() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let done = home.run(&["mcp"]);
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
         assert!(done.stdout.contains("one   stdio      stopped"), "{done:?}");
         assert!(
             done.stdout.contains("doctor     Look for trouble"),
@@ -110,7 +111,7 @@ mod processes {
         let home = TestHome::with_servers(&[]);
         let pids = home.beside("pids");
         let server = well().process(|process| process.pid_file = Some(pids.clone()));
-        home.write_servers(&[("one", testkit(&server))]);
+        home.write_servers(&[("one", entry(&server))]);
         assert_eq!(
             home.run(&["mcp", "ps", "--json"]).json()["processes"],
             json!([])
@@ -128,7 +129,7 @@ mod processes {
         assert!(home.run(&["mcp", "ps"]).stdout.contains("MiB"));
 
         let killed = home.run(&["mcp", "ps", "--kill", "one", "--json"]);
-        assert_eq!(killed.code, Some(0), "{killed:?}");
+        assert_eq!(killed.code, 0, "{killed:?}");
         assert_eq!(killed.json()["killed"], json!([first]));
         assert!(
             killed.stderr.contains("hermes mcp disable one"),
@@ -137,14 +138,14 @@ mod processes {
         assert_gone(&[first], Duration::from_secs(1));
         wait_until("its host starts it again", || pids_in(&pids).len() == 2);
         assert!(is_running(pids_in(&pids)[1]));
-        assert_eq!(home.run(&["mcp", "ps", "--kill", "two"]).code, Some(3));
+        assert_eq!(home.run(&["mcp", "ps", "--kill", "two"]).code, 3);
     }
 
     #[test]
     fn reload_without_a_process_does_nothing() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let done = home.run(&["mcp", "reload", "--json"]);
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
         assert_eq!(
             done.json(),
             json!({
@@ -162,12 +163,12 @@ mod processes {
             json!({"mcp": auto, "mcp_servers": servers}).to_string()
         };
         let home = TestHome::with_servers(&[]);
-        let (one, other) = (testkit(&well()), testkit(&well().without_prompts()));
+        let (one, other) = (entry(&well()), entry(&well().without_prompts()));
         home.write_config(&config(json!({"a": one, "b": one, "c": one})));
         let up = home.up(&["a: ready", "b: ready", "c: ready"]);
         home.write_config(&config(json!({"a": one, "b": other, "d": one})));
         let done = home.run(&["mcp", "reload", "--json"]);
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
         assert_eq!(
             done.json(),
             json!({
@@ -175,9 +176,9 @@ mod processes {
                 "restarted": ["b"], "unchanged": ["a"], "retried": [],
             })
         );
-        assert_eq!(home.run(&["mcp", "reload", "nobody"]).code, Some(3));
+        assert_eq!(home.run(&["mcp", "reload", "nobody"]).code, 3);
         home.write_config("mcp_servers: [");
-        assert_eq!(home.run(&["mcp", "reload"]).code, Some(2));
+        assert_eq!(home.run(&["mcp", "reload"]).code, 2);
         assert_eq!(
             home.run(&["mcp", "status", "--json"]).server("a")["status"],
             "ready"
@@ -189,7 +190,7 @@ mod doctor {
     use super::*;
 
     /// The checks with this id, as `(server, level)`.
-    fn checks(done: &Finished, id: &str) -> Vec<(Value, Value)> {
+    fn checks(done: &Ran, id: &str) -> Vec<(Value, Value)> {
         let json = done.json();
         let all = json["checks"].as_array().expect("a list of checks");
         all.iter()
@@ -204,9 +205,9 @@ mod doctor {
 
     #[test]
     fn a_healthy_home_is_healthy() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let done = home.run(&["mcp", "doctor", "--probe", "--json"]);
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
         assert_eq!(done.json()["ok"], true);
         assert_eq!(checks(&done, "session"), [pair("one", "ok")]);
         let levels: Vec<Value> = done.json()["checks"]
@@ -223,7 +224,7 @@ mod doctor {
         let home = TestHome::with_servers(&[]);
         home.write_config("mcp_servers: [");
         let done = home.run(&["mcp", "doctor"]);
-        assert_eq!(done.code, Some(1), "{done:?}");
+        assert_eq!(done.code, 1, "{done:?}");
         assert!(done.stdout.contains("fail config"), "{done:?}");
         assert!(done.stdout.contains("line 1"), "{done:?}");
     }
@@ -252,7 +253,7 @@ mod doctor {
             ),
         ]);
         let done = home.run(&["mcp", "doctor", "--json"]);
-        assert_eq!(done.code, Some(1), "{done:?}");
+        assert_eq!(done.code, 1, "{done:?}");
         assert_eq!(done.json()["ok"], false);
         assert_eq!(checks(&done, "keys"), [(Value::Null, json!("warn"))]);
         assert_eq!(checks(&done, "entry"), [pair("both", "fail")]);
@@ -294,10 +295,10 @@ mod doctor {
 
     #[test]
     fn files_that_others_may_read_are_found() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         set_mode(&home.config(), 0o644);
         let only_config = home.run(&["mcp", "doctor", "--json"]);
-        assert_eq!(only_config.code, Some(0), "{only_config:?}");
+        assert_eq!(only_config.code, 0, "{only_config:?}");
         assert_eq!(checks(&only_config, "mode"), [(Value::Null, json!("warn"))]);
 
         let tokens = home.path().join("mcp-tokens");
@@ -308,7 +309,7 @@ mod doctor {
             set_mode(&file, 0o640);
         }
         let done = home.run(&["mcp", "doctor", "--json"]);
-        assert_eq!(done.code, Some(1));
+        assert_eq!(done.code, 1);
         assert_eq!(checks(&done, "mode").len(), 3);
         assert!(done.stdout.contains("chmod 600"), "{done:?}");
     }
@@ -317,16 +318,16 @@ mod doctor {
     fn filters_and_names_are_checked_against_what_was_offered_last() {
         let long = "a_rather_long_name_of_a_tool_that_goes_on_and_on_and_on_for_ever";
         let tools = ["list", "a.b", "a-b", long].map(Tool::named);
-        let mut entry = testkit(&well().tools(tools));
-        entry["tools"] = json!({"exclude": ["lsit", "list"]});
-        let home = TestHome::with_servers(&[("one", entry)]);
+        let mut filtered = entry(&well().tools(tools));
+        filtered["tools"] = json!({"exclude": ["lsit", "list"]});
+        let home = TestHome::with_servers(&[("one", filtered)]);
         let before = home.run(&["mcp", "doctor", "--json"]);
         assert_eq!(checks(&before, "lists"), [pair("one", "ok")]);
         assert!(checks(&before, "filter").is_empty());
 
-        assert_eq!(home.run(&["mcp", "test", "one"]).code, Some(0));
+        assert_eq!(home.run(&["mcp", "test", "one"]).code, 0);
         let done = home.run(&["mcp", "doctor", "--json"]);
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
         assert_eq!(checks(&done, "filter"), [pair("one", "warn")]);
         assert!(done.stdout.contains("`lsit`"), "{done:?}");
         assert_eq!(
@@ -338,7 +339,7 @@ mod doctor {
 
     #[test]
     fn a_socket_that_nobody_answers_is_found_and_cleared() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let mut up = home.up(&["one: ready"]);
         up.kill();
         let socket = home.path().join(format!("run/host-{}.sock", up.pid()));
@@ -352,9 +353,9 @@ mod doctor {
     #[test]
     fn a_server_that_does_not_answer_fails_the_probe() {
         let silent = json!({"command": "sh", "args": ["-c", "exit 7"], "connect_timeout": 5});
-        let home = TestHome::with_servers(&[("one", testkit(&well())), ("two", silent)]);
+        let home = TestHome::with_servers(&[("one", entry(&well())), ("two", silent)]);
         let done = home.run(&["mcp", "doctor", "--probe", "--json"]);
-        assert_eq!(done.code, Some(1), "{done:?}");
+        assert_eq!(done.code, 1, "{done:?}");
         assert_eq!(
             checks(&done, "session"),
             [pair("one", "ok"), pair("two", "fail")]
@@ -375,7 +376,7 @@ mod demo {
         let sum = home.run(&[
             "mcp", "call", "demo.add", "--arg", "a=2", "--arg", "b=40", "--json",
         ]);
-        assert_eq!(sum.code, Some(0), "{sum:?}");
+        assert_eq!(sum.code, 0, "{sum:?}");
         assert!(sum.stdout.contains("42"), "{sum:?}");
     }
 
@@ -436,15 +437,15 @@ mod logs {
     #[test]
     fn a_log_that_is_not_there_yet_is_no_error() {
         let done = TestHome::with_servers(&[]).run(&["logs", "hermes"]);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(0), ""), "{done:?}");
+        assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{done:?}");
         assert!(done.stderr.contains("nothing is logged yet"), "{done:?}");
     }
 
     #[test]
     fn what_a_server_prints_is_there() {
         let noisy = well().process(|process| process.stderr_flood = 300);
-        let home = TestHome::with_servers(&[("one", testkit(&noisy))]);
-        assert_eq!(home.run(&["mcp", "test", "one"]).code, Some(0));
+        let home = TestHome::with_servers(&[("one", entry(&noisy))]);
+        assert_eq!(home.run(&["mcp", "test", "one"]).code, 0);
         assert!(home.run(&["logs", "mcp"]).stdout.contains("[one]"));
     }
 
@@ -478,19 +479,19 @@ mod logs {
 
     #[test]
     fn short_commands_log_only_if_asked() {
-        let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+        let home = TestHome::with_servers(&[("one", entry(&well()))]);
         let quiet = home.run(&["mcp", "test", "one"]);
         assert_eq!(quiet.stderr, "");
         assert!(!home.path().join("logs/hermes.log").exists());
 
         let mut command = home.command(&["mcp", "test", "one"]);
         command.env("HERMES_LOG", "info");
-        let asked = finish(command);
+        let asked = run(command, "");
         assert!(asked.stderr.contains("to=ready"), "{asked:?}");
         assert!(!asked.stdout.contains("to=ready"), "{asked:?}");
 
         let mut command = home.command(&["mcp", "list"]);
         command.env("HERMES_LOG", "hermes=loud");
-        assert_eq!(finish(command).code, Some(2));
+        assert_eq!(run(command, "").code, 2);
     }
 }

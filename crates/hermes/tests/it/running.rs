@@ -1,4 +1,4 @@
-//! Runs the real program in a home of its own.
+//! The program while it runs: in the background, with servers, watched from outside.
 
 use std::{
     fs,
@@ -9,39 +9,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_testkit::Behaviour;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::program::{Ran, run};
 
 /// Longer than anything takes that works.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A home in a temporary directory.
+/// A home in a temporary directory, and place beside it.
 pub(crate) struct TestHome {
     directory: TempDir,
 }
 
-/// A command that has ended.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Finished {
-    /// What `--json` printed.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// The servers that `--json` printed, by name.
+impl Ran {
+    /// One of the servers that `--json` printed.
+    #[track_caller]
     pub(crate) fn server(&self, name: &str) -> Value {
         let json = self.json();
-        let servers = json["servers"].as_array().expect("a list of servers");
-        servers
-            .iter()
-            .find(|server| server["name"] == name)
+        let servers = json["servers"].as_array().into_iter().flatten();
+        let mut named = servers.filter(|server| server["name"] == name);
+        named
+            .next()
             .unwrap_or_else(|| panic!("no server {name}: {json}"))
             .clone()
     }
@@ -104,8 +93,8 @@ impl TestHome {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
-        finish(self.command(arguments))
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        run(self.command(arguments), "")
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Background {
@@ -121,15 +110,6 @@ impl TestHome {
             }
         }
         up
-    }
-}
-
-pub(crate) fn finish(mut command: Command) -> Finished {
-    let output = command.output().unwrap();
-    Finished {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
@@ -231,12 +211,6 @@ impl Drop for Background {
 pub(crate) fn signal_process(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();
-}
-
-/// A server of the testkit, as an entry of the configuration.
-pub(crate) fn testkit(behaviour: &Behaviour) -> Value {
-    let (command, args) = behaviour.stdio_command(&hermes_testkit::binary("testkit-stdio"));
-    json!({"command": command, "args": args})
 }
 
 /// Whether a process runs; one that only waits to be collected does not.

@@ -7,9 +7,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    running::{
-        TestHome, assert_gone, is_running, mode, pids_in, signal_process, testkit, wait_until,
-    },
+    program::entry,
+    running::{TestHome, assert_gone, is_running, mode, pids_in, signal_process, wait_until},
     screen::Terminal,
 };
 
@@ -32,7 +31,7 @@ fn broken() -> Behaviour {
 fn a_fresh_home_gets_a_configuration_and_the_built_in_server() {
     let home = TestHome::fresh();
     let done = home.run(&["up", "--once"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("demo: ready, 9 tools"), "{done:?}");
     assert!(done.stderr.contains("Wrote `"), "{done:?}");
     assert!(done.stderr.contains("built-in"), "{done:?}");
@@ -51,11 +50,11 @@ fn a_fresh_home_gets_a_configuration_and_the_built_in_server() {
 #[test]
 fn once_prints_the_servers_as_json() {
     let home = TestHome::with_servers(&[
-        ("one", testkit(&well())),
+        ("one", entry(&well())),
         ("off", json!({"command": "nothing", "enabled": false})),
     ]);
     let done = home.run(&["up", "--once", "--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(done.json()["ok"], true);
     assert_eq!(done.server("one")["status"], "ready");
     assert_eq!(done.server("off")["status"], "disabled");
@@ -64,12 +63,12 @@ fn once_prints_the_servers_as_json() {
 #[test]
 fn once_fails_if_a_server_does() {
     let home = TestHome::with_servers(&[
-        ("one", testkit(&well())),
-        ("two", testkit(&broken())),
+        ("one", entry(&well())),
+        ("two", entry(&broken())),
         ("three", json!({"command": "a", "url": "http://b"})),
     ]);
     let done = home.run(&["up", "--once", "--json"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.code, 1, "{done:?}");
     assert_eq!(done.json()["ok"], false);
     assert_eq!(done.server("one")["status"], "ready");
     assert_eq!(done.server("two")["status"], "reconnecting");
@@ -85,7 +84,7 @@ fn once_fails_if_a_server_does() {
 #[test]
 fn json_without_an_end_is_wrong_usage() {
     let done = TestHome::fresh().run(&["up", "--json"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
+    assert_eq!(done.code, 2, "{done:?}");
     assert_eq!(done.json()["error"]["code"], "usage");
 }
 
@@ -94,7 +93,7 @@ fn a_broken_configuration_is_wrong_usage_at_the_start() {
     let home = TestHome::with_servers(&[]);
     home.write_config("mcp_servers: [");
     let done = home.run(&["up", "--once"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
+    assert_eq!(done.code, 2, "{done:?}");
     assert!(done.stderr.contains("line 1"), "{done:?}");
 }
 
@@ -102,13 +101,13 @@ fn a_broken_configuration_is_wrong_usage_at_the_start() {
 fn safe_mode_starts_nothing() {
     let home = TestHome::fresh();
     let done = home.run(&["--safe-mode", "up", "--once", "--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(done.json()["servers"], json!([]));
 }
 
 #[test]
 fn without_a_terminal_each_change_is_a_line_and_sigterm_ends_it() {
-    let home = TestHome::with_servers(&[("one", testkit(&well())), ("two", testkit(&broken()))]);
+    let home = TestHome::with_servers(&[("one", entry(&well())), ("two", entry(&broken()))]);
     let mut up = home.up(&["one: ready"]);
     let line = match up.seen.iter().find(|line| line.starts_with("two: re")) {
         Some(line) => line.clone(),
@@ -124,8 +123,8 @@ fn without_a_terminal_each_change_is_a_line_and_sigterm_ends_it() {
 
 #[test]
 fn state_changes_are_logged_for_the_owner_alone() {
-    let home = TestHome::with_servers(&[("one", testkit(&well()))]);
-    assert_eq!(home.run(&["up", "--once"]).code, Some(0));
+    let home = TestHome::with_servers(&[("one", entry(&well()))]);
+    assert_eq!(home.run(&["up", "--once"]).code, 0);
     let log = home.path().join("logs/hermes.log");
     assert_eq!(mode(&log), 0o600);
     let text = fs::read_to_string(log).unwrap();
@@ -138,11 +137,11 @@ fn state_changes_are_logged_for_the_owner_alone() {
 
 #[test]
 fn edits_of_the_configuration_are_applied_and_told() {
-    let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+    let home = TestHome::with_servers(&[("one", entry(&well()))]);
     let mut up = home.up(&["one: ready"]);
     let pid = home.run(&["mcp", "status", "--json"]).server("one")["pid"].clone();
 
-    home.write_servers(&[("one", testkit(&well())), ("two", testkit(&well()))]);
+    home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
     up.wait_for("Reloaded: added two; 1 unchanged.");
     up.wait_for("two: ready");
     assert_eq!(
@@ -159,7 +158,7 @@ fn edits_of_the_configuration_are_applied_and_told() {
         "ready"
     );
 
-    home.write_servers(&[("two", testkit(&well()))]);
+    home.write_servers(&[("two", entry(&well()))]);
     up.wait_for("Reloaded: removed one; 1 unchanged.");
 }
 
@@ -169,12 +168,12 @@ fn with_automatic_reload_off_an_edit_is_only_told() {
     let config = |servers: serde_json::Value| {
         json!({"mcp": {"auto_reload_on_config_change": false}, "mcp_servers": servers}).to_string()
     };
-    home.write_config(&config(json!({"one": testkit(&well())})));
+    home.write_config(&config(json!({"one": entry(&well())})));
     let mut up = home.up(&["one: ready"]);
-    home.write_config(&config(json!({"two": testkit(&well())})));
+    home.write_config(&config(json!({"two": entry(&well())})));
     up.wait_for("`hermes mcp reload` applies it");
     assert_eq!(up.lines_within(Duration::from_millis(500)), [""; 0]);
-    assert_eq!(home.run(&["mcp", "reload"]).code, Some(0));
+    assert_eq!(home.run(&["mcp", "reload"]).code, 0);
     up.wait_for("two: ready");
 }
 
@@ -182,14 +181,14 @@ fn with_automatic_reload_off_an_edit_is_only_told() {
 fn the_built_in_server_makes_room_and_comes_back() {
     let home = TestHome::fresh();
     let mut up = home.up(&["demo: ready"]);
-    home.write_servers(&[("one", testkit(&well()))]);
+    home.write_servers(&[("one", entry(&well()))]);
     up.wait_for("Reloaded: added one; removed demo.");
     home.write_servers(&[]);
     up.wait_for("Reloaded: added demo; removed one.");
     up.wait_for("demo: ready");
 
     // A reload from outside knows nothing of it, and yet it stays.
-    assert_eq!(home.run(&["mcp", "reload"]).code, Some(0));
+    assert_eq!(home.run(&["mcp", "reload"]).code, 0);
     wait_until("the built-in server runs again", || {
         let status = home.run(&["mcp", "status", "--json"]).json();
         status["servers"][0]["status"] == "ready"
@@ -204,7 +203,7 @@ fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
         process.pid_file = Some(pids.clone());
         process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
     });
-    home.write_servers(&[("one", testkit(&server)), ("two", testkit(&broken()))]);
+    home.write_servers(&[("one", entry(&server)), ("two", entry(&broken()))]);
     let mut up = Terminal::start(home.command(&["up"]), 100, 24);
     let text = up.wait_for("both states", |text| {
         text.contains("1 ready, 1 reconnecting")
@@ -236,10 +235,10 @@ fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
 
 #[test]
 fn messages_stay_above_the_table() {
-    let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+    let home = TestHome::with_servers(&[("one", entry(&well()))]);
     let up = Terminal::start(home.command(&["up"]), 80, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
-    home.write_servers(&[("one", testkit(&well())), ("two", testkit(&well()))]);
+    home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
     let text = up.wait_for("the second server", |text| {
         text.contains("2 ready") && text.contains("Reloaded")
     });
@@ -252,7 +251,7 @@ fn messages_stay_above_the_table() {
 
 #[test]
 fn a_terminal_that_becomes_narrower_shows_the_table_once() {
-    let home = TestHome::with_servers(&[("one", testkit(&well()))]);
+    let home = TestHome::with_servers(&[("one", entry(&well()))]);
     let mut up = Terminal::start(home.command(&["up"]), 100, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
     up.resize(40, 24);
@@ -272,7 +271,7 @@ fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
         process.ignore_stdin_close = true;
         process.ignore_sigterm = true;
     });
-    home.write_servers(&[("one", testkit(&stubborn))]);
+    home.write_servers(&[("one", entry(&stubborn))]);
     let mut up = Terminal::start(home.command(&["up"]), 80, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
     up.press(CTRL_C);
@@ -292,7 +291,7 @@ fn kill_9_leaves_no_process_behind() {
         process.ignore_stdin_close = true;
         process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
     });
-    home.write_servers(&[("one", testkit(&server))]);
+    home.write_servers(&[("one", entry(&server))]);
     let up = Terminal::start(home.command(&["up"]), 80, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
     let pids = pids_in(&pids);

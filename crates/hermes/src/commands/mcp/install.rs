@@ -210,13 +210,11 @@ fn install(
     let installed = Installed(Some(directory.to_owned()));
     let steps = catalog::install_steps(manifest, directory);
     for (index, step) in steps.iter().enumerate() {
-        context.output.note(format!(
-            "[{}/{}] {} {}",
-            index + 1,
-            steps.len(),
-            step.program,
-            step.args.join(" ")
-        ));
+        let line = format!("{} {}", step.program, step.args.join(" "));
+        let line = redact(&line);
+        context
+            .output
+            .note(format!("[{}/{}] {line}", index + 1, steps.len()));
         context.block_on(run_step(step))?;
     }
     Ok(installed)
@@ -240,7 +238,7 @@ async fn run_step(step: &Step) -> Result<(), Failure> {
     }
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let text = Redactor::default().redact(&text).into_owned();
+    let text = redact(&text);
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     Err(Failure::failed(format!(
@@ -249,6 +247,10 @@ async fn run_step(step: &Step) -> Result<(), Failure> {
         output.status,
         last.join("\n")
     )))
+}
+
+fn redact(text: &str) -> String {
+    Redactor::default().redact(text).into_owned()
 }
 
 /// A name that can not lead out of the directory above it.
