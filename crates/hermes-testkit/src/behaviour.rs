@@ -28,6 +28,10 @@ pub use process::{ExitAtStart, Grandchild, OversizedLine, Process};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of its own and they combine freely"
+)]
 pub struct Behaviour {
     /// The name in the server's own description of itself.
     pub name: String,

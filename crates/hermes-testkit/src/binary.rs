@@ -1,9 +1,12 @@
 //! Finds the testkit's own programs from another crate's tests, and builds them if they are missing or old.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
+
+/// A file that is locked during a build and carries its time.
+const STAMP: &str = ".hermes-testkit.build";
 
 /// The path of a program of this crate, for instance `testkit-stdio`.
 ///
@@ -16,7 +19,7 @@ use std::time::SystemTime;
 pub fn binary(name: &str) -> PathBuf {
     let directory = profile_directory();
     let path = directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if !is_current(&path) {
+    if !is_current(&directory, &path) {
         build(&directory, &path);
     }
     assert!(
@@ -40,12 +43,16 @@ fn profile_directory() -> PathBuf {
     }
 }
 
-fn is_current(program: &Path) -> bool {
-    let Ok(built) = program.metadata().and_then(|found| found.modified()) else {
+/// Whether a program is at least as new as the sources. Not every change makes cargo write it anew, so
+/// the time of the last build counts too.
+fn is_current(directory: &Path, program: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+    let Some(written) = changed(program) else {
         return false;
     };
+    let built = changed(&directory.join(STAMP)).map_or(written, |built| built.max(written));
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    newest(&sources).is_none_or(|changed| changed <= built)
+    newest(&sources).is_none_or(|newest| newest <= built)
 }
 
 /// When the newest file below a directory was changed; `None` where the sources are gone.
@@ -66,11 +73,16 @@ fn newest(directory: &Path) -> Option<SystemTime> {
 
 /// Builds all programs, once for however many tests ask at the same time.
 fn build(directory: &Path, program: &Path) {
-    let lock = File::create(directory.join(".hermes-testkit.lock"))
-        .and_then(|file| file.lock().map(|()| file));
-    if is_current(program) {
+    let stamp = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(directory.join(STAMP))
+        .and_then(|file| file.lock().map(|()| file))
+        .unwrap_or_else(|error| panic!("cannot lock {}: {error}", directory.display()));
+    if is_current(directory, program) {
         return;
     }
+    let begun = SystemTime::now();
     let profile = match directory.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(name) => name,
@@ -82,9 +94,11 @@ fn build(directory: &Path, program: &Path) {
         .arg(directory.parent().unwrap_or(directory))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output();
-    drop(lock);
     match built {
-        Ok(output) if output.status.success() => {}
+        Ok(output) if output.status.success() => {
+            // If the time cannot be set, the next test asks cargo again.
+            let _ = stamp.set_modified(begun);
+        }
         Ok(output) => panic!(
             "building the testkit failed: build it with `cargo build -p hermes-testkit --bins`\n{}",
             String::from_utf8_lossy(&output.stderr)

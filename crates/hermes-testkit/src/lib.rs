@@ -7,6 +7,9 @@
 mod behaviour;
 mod binary;
 mod grandchild;
+mod home;
+mod http;
+mod observe;
 mod record;
 mod script;
 mod stdio;
@@ -19,6 +22,9 @@ pub use behaviour::{
 };
 pub use binary::binary;
 pub use grandchild::{DETACH, detach};
+pub use home::TemporaryHome;
+pub use http::{Certificates, HttpRequest, HttpServer};
+pub use observe::{children_named, descendants, eventually, process_exists, wait_until, zombies};
 pub use record::{recorded, recorded_messages};
 pub use script::{Outlet, SECRETS, Script, Session};
 pub use stdio::{EchoPath, serve as serve_stdio};

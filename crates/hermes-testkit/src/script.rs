@@ -2,6 +2,7 @@
 //! streams, give each message the [`Outlet`] its answers go to, and decide what the end of the process is.
 
 mod ask;
+mod built_in;
 mod change;
 mod content;
 mod lifecycle;
@@ -15,7 +16,6 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -135,17 +135,18 @@ impl Script {
 
     /// Cancels a request of a session, if it still runs.
     pub fn cancel(&self, session: &str, id: &Value) {
-        let running = lock(&self.running);
-        if let Some(cancellation) = running.get(&(session.to_owned(), id.to_string())) {
+        let running = lock(&self.running).remove(&(session.to_owned(), id.to_string()));
+        if let Some(cancellation) = running {
             cancellation.cancel();
         }
+        self.end_subscription(session, id);
     }
 
     fn may_take_time(&self, request: &Request) -> bool {
         match request.method.as_str() {
             "tools/call" => tools::may_take_time(&request.acting_tool()),
             "tools/list" => self.behaviour.lists.delay_ms > 0,
-            "subscriptions/listen" => true,
+            "subscriptions/listen" => self.behaviour.lists.end_listen_after_ms.is_some(),
             _ => false,
         }
     }
@@ -225,8 +226,6 @@ impl Script {
             .die_after
             .is_some_and(|last| answered >= last)
         {
-            // The client should have the answer before it sees the end.
-            std::thread::sleep(Duration::from_millis(20));
             self.exit(3);
         }
     }

@@ -60,8 +60,10 @@ pub fn serve(
             }
         }
     }
-    while ignore_close {
-        std::thread::sleep(Duration::from_secs(3600));
+    if ignore_close {
+        loop {
+            std::thread::park();
+        }
     }
     Ok(0)
 }
@@ -79,9 +81,12 @@ fn start(process: &Process) -> io::Result<Option<i32>> {
         pids.push(grandchild::spawn(*kind)?);
     }
     if let Some(path) = &process.pid_file {
-        let lines: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
+        let mut lines = Vec::new();
+        for pid in pids {
+            writeln!(lines, "{pid}")?;
+        }
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        file.write_all(lines.as_bytes())?;
+        file.write_all(&lines)?;
     }
     std::thread::sleep(Duration::from_millis(process.start_delay_ms));
     if let Some(end) = &process.exit_at_start {
@@ -111,7 +116,7 @@ impl Outlet for Stdout {
     }
 
     fn send_oversized(&self, bytes: usize) -> bool {
-        let piece = [b'x'; 64 * 1024];
+        let piece = vec![b'x'; 64 * 1024];
         let mut output = io::stdout().lock();
         let mut left = bytes;
         while left > 0 {

@@ -79,3 +79,8 @@ pub(crate) fn error_code(message: &Value) -> Option<i64> {
 pub(crate) fn stateless_version(params: &Value) -> Option<&str> {
     params.get("_meta")?.get(META_VERSION)?.as_str()
 }
+
+/// Whether a request carries the metadata that the stateless era demands.
+pub(crate) fn is_well_formed(params: &Value) -> bool {
+    stateless_version(params).is_some() && params["_meta"].get(META_CLIENT_CAPABILITIES).is_some()
+}

@@ -139,7 +139,7 @@ pub enum Trouble {
     InsufficientScope(String),
     /// A web page instead of MCP.
     Html,
-    /// 307 to this address.
+    /// 307 to this address; a path such as `/mcp` stays on the same origin.
     Redirect(String),
     /// The reply's stream breaks off in the middle of its first event.
     Cut,
@@ -149,6 +149,9 @@ pub enum Trouble {
     Delay(u64),
     /// The reply arrives in pieces of so many bytes, with so many milliseconds between them.
     Trickle(usize, u64),
+    /// A legacy reply's stream ends after an event with an id and this `retry`; the answer waits for a GET
+    /// with that `Last-Event-ID`.
+    Postpone(u64),
     /// The connection closes without a response.
     Hangup,
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Misbehaviour of the process. Only the binaries have a process of their own; a server inside a test
-/// heeds `start_delay_ms` and nothing else.
+/// Misbehaviour of the process, for `testkit-stdio`. Of these an HTTP server knows only `start_delay_ms`
+/// and `oversized_line`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {

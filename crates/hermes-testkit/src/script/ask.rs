@@ -14,7 +14,7 @@ use crate::wire::{self, Error};
 /// How often a waiting tool looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a tool waits for the client at most.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What a tool asks the client for.
 struct Question {
@@ -74,6 +74,14 @@ impl Question {
             capability,
         }
     }
+
+    /// The capability as an object, `{"elicitation":{"url":{}}}` for instance.
+    fn required(&self) -> Value {
+        self.capability
+            .trim_start_matches('/')
+            .rsplit('/')
+            .fold(json!({}), |inner, name| json!({ name: inner }))
+    }
 }
 
 impl Script {
@@ -85,19 +93,16 @@ impl Script {
             .pointer(question.capability)
             .is_some();
         if !declared && !self.behaviour.calls.ask_undeclared {
-            let name = question
-                .capability
-                .trim_start_matches('/')
-                .replace('/', ".");
             if request.is_stateless() {
                 return Err(Error::new(
                     wire::MISSING_CAPABILITY,
                     "Missing required client capability",
                 )
-                .with_data(json!({ "requiredCapabilities": { name: {} } })));
+                .with_data(json!({ "requiredCapabilities": question.required() })));
             }
             return Ok(Answer::Result(content::failure(&format!(
-                "the client does not offer {name}"
+                "the client does not offer {}",
+                question.required()
             ))));
         }
         let count = match (tool, request.argument("requests").as_u64()) {

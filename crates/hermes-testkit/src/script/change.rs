@@ -19,7 +19,11 @@ enum Kind {
     /// Hears of everything once the handshake is done.
     Legacy(Arc<Session>),
     /// Hears of what the accepted filter names.
-    Subscription { id: Value, filter: Value },
+    Subscription {
+        session: String,
+        id: Value,
+        filter: Value,
+    },
 }
 
 /// Something worth a notification.
@@ -64,21 +68,35 @@ impl Script {
         lock(&self.listeners).push(Listener {
             outlet: Arc::clone(&request.outlet),
             kind: Kind::Subscription {
+                session: request.session.key().to_owned(),
                 id: request.id.clone(),
                 filter,
             },
         });
-        let limit = self.behaviour.lists.end_listen_after_ms;
-        let cancelled = request.wait_for_cancel(limit.map(Duration::from_millis));
-        lock(&self.listeners).retain(|listener| {
-            !Arc::ptr_eq(&listener.outlet, &request.outlet)
-                || !matches!(&listener.kind, Kind::Subscription { id, .. } if *id == request.id)
-        });
-        if cancelled {
-            Answer::Done
-        } else {
-            Answer::Result(json!({ "_meta": meta }))
+        match self.behaviour.lists.end_listen_after_ms {
+            None => Answer::Open,
+            Some(limit) => {
+                if request.wait(Duration::from_millis(limit)) {
+                    return Answer::Done;
+                }
+                self.end_subscription(request.session.key(), &request.id);
+                Answer::Result(json!({ "_meta": meta }))
+            }
         }
+    }
+
+    /// Tells nothing more on the subscription that this request opened.
+    pub(super) fn end_subscription(&self, key: &str, request: &Value) {
+        lock(&self.listeners).retain(|listener| {
+            !matches!(&listener.kind, Kind::Subscription { session, id, .. } if session == key && id == request)
+        });
+    }
+
+    /// Tells nothing more to a legacy client.
+    pub fn remove_listener(&self, key: &str) {
+        lock(&self.listeners).retain(
+            |listener| !matches!(&listener.kind, Kind::Legacy(session) if session.key() == key),
+        );
     }
 }
 

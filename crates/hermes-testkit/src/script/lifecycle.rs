@@ -60,7 +60,7 @@ impl Script {
             if !self.supported_versions().iter().any(|v| v == version) {
                 return Err(self.unsupported_version(version));
             }
-            if request.meta(wire::META_CLIENT_CAPABILITIES).is_none() {
+            if !wire::is_well_formed(&request.params) {
                 return Err(Error::new(
                     wire::INVALID_PARAMS,
                     "request _meta lacks clientCapabilities",

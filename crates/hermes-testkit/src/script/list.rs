@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::request::{Answer, Request};
-use super::{Script, lock, tools};
+use super::{Script, built_in, lock};
 use crate::behaviour::{Behaviour, Tool};
 
 /// Tools, resources and prompts as they are now.
@@ -21,7 +21,7 @@ pub(super) struct Offer {
 
 impl Offer {
     pub(super) fn new(behaviour: &Behaviour) -> Self {
-        let mut tools = behaviour.tools.clone().unwrap_or_else(tools::built_in);
+        let mut tools = behaviour.tools.clone().unwrap_or_else(built_in::tools);
         tools.extend((0..behaviour.generate_tools).map(|number| {
             Tool::named(&format!("tool_{number}"))
                 .with("description", json!(format!("Generated tool {number}.")))

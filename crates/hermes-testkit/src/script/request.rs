@@ -50,6 +50,8 @@ pub(super) enum Answer {
     Silence,
     /// A line far too long.
     Oversized(usize),
+    /// More will follow on the stream.
+    Open,
     /// All is said: the stream may close.
     Done,
 }
@@ -171,18 +173,6 @@ impl Request {
         }
     }
 
-    /// Waits until the request is cancelled or the time is over; `true` says that it was cancelled.
-    pub(super) fn wait_for_cancel(&self, limit: Option<Duration>) -> bool {
-        match limit {
-            Some(limit) => self.cancellation.wait(limit),
-            None => loop {
-                if self.cancellation.wait(Duration::from_secs(3600)) {
-                    break true;
-                }
-            },
-        }
-    }
-
     /// What a stopped call comes to.
     pub(super) fn stopped(&self) -> Answer {
         if self.script.behaviour.calls.on_cancel == OnCancel::LateReply {
@@ -235,6 +225,7 @@ impl Request {
                 lock(&self.script.held).push(Arc::clone(&self.outlet));
                 return;
             }
+            Answer::Open => return,
             Answer::Done => {}
         }
         self.script.forget_running(&self);

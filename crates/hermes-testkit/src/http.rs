@@ -1,0 +1,163 @@
+//! The front end over HTTP. A server lives in a thread with a runtime of its own, so that tests may be
+//! synchronous, or asynchronous on a paused clock.
+
+mod connection;
+mod fault;
+mod front;
+mod log;
+mod sse;
+mod stream;
+mod streamable;
+mod tls;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::behaviour::{Behaviour, HttpTransport};
+use crate::script::Script;
+use connection::{HangUp, Listener};
+use front::Front;
+pub use log::HttpRequest;
+pub use tls::Certificates;
+
+/// A scripted MCP server over HTTP on a loopback port; it stops when dropped.
+pub struct HttpServer {
+    address: SocketAddr,
+    front: Arc<Front>,
+    certificates: Option<Certificates>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpServer {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start(behaviour: Behaviour) -> Self {
+        Self::start_on(0, behaviour)
+    }
+
+    /// Starts a server on a given port, for instance that of one that was stopped.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start_on(port: u16, behaviour: Behaviour) -> Self {
+        Self::try_start(port, behaviour)
+            .unwrap_or_else(|error| panic!("cannot start a server on port {port}: {error}"))
+    }
+
+    fn try_start(port: u16, behaviour: Behaviour) -> std::io::Result<Self> {
+        std::thread::sleep(Duration::from_millis(behaviour.process.start_delay_ms));
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let (certificates, acceptor) = match &behaviour.http.tls {
+            Some(tls) => {
+                let (certificates, acceptor) = tls::prepare(tls).map_err(std::io::Error::other)?;
+                (Some(certificates), Some(acceptor))
+            }
+            None => (None, None),
+        };
+        let stop = CancellationToken::new();
+        let crash = stop.clone();
+        let exit = move |_| {
+            let crash = crash.clone();
+            // What was answered before the end must have time to leave.
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                crash.cancel();
+            });
+        };
+        let front = Arc::new(Front::new(Script::new(behaviour, exit)?));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = std::thread::spawn({
+            let front = Arc::clone(&front);
+            let stop = stop.clone();
+            move || {
+                runtime.block_on(async move {
+                    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+                        return;
+                    };
+                    let listener = Listener::new(socket, acceptor);
+                    let service =
+                        front::router(front).into_make_service_with_connect_info::<HangUp>();
+                    // Whatever is still open is cut off: the runtime goes with this thread.
+                    tokio::select! {
+                        _ = axum::serve(listener, service) => {}
+                        () = stop.cancelled() => {}
+                    }
+                });
+            }
+        });
+        Ok(Self {
+            address,
+            front,
+            certificates,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// The address to configure in a client.
+    pub fn url(&self) -> String {
+        let path = match self.front.behaviour().http.transport {
+            HttpTransport::Streamable => "mcp",
+            HttpTransport::Sse => "sse",
+        };
+        format!("{}/{path}", self.origin())
+    }
+
+    /// The address without a path.
+    pub fn origin(&self) -> String {
+        let scheme = if self.certificates.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// The certificates of a server with TLS.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_ref()
+    }
+
+    /// Every request so far, oldest first.
+    pub fn requests(&self) -> Vec<HttpRequest> {
+        self.front.requests()
+    }
+
+    /// Cuts all connections and frees the port.
+    pub fn stop(&mut self) {
+        self.stop.cancel();
+        self.wait();
+    }
+
+    /// Waits until the server has ended, by a crash or by [`HttpServer::stop`].
+    pub fn wait(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has already been reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

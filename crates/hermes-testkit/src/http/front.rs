@@ -1,0 +1,165 @@
+//! The way of every request: logged, perhaps struck by a fault, then handed to its transport.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::connection::HangUp;
+use super::fault::{self, Faults};
+use super::log::{Entry, HttpRequest, Log};
+use super::stream::Event;
+use super::{sse, streamable};
+use crate::behaviour::{Behaviour, HttpTransport, Trouble};
+use crate::script::{Outlet, Script, Session};
+
+/// No test sends more than this.
+const BODY_LIMIT: usize = 256 << 20;
+
+/// What all requests of one server share.
+pub(super) struct Front {
+    pub(super) script: Arc<Script>,
+    pub(super) sessions: Mutex<HashMap<String, Member>>,
+    /// Answers that wait to be fetched, by event id.
+    pub(super) postponed: Mutex<HashMap<String, UnboundedReceiver<Event>>>,
+    numbers: AtomicU64,
+    session_begun: AtomicBool,
+    faults: Faults,
+    log: Log,
+}
+
+/// A client with a session.
+pub(super) struct Member {
+    pub(super) session: Arc<Session>,
+    /// The stream that all answers of an SSE client go to.
+    pub(super) outlet: Option<Arc<dyn Outlet>>,
+    /// How many requests remain until the session is forgotten.
+    pub(super) requests_left: Option<u32>,
+}
+
+/// A request, read to its end.
+pub(super) struct Received {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) message: Option<Value>,
+    pub(super) entry: Entry,
+    /// The `retry` of a reply that is to be fetched later.
+    pub(super) postpone: Option<u64>,
+}
+
+impl Front {
+    pub(super) fn new(script: Arc<Script>) -> Self {
+        Self {
+            faults: Faults::new(&script.behaviour().http.faults),
+            script,
+            sessions: Mutex::default(),
+            postponed: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            session_begun: AtomicBool::new(false),
+            log: Log::default(),
+        }
+    }
+
+    pub(super) fn behaviour(&self) -> &Behaviour {
+        self.script.behaviour()
+    }
+
+    pub(super) fn requests(&self) -> Vec<HttpRequest> {
+        self.log.requests()
+    }
+
+    /// A number that was not used before.
+    pub(super) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Notes that a session begins, and says whether it is the first.
+    pub(super) fn is_first_session(&self) -> bool {
+        !self.session_begun.swap(true, Ordering::SeqCst)
+    }
+
+    /// Why a request without the right token is refused.
+    fn refuse_stranger(&self, headers: &HeaderMap) -> Option<Response> {
+        let token = self.behaviour().http.bearer.as_ref()?;
+        let given = headers.get(header::AUTHORIZATION);
+        if given.is_some_and(|given| given.as_bytes() == format!("Bearer {token}").as_bytes()) {
+            return None;
+        }
+        let challenge = [(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"")];
+        Some((StatusCode::UNAUTHORIZED, challenge).into_response())
+    }
+}
+
+/// One handler for every method and path.
+pub(super) fn router(front: Arc<Front>) -> Router {
+    Router::new().fallback(handle).with_state(front)
+}
+
+async fn handle(
+    State(front): State<Arc<Front>>,
+    ConnectInfo(hang_up): ConnectInfo<HangUp>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let message = serde_json::from_slice::<Value>(&body).ok();
+    let entry = front.log.add(HttpRequest {
+        method: parts.method.to_string(),
+        path: parts
+            .uri
+            .path_and_query()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        headers: parts
+            .headers
+            .iter()
+            .map(|(name, value)| {
+                let value = String::from_utf8_lossy(value.as_bytes());
+                (name.to_string(), value.into_owned())
+            })
+            .collect(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+        abandoned: false,
+    });
+    let trouble = front.faults.strike(parts.method.as_str(), message.as_ref());
+    if let Some(trouble) = &trouble {
+        let reply = front.behaviour().http.reply;
+        if let Some(response) = fault::instead(trouble, reply, &hang_up).await {
+            return response;
+        }
+    }
+    if let Some(refusal) = front.refuse_stranger(&parts.headers) {
+        return refusal;
+    }
+    let received = Received {
+        method: parts.method.to_string(),
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: parts.headers,
+        message,
+        entry,
+        postpone: match trouble {
+            Some(Trouble::Postpone(retry)) => Some(retry),
+            _ => None,
+        },
+    };
+    let response = match front.behaviour().http.transport {
+        HttpTransport::Streamable => streamable::respond(&front, received).await,
+        HttpTransport::Sse => sse::respond(&front, received),
+    };
+    match trouble {
+        Some(trouble @ (Trouble::Cut | Trouble::Trickle(..))) => fault::spoil(&trouble, response),
+        _ => response,
+    }
+}
