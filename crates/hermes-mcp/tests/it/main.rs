@@ -7,5 +7,6 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod http;
 #[cfg(unix)]
 mod process;

@@ -38,7 +38,7 @@ pub enum HttpFailure {
     #[error("the server no longer knows the MCP session, and a new one could not be opened")]
     SessionLost,
     /// Another status that is no success.
-    #[error("the server answered {0}{hint}", hint = status_hint(*.0))]
+    #[error("the server answered HTTP {0}{hint}", hint = status_hint(*.0))]
     Status(u16),
     /// A reply over the limit.
     #[error("the reply is larger than the {} MiB a message may have", .cap >> 20)]
@@ -153,13 +153,12 @@ fn of_peer(error: &PeerError) -> Option<HttpFailure> {
         {
             HttpFailure::WebPage
         }
-        // These have a cause that says more.
+        // The first four have a cause that says more; a closed transport is no fault of HTTP.
         StreamableHttpError::Client(_)
         | StreamableHttpError::Sse(_)
         | StreamableHttpError::AuthRequired(_)
-        | StreamableHttpError::InsufficientScope(_) => return None,
-        // The transport was closed, by whichever side: no fault of HTTP.
-        StreamableHttpError::TransportChannelClosed => return None,
+        | StreamableHttpError::InsufficientScope(_)
+        | StreamableHttpError::TransportChannelClosed => return None,
         other => HttpFailure::Other(other.to_string()),
     })
 }
