@@ -1,28 +1,58 @@
-//! Editing `config.yaml` while every other byte of it stays.
+//! Editing `config.yaml` while every byte outside the edit stays: comments, order, quoting, references.
+//!
+//! Each edit is checked at once: the new text must read as the old document with exactly that change. An edit that
+//! can not be made so leaves the text alone, and [`ConfigFile::save`] then refuses.
 
-use std::{io, path::PathBuf};
+use std::{fs, io, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::{Home, atomic};
+use crate::{
+    Home, Variables, atomic,
+    settings::{Settings, SettingsError},
+    yaml,
+};
+
+mod document;
+mod edit;
+mod lines;
+
+use edit::Rendering;
+
+const SERVERS: &str = "mcp_servers";
 
 /// A home's `config.yaml`, to be changed and saved.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
     path: PathBuf,
     text: String,
+    /// What `text` says.
+    document: Value,
+    /// The first edit that could not be made.
+    failed: Option<String>,
 }
 
-/// Why a configuration file could not be opened, changed or saved.
+/// Why a configuration file could not be opened or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file can not be read or written.
-    #[error("`{}`: {source}", path.display())]
+    #[error("`{}` can not be read or written: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
+    },
+    /// What is in the file, or would be written to it, is no valid configuration.
+    #[error(transparent)]
+    Malformed(#[from] SettingsError),
+    /// An edit could not be made without touching other parts of the file, such as behind an alias.
+    #[error("`{}`: `{key}` can not be changed by command; edit the file by hand", path.display())]
+    NotEditable {
+        /// The file.
+        path: PathBuf,
+        /// The key, dotted.
+        key: String,
     },
 }
 
@@ -30,42 +60,105 @@ impl ConfigFile {
     /// Reads the file; a missing one is an empty document.
     pub fn open(home: &Home) -> Result<Self, FileError> {
         let path = home.config_file();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Self { path, text }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self {
-                path,
-                text: String::new(),
-            }),
-            Err(source) => Err(FileError::Io { path, source }),
-        }
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(FileError::Io { path, source }),
+        };
+        let document =
+            yaml::read(&text).map_err(|error| SettingsError::from(error).in_file(path.clone()))?;
+        Ok(Self {
+            path,
+            text,
+            document,
+            failed: None,
+        })
     }
 
-    /// Adds an entry under `mcp_servers`, or replaces it.
+    /// Adds an entry under `mcp_servers`, or makes an existing one say this. Keys that say it already keep their
+    /// bytes and comments.
     pub fn set_server(&mut self, name: &str, entry: &Value) {
-        self.set(&["mcp_servers", name], entry.clone());
+        let path = [SERVERS, name];
+        let mut wanted = self.document.clone();
+        let known = document::set(&mut wanted, &path, entry.clone());
+        let edited = known.then(|| {
+            let old = document::get(&self.document, &path);
+            self.rendered(&wanted, |text, rendering| {
+                edit::change(text, &path, old, entry, rendering)
+            })
+            // Keys that come in through an alias can not be changed one by one.
+            .or_else(|| {
+                self.rendered(&wanted, |text, rendering| {
+                    edit::set(text, &path, entry, rendering)
+                })
+            })
+        });
+        self.finish(&path, edited.flatten());
     }
 
     /// Removes an entry and the comment lines directly above it; `false` if there was none.
     pub fn remove_server(&mut self, name: &str) -> bool {
-        let _ = name;
-        false
+        self.unset(&[SERVERS, name])
     }
 
-    /// Sets one key of an entry.
+    /// Sets one key of an entry, such as `["tools", "include"]`.
     pub fn set_server_key(&mut self, name: &str, path: &[&str], value: Value) {
-        let path: Vec<&str> = ["mcp_servers", name].iter().chain(path).copied().collect();
-        self.set(&path, value);
+        self.set(&[&[SERVERS, name], path].concat(), value);
     }
 
-    /// Removes one key of an entry; `false` if there was none.
+    /// Removes one key of an entry and the comment lines directly above it; `false` if there was none.
     pub fn unset_server_key(&mut self, name: &str, path: &[&str]) -> bool {
-        let _ = (name, path);
-        false
+        self.unset(&[&[SERVERS, name], path].concat())
     }
 
-    /// Sets the value at a path of keys.
+    /// Sets the value at a path of keys, making the mappings that lead to it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers build the value for this call"
+    )]
     pub fn set(&mut self, path: &[&str], value: Value) {
-        let _ = (path, value);
+        if document::get(&self.document, path) == Some(&value) {
+            return;
+        }
+        let mut wanted = self.document.clone();
+        let edited = document::set(&mut wanted, path, value.clone()).then(|| {
+            self.rendered(&wanted, |text, rendering| {
+                edit::set(text, path, &value, rendering)
+            })
+        });
+        self.finish(path, edited.flatten());
+    }
+
+    fn unset(&mut self, path: &[&str]) -> bool {
+        let mut wanted = self.document.clone();
+        if !document::remove(&mut wanted, path) {
+            return false;
+        }
+        let edited = edit::remove(&self.text, path).and_then(|text| verified(text, &wanted));
+        let removed = edited.is_some();
+        self.finish(path, edited);
+        removed
+    }
+
+    /// The first way of writing the values that gives the wanted document.
+    fn rendered(
+        &self,
+        wanted: &Value,
+        edit: impl Fn(&str, Rendering) -> Option<String>,
+    ) -> Option<(String, Value)> {
+        [Rendering::Block, Rendering::Flow]
+            .into_iter()
+            .find_map(|rendering| verified(edit(&self.text, rendering)?, wanted))
+    }
+
+    fn finish(&mut self, path: &[&str], edited: Option<(String, Value)>) {
+        match edited {
+            Some((text, document)) => {
+                self.text = text;
+                self.document = document;
+            }
+            None => self.failed = self.failed.take().or(Some(path.join("."))),
+        }
     }
 
     /// The text as it would be saved.
@@ -73,11 +166,29 @@ impl ConfigFile {
         self.text.clone()
     }
 
-    /// Writes the text in one step, after making sure that it still loads.
+    /// Writes the text in one step, after making sure that it loads. A link is followed and the mode kept.
     pub fn save(&self) -> Result<(), FileError> {
-        atomic::write(&self.path, self.text.as_bytes()).map_err(|source| FileError::Io {
-            path: self.path.clone(),
+        let path = &self.path;
+        if let Some(key) = &self.failed {
+            return Err(FileError::NotEditable {
+                path: path.clone(),
+                key: key.clone(),
+            });
+        }
+        Settings::parse(&self.text, Variables::default())
+            .map_err(|error| error.in_file(path.clone()))?;
+        atomic::write(path, self.text.as_bytes()).map_err(|source| FileError::Io {
+            path: path.clone(),
             source,
         })
     }
 }
+
+/// The text with what it says, if that is what was wanted.
+fn verified(text: String, wanted: &Value) -> Option<(String, Value)> {
+    let document = yaml::read(&text).ok()?;
+    document::same(&document, wanted).then_some((text, document))
+}
+
+#[cfg(test)]
+mod tests;

@@ -235,6 +235,9 @@ mod tests {
 /// Whether `HERMES_SAFE_MODE` asks for a start without any MCP server.
 pub fn is_safe_mode() -> bool {
     std::env::var("HERMES_SAFE_MODE").is_ok_and(|value| {
-        matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
+        matches!(
+            value.to_ascii_lowercase().as_str(),
+            "1" | "true" | "yes" | "on"
+        )
     })
 }

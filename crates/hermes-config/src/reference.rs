@@ -2,7 +2,7 @@
 //!
 //! Saving always writes the template; only what [`Server::resolve`] returns holds the values.
 
-use std::{borrow::Cow, fmt, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,20 +11,21 @@ use sha2::{Digest, Sha256};
 use crate::{
     Home, Secret, Variables,
     server::{
-        HttpSettings, OAuthSettings, RootsPolicy, SamplingPolicy, SandboxSettings, Server,
-        StdioSettings, TlsVerification, TransportSettings, parse::check_url,
+        OAuthSettings, RootsPolicy, SamplingPolicy, SandboxSettings, Server, TransportSettings,
     },
     settings::Warning,
 };
 
+mod resolver;
 mod source;
 mod template;
 
+use resolver::Resolver;
 use source::Sources;
 use template::{Piece, Reference};
 
-/// A server's entry with every reference filled in.
-#[derive(Debug, Clone)]
+/// A server's entry with every reference filled in. `Debug` shows none of the values.
+#[derive(Clone)]
 pub struct Resolved {
     /// How to reach it.
     pub transport: TransportSettings,
@@ -42,6 +43,16 @@ pub struct Resolved {
     pub warnings: Vec<Warning>,
     /// Changes exactly when the server has to be restarted.
     pub fingerprint: Fingerprint,
+}
+
+impl fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolved")
+            .field("transport", &self.transport.kind())
+            .field("fingerprint", &self.fingerprint)
+            .field("warnings", &self.warnings)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Identifies what a server runs with: a hash of its effective entry without `tools`, `timeout` and `pin_tools`,
@@ -271,215 +282,12 @@ impl Server {
             "sandbox": sandbox,
         });
         let digest = Sha256::digest(effective.to_string().as_bytes());
-        Fingerprint(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        let hex = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+        Fingerprint(
+            hex.filter_map(|digit| char::from_digit(digit.into(), 16))
+                .collect(),
+        )
     }
-}
-
-/// Shorter values would take ordinary words out of messages.
-const SHORTEST_SECRET: usize = 6;
-
-/// Whether a header, variable or key of that name usually holds a secret.
-fn names_a_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "COOKIE"]
-        .iter()
-        .any(|word| name.contains(word))
-}
-
-/// Fills in one entry and collects what it meets on the way.
-struct Resolver<'a> {
-    sources: Sources<'a>,
-    secrets: Vec<Secret<String>>,
-    warnings: Vec<Warning>,
-}
-
-/// A text with its references filled in.
-struct Filled {
-    text: String,
-    /// Whether any reference had a value.
-    from_reference: bool,
-}
-
-impl Resolver<'_> {
-    fn fill(&mut self, key: &str, text: &str) -> Result<Filled, ReferenceError> {
-        let mut filled = Filled {
-            text: String::new(),
-            from_reference: false,
-        };
-        for piece in template::pieces(text) {
-            let (meaning, written) = match piece {
-                Piece::Text(text) => {
-                    filled.text.push_str(text);
-                    continue;
-                }
-                Piece::Reference { meaning, written } => (meaning, written),
-            };
-            match self.sources.value(key, &meaning, written)? {
-                Some(value) => {
-                    if meaning.is_secret() {
-                        self.keep_secret(&value);
-                    }
-                    filled.text.push_str(&value);
-                    filled.from_reference = true;
-                }
-                None => {
-                    self.warnings.push(Warning {
-                        key: Some(key.to_owned()),
-                        message: meaning.unfilled(written),
-                    });
-                    filled.text.push_str(written);
-                }
-            }
-        }
-        Ok(filled)
-    }
-
-    fn text(&mut self, key: &str, text: &str) -> Result<String, ReferenceError> {
-        Ok(self.fill(key, text)?.text)
-    }
-
-    fn optional(
-        &mut self,
-        key: &str,
-        text: Option<&String>,
-    ) -> Result<Option<String>, ReferenceError> {
-        text.map(|text| self.text(key, text)).transpose()
-    }
-
-    fn list(&mut self, key: &str, list: &[String]) -> Result<Vec<String>, ReferenceError> {
-        list.iter()
-            .enumerate()
-            .map(|(index, text)| self.text(&format!("{key}[{index}]"), text))
-            .collect()
-    }
-
-    /// Headers or variables: values that came from elsewhere, or are named so, are secrets.
-    fn pairs(
-        &mut self,
-        key: &str,
-        pairs: &[(String, String)],
-    ) -> Result<Vec<(String, String)>, ReferenceError> {
-        let mut resolved = Vec::with_capacity(pairs.len());
-        for (name, text) in pairs {
-            let value = self.fill(&format!("{key}.{name}"), text)?;
-            if value.from_reference || names_a_secret(name) {
-                self.keep_secret(&value.text);
-                if let Some(credentials) = without_scheme(&value.text) {
-                    self.keep_secret(credentials);
-                }
-            }
-            resolved.push((name.clone(), value.text));
-        }
-        Ok(resolved)
-    }
-
-    fn keep_secret(&mut self, value: &str) {
-        let value = value.trim();
-        let known = self.secrets.iter().any(|secret| secret.expose() == value);
-        if value.chars().count() >= SHORTEST_SECRET && !known {
-            self.secrets.push(Secret::new(value.to_owned()));
-        }
-    }
-
-    fn transport(
-        &mut self,
-        transport: &TransportSettings,
-    ) -> Result<TransportSettings, ReferenceError> {
-        Ok(match transport {
-            TransportSettings::Stdio(stdio) => TransportSettings::Stdio(self.stdio(stdio)?),
-            TransportSettings::Http(http) => TransportSettings::Http(self.http(http)?),
-            TransportSettings::Sse(http) => TransportSettings::Sse(self.http(http)?),
-        })
-    }
-
-    fn stdio(&mut self, stdio: &StdioSettings) -> Result<StdioSettings, ReferenceError> {
-        Ok(StdioSettings {
-            command: self.text("command", &stdio.command)?.trim().to_owned(),
-            args: self.list("args", &stdio.args)?,
-            env: self.pairs("env", &stdio.env)?,
-            cwd: self.optional("cwd", stdio.cwd.as_ref())?,
-        })
-    }
-
-    fn http(&mut self, http: &HttpSettings) -> Result<HttpSettings, ReferenceError> {
-        let url = self.text("url", &http.url)?.trim().to_owned();
-        check_url(&url).map_err(|reason| ReferenceError::Url { reason })?;
-        let verify = match &http.verify {
-            TlsVerification::CaFile(path) => {
-                TlsVerification::CaFile(self.text("ssl_verify", path)?)
-            }
-            other => other.clone(),
-        };
-        let mut client_certificate = http.client_certificate.clone();
-        if let Some(identity) = &mut client_certificate {
-            identity.certificate = self.text("client_cert", &identity.certificate)?;
-            identity.key = self.optional("client_key", identity.key.as_ref())?;
-            identity.passphrase = self.optional("client_cert", identity.passphrase.as_ref())?;
-            if let Some(passphrase) = &identity.passphrase {
-                self.keep_secret(passphrase);
-            }
-        }
-        Ok(HttpSettings {
-            url,
-            headers: self.pairs("headers", &http.headers)?,
-            verify,
-            client_certificate,
-            skip_preflight: http.skip_preflight,
-        })
-    }
-
-    fn oauth(&mut self, oauth: &OAuthSettings) -> Result<OAuthSettings, ReferenceError> {
-        let resolved = OAuthSettings {
-            client_id: self.optional("oauth.client_id", oauth.client_id.as_ref())?,
-            client_secret: self.optional("oauth.client_secret", oauth.client_secret.as_ref())?,
-            scope: self.optional("oauth.scope", oauth.scope.as_ref())?,
-            redirect_port: oauth.redirect_port,
-            redirect_uri: self.optional("oauth.redirect_uri", oauth.redirect_uri.as_ref())?,
-            redirect_host: self.text("oauth.redirect_host", &oauth.redirect_host)?,
-            client_name: self.text("oauth.client_name", &oauth.client_name)?,
-            timeout: oauth.timeout,
-            grant: oauth.grant,
-            client_metadata_url: self.optional(
-                "oauth.client_metadata_url",
-                oauth.client_metadata_url.as_ref(),
-            )?,
-        };
-        if let Some(secret) = &resolved.client_secret {
-            self.keep_secret(secret);
-        }
-        Ok(resolved)
-    }
-
-    fn sampling(&mut self, sampling: &SamplingPolicy) -> Result<SamplingPolicy, ReferenceError> {
-        Ok(SamplingPolicy {
-            model: self.optional("sampling.model", sampling.model.as_ref())?,
-            allowed_models: self.list("sampling.allowed_models", &sampling.allowed_models)?,
-            ..sampling.clone()
-        })
-    }
-
-    fn sandbox(&mut self, sandbox: &SandboxSettings) -> Result<SandboxSettings, ReferenceError> {
-        let mut paths = |key: &str, paths: &[PathBuf]| {
-            paths
-                .iter()
-                .map(|path| Ok(PathBuf::from(self.text(key, &path.to_string_lossy())?)))
-                .collect::<Result<Vec<_>, ReferenceError>>()
-        };
-        Ok(SandboxSettings {
-            read: paths("sandbox.read", &sandbox.read)?,
-            write: paths("sandbox.write", &sandbox.write)?,
-            ..sandbox.clone()
-        })
-    }
-}
-
-/// The credentials of `Bearer X` and its like.
-fn without_scheme(value: &str) -> Option<&str> {
-    let (scheme, credentials) = value.trim().split_once(' ')?;
-    ["bearer", "basic", "token"]
-        .iter()
-        .any(|known| scheme.eq_ignore_ascii_case(known))
-        .then(|| credentials.trim())
 }
 
 #[cfg(test)]

@@ -269,7 +269,7 @@ impl Settings {
 }
 
 impl SettingsError {
-    fn in_file(mut self, file: PathBuf) -> Self {
+    pub(crate) fn in_file(mut self, file: PathBuf) -> Self {
         if let Self::Malformed { path, .. } = &mut self {
             *path = Some(file);
         }

@@ -13,7 +13,9 @@ use crate::{
 
 mod listing;
 
-pub(crate) use listing::{ListError, list_prompts, list_resources, list_templates, list_tools};
+pub(crate) use listing::{
+    ListError, Listed, list_prompts, list_resources, list_templates, list_tools,
+};
 
 /// What a server offered when it was last asked.
 #[derive(Debug, Clone, Default)]

@@ -102,9 +102,9 @@ enum Woken {
 }
 
 /// A session this old counts as stable: the retry count starts over.
-const STABLE_AFTER: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_mins(1);
 /// How often a parked server is tried.
-const PROBE_INTERVAL: Duration = Duration::from_secs(300);
+const PROBE_INTERVAL: Duration = Duration::from_mins(5);
 
 impl Connection {
     /// Lives until it is stopped.
@@ -199,7 +199,8 @@ impl Connection {
         }
         let connector = self.shared.connector();
         let stop = self.shared.surroundings.stop.clone();
-        let mut connect = std::pin::pin!(connector.connect());
+        // On the heap, so that a connected server does not carry the size of an attempt.
+        let mut connect = Box::pin(connector.connect());
         loop {
             tokio::select! {
                 outcome = &mut connect => return Ok(outcome),

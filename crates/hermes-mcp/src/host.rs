@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     connection::Surroundings,
     content::MediaStore,
+    era::Era,
     inquiry::{Inquiries, NobodyToAsk},
     link::{Link, Status},
     names::Naming,
@@ -246,6 +247,20 @@ impl Host {
     pub fn resource_updates(&self, server: &ServerName) -> Option<broadcast::Receiver<String>> {
         self.owner(server)
             .map(|owner| owner.resource_updates.subscribe())
+    }
+
+    /// Tells legacy servers that the roots have changed; in the stateless era they ask when they need them.
+    pub async fn roots_changed(&self) {
+        let sessions = self
+            .owners()
+            .into_iter()
+            .filter_map(|owner| owner.link.borrow().session.clone());
+        let told = sessions
+            .filter(|session| {
+                session.era == Era::Legacy && session.handler.config.capabilities.roots.is_some()
+            })
+            .map(async |session| session.peer.notify_roots_list_changed().await);
+        futures::future::join_all(told).await;
     }
 
     /// Stops every server and waits until their processes are gone.

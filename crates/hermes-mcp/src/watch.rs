@@ -81,7 +81,6 @@ impl ConfigWatch {
     }
 }
 
-#[expect(clippy::ptr_arg, reason = "mapped over an array of paths")]
 fn stamp(path: &PathBuf) -> Option<Stamp> {
     let metadata = std::fs::metadata(path).ok()?;
     #[cfg(unix)]

@@ -112,17 +112,7 @@ impl Sources<'_> {
         if self.home.path().is_dir() {
             command.current_dir(self.home.path());
         }
-        // A group of its own, so that all it starts can be ended with it.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command
-            .spawn()
-            .map_err(|error| format!("`sh` can not be started: {error}"))?;
-        let result = output(&mut child, COMMAND_LIMIT);
-        if result.is_err() {
-            kill_group(&mut child);
-        }
-        result
+        run(&mut command, COMMAND_LIMIT)
     }
 }
 
@@ -137,10 +127,24 @@ impl From<io::Error> for FileProblem {
     }
 }
 
-/// What the child prints until it ends well, all within `limit`.
+/// What a command prints, if it ends well within `limit`; else all that it started is ended.
+fn run(command: &mut Command, limit: Duration) -> Result<String, String> {
+    // A group of its own, so that it can be ended as a whole.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("`sh` can not be started: {error}"))?;
+    let result = output(&mut child, limit);
+    if result.is_err() {
+        kill_group(&mut child);
+    }
+    result
+}
+
 fn output(child: &mut Child, limit: Duration) -> Result<String, String> {
     let deadline = Instant::now() + limit;
-    let too_slow = || format!("it took longer than {} s", limit.as_secs());
+    let too_slow = || format!("it took longer than {limit:?}");
     let stdout = child.stdout.take().ok_or("its output is not connected")?;
     // The thread ends when the output does, at the latest when the group is killed.
     let (sender, receiver) = mpsc::channel();
@@ -194,4 +198,43 @@ fn text(bytes: Vec<u8>) -> Result<String, String> {
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_all_it_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "sh -c 'echo $$ >pid; exec sleep 60' & wait"])
+            .current_dir(directory.path())
+            .stdout(Stdio::piped());
+        let error = run(&mut command, Duration::from_millis(500)).unwrap_err();
+        assert_eq!(error, "it took longer than 500ms");
+
+        let pid = fs::read_to_string(directory.path().join("pid")).unwrap();
+        let gone = (0..100).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            // An orphan stays a zombie where nobody reaps it.
+            match fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
+                Ok(stat) => stat.contains(") Z "),
+                Err(_) => true,
+            }
+        });
+        assert!(gone);
+    }
+
+    #[test]
+    fn a_command_that_closes_its_output_is_still_waited_for() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "echo x; exec >&-; sleep 0.1; exit 4"])
+            .stdout(Stdio::piped());
+        let error = run(&mut command, Duration::from_secs(5)).unwrap_err();
+        assert_eq!(error, "it ended with exit status: 4");
+    }
 }

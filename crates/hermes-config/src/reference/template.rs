@@ -30,7 +30,7 @@ impl Reference<'_> {
     /// Whether the value is a secret wherever it stands.
     pub(super) fn is_secret(&self) -> bool {
         match self {
-            Self::Variable(name) => super::names_a_secret(name),
+            Self::Variable(name) => super::resolver::names_a_secret(name),
             Self::File(_) | Self::Command(_) | Self::Keyring(_) => true,
             Self::Unknown => false,
         }

@@ -24,7 +24,7 @@ mod transport;
 
 pub(crate) use transport::check_url;
 
-const KEYS: [&str; 32] = [
+const KEYS: [&str; 30] = [
     "command",
     "args",
     "env",
@@ -55,8 +55,6 @@ const KEYS: [&str; 32] = [
     "client_key",
     "pin_tools",
     "sandbox",
-    "name",
-    "description",
 ];
 
 impl ServerEntry {
@@ -94,8 +92,8 @@ pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, Serve
     Ok(Server {
         name: name.clone(),
         enabled: fields.flag("enabled", true),
-        timeout: fields.seconds("timeout", Duration::from_secs(120)),
-        connect_timeout: fields.seconds("connect_timeout", Duration::from_secs(60)),
+        timeout: fields.seconds("timeout", Duration::from_mins(2)),
+        connect_timeout: fields.seconds("connect_timeout", Duration::from_mins(1)),
         connect_timeout_is_set: fields.is_set("connect_timeout"),
         calls: if parallel {
             CallOrder::Parallel
@@ -148,7 +146,11 @@ fn tools(fields: &Fields) -> Result<ToolPolicy, ServerProblem> {
     }
     let tools = fields.section("tools");
     tools.warn_unknown(&["include", "exclude", "resources", "prompts", "approve"]);
-    let list = |key| tools.texts(key).map_err(|bad| problem("tools.", &bad));
+    // Filters apply without a reconnect, so their references are filled in here.
+    let list = |key| {
+        let list = tools.texts(key).map_err(|bad| problem("tools.", &bad))?;
+        Ok(list.map(|list| list.iter().map(|text| tools.fill(text)).collect()))
+    };
     Ok(ToolPolicy {
         include: list("include")?,
         exclude: list("exclude")?,
@@ -259,7 +261,7 @@ fn keepalive(fields: &Fields, transport: &TransportSettings) -> Option<Duration>
     const LEAST: Duration = Duration::from_secs(5);
     let default = match transport {
         TransportSettings::Stdio(_) => None,
-        TransportSettings::Http(_) | TransportSettings::Sse(_) => Some(Duration::from_secs(180)),
+        TransportSettings::Http(_) | TransportSettings::Sse(_) => Some(Duration::from_mins(3)),
     };
     let interval = fields.seconds_or_off(KEY, default);
     match interval {
@@ -314,10 +316,10 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
     }
     let section = fields.section("sandbox");
     section.warn_unknown(&["enabled", "read", "write", "network", "required"]);
-    let switch = |key: &'static str| match section.get(key) {
+    let switch = |key: &'static str| match section.filled(key) {
         None => Ok(false),
         Some(value) => {
-            flag(value).ok_or_else(|| bad(&format!("sandbox.{key}"), "must be true or false"))
+            flag(&value).ok_or_else(|| bad(&format!("sandbox.{key}"), "must be true or false"))
         }
     };
     let paths = |key: &'static str| {

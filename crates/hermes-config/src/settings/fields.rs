@@ -1,6 +1,6 @@
 //! Reading the keys of one mapping: bool-like flags, numbers in quotes, lists of one, and a warning for the rest.
 
-use std::{borrow::Cow, cell::RefCell, time::Duration};
+use std::{borrow::Cow, cell::RefCell, fmt::Display, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -109,18 +109,26 @@ impl<'a> Fields<'a> {
 
     /// A text with `${VAR}` filled in: for everything that is not resolved anew at each connect.
     pub(crate) fn filled_text(&self, key: &str) -> Option<String> {
-        let text = self.text(key)?;
-        Some(reference::fill_variables(&text, self.variables).into_owned())
+        let filled = self.fill(&self.text(key)?);
+        if filled.contains("${") {
+            self.warn(
+                key,
+                "has a reference that stays as written; here only `${VAR}` is filled in, if it is set",
+            );
+        }
+        Some(filled)
+    }
+
+    /// `${VAR}` filled in where it is set.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        reference::fill_variables(text, self.variables).into_owned()
     }
 
     /// The value for flags, numbers and choices, with `${VAR}` filled in.
-    fn filled(&self, key: &str) -> Option<Cow<'a, Value>> {
+    pub(crate) fn filled(&self, key: &str) -> Option<Cow<'a, Value>> {
         let value = self.get(key)?;
         match value.as_str() {
-            Some(text) if text.contains("${") => {
-                let filled = reference::fill_variables(text, self.variables);
-                Some(Cow::Owned(Value::String(filled.into_owned())))
-            }
+            Some(text) if text.contains("${") => Some(Cow::Owned(self.fill(text).into())),
             _ => Some(Cow::Borrowed(value)),
         }
     }
@@ -130,15 +138,10 @@ impl<'a> Fields<'a> {
         let Some(value) = self.filled(key) else {
             return default;
         };
-        flag(&value).unwrap_or_else(|| {
-            self.warn(
-                key,
-                format!("must be true or false; {default} is used instead"),
-            );
-            default
-        })
+        flag(&value).unwrap_or_else(|| self.fall_back(key, "true or false", default, default))
     }
 
+    /// A number, also in quotes; anything else is no number.
     fn number(&self, key: &str) -> Option<f64> {
         let value = self.filled(key)?;
         let number = match &*value {
@@ -149,17 +152,20 @@ impl<'a> Fields<'a> {
         number.or(Some(f64::NAN))
     }
 
+    /// Warns that a value makes no sense and gives the default.
+    fn fall_back<T>(&self, key: &str, expected: &str, shown: impl Display, default: T) -> T {
+        self.warn(key, format!("must be {expected}; {shown} is used instead"));
+        default
+    }
+
     /// A number of at least `least`.
     pub(crate) fn decimal(&self, key: &str, default: f64, least: f64) -> f64 {
         match self.number(key) {
             None => default,
             Some(number) if number.is_finite() && number >= least => number,
             Some(_) => {
-                self.warn(
-                    key,
-                    format!("must be a number of at least {least}; {default} is used instead"),
-                );
-                default
+                let expected = format!("a number of at least {least}");
+                self.fall_back(key, &expected, default, default)
             }
         }
     }
@@ -169,8 +175,8 @@ impl<'a> Fields<'a> {
         let Some(number) = self.number(key) else {
             return default;
         };
-        let whole = number.fract() == 0.0;
-        if whole && number >= f64::from(least) && number <= f64::from(u32::MAX) {
+        let possible = f64::from(least)..=f64::from(u32::MAX);
+        if number.fract() == 0.0 && possible.contains(&number) {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -178,53 +184,36 @@ impl<'a> Fields<'a> {
             )]
             return number as u32;
         }
-        self.warn(
-            key,
-            format!("must be a whole number of at least {least}; {default} is used instead"),
-        );
-        default
+        let expected = format!("a whole number of at least {least}");
+        self.fall_back(key, &expected, default, default)
     }
 
     /// A time in seconds above zero.
     pub(crate) fn seconds(&self, key: &str, default: Duration) -> Duration {
-        match self.number(key) {
-            None => default,
-            Some(number) => duration(number)
-                .filter(|time| !time.is_zero())
-                .unwrap_or_else(|| {
-                    let default_seconds = default.as_secs_f64();
-                    self.warn(
-                        key,
-                        format!(
-                            "must be a number of seconds above 0; {default_seconds} is used instead"
-                        ),
-                    );
-                    default
-                }),
-        }
+        let Some(number) = self.number(key) else {
+            return default;
+        };
+        duration(number)
+            .filter(|time| !time.is_zero())
+            .unwrap_or_else(|| {
+                let expected = "a number of seconds above 0";
+                self.fall_back(key, expected, default.as_secs_f64(), default)
+            })
     }
 
     /// A time in seconds where 0 means off.
     pub(crate) fn seconds_or_off(&self, key: &str, default: Option<Duration>) -> Option<Duration> {
-        match self.number(key) {
-            None => default,
-            Some(number) => match duration(number) {
-                Some(time) => Some(time).filter(|time| !time.is_zero()),
-                None => {
-                    let default_seconds = default.unwrap_or_default().as_secs_f64();
-                    self.warn(
-                        key,
-                        format!(
-                            "must be a number of seconds, 0 for off; {default_seconds} is used instead"
-                        ),
-                    );
-                    default
-                }
-            },
+        let Some(number) = self.number(key) else {
+            return default;
+        };
+        if let Some(time) = duration(number) {
+            return Some(time).filter(|time| !time.is_zero());
         }
+        let shown = default.unwrap_or_default().as_secs_f64();
+        self.fall_back(key, "a number of seconds, 0 for off", shown, default)
     }
 
-    /// One of a few words, in any case; the first is the default.
+    /// One of a few words, in any case.
     pub(crate) fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], default: T) -> T {
         let Some(value) = self.filled(key) else {
             return default;
@@ -233,21 +222,12 @@ impl<'a> Fields<'a> {
         let found = words
             .iter()
             .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
-        match found {
-            Some((_, meaning)) => *meaning,
-            None => {
-                let words: Vec<String> =
-                    words.iter().map(|(word, _)| format!("`{word}`")).collect();
-                self.warn(
-                    key,
-                    format!(
-                        "must be one of {}; the default is used instead",
-                        words.join(", ")
-                    ),
-                );
-                default
-            }
+        if let Some((_, meaning)) = found {
+            return *meaning;
         }
+        let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        let expected = format!("one of {}", words.join(", "));
+        self.fall_back(key, &expected, "the default", default)
     }
 
     /// A list of texts, or one text for a list of one. Null is absent, `[]` is an empty list.

@@ -10,16 +10,12 @@ use crate::{
     },
 };
 
-/// The top-level keys this crate reads; others belong to other parts.
-const KNOWN: [&str; 8] = [
+/// Top-level keys that are worth a guess when mistyped; all others may belong to other parts.
+const KNOWN: [&str; 4] = [
     "mcp_servers",
     "mcp",
     "mcp_discovery_timeout",
     "platform_toolsets",
-    "agent",
-    "auxiliary",
-    "approvals",
-    "delegation",
 ];
 
 const MCP_KEYS: [&str; 2] = ["tool_naming", "auto_reload_on_config_change"];

@@ -45,17 +45,15 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
         let attempts = (now.status == Status::Parked).then_some(now.attempts_ended);
         (limit, attempts)
     };
-    match tokio::time::timeout(limit, settle(&mut link, attempts)).await {
-        Ok(Some(session)) => Ok(session),
-        Ok(None) | Err(_) => {
-            let now = link.borrow();
-            match now.status {
-                Status::NeedsAuth => Err(CallError::NeedsAuth {
-                    server: owner.name.clone(),
-                }),
-                _ => Err(refusal(owner, &now)),
-            }
-        }
+    if let Ok(Some(session)) = tokio::time::timeout(limit, settle(&mut link, attempts)).await {
+        return Ok(session);
+    }
+    let now = link.borrow();
+    match now.status {
+        Status::NeedsAuth => Err(CallError::NeedsAuth {
+            server: owner.name.clone(),
+        }),
+        _ => Err(refusal(owner, &now)),
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn list_tools(
             }
             Err(error) => return Err(error),
         };
-        by_hand(result, "tools", mend_tool)
+        by_hand(&result, "tools", mend_tool)
     })
     .await?;
     let mut tools: Vec<Arc<NativeTool>> = Vec::with_capacity(list.items.len());
@@ -120,7 +120,7 @@ pub(crate) async fn list_resources(
                 let result = peer
                     .send_request(ClientRequest::ListResourcesRequest(request))
                     .await?;
-                by_hand(result, "resources", |item| item)
+                by_hand(&result, "resources", |item| item)
             }
             Err(error) => Err(error),
         }
@@ -159,7 +159,7 @@ pub(crate) async fn list_templates(
                 let result = peer
                     .send_request(ClientRequest::ListResourceTemplatesRequest(request))
                     .await?;
-                by_hand(result, "resourceTemplates", |item| item)
+                by_hand(&result, "resourceTemplates", |item| item)
             }
             Err(error) => Err(error),
         }
@@ -192,7 +192,7 @@ pub(crate) async fn list_prompts(
                 let result = peer
                     .send_request(ClientRequest::ListPromptsRequest(request))
                     .await?;
-                by_hand(result, "prompts", |item| item)
+                by_hand(&result, "prompts", |item| item)
             }
             Err(error) => Err(error),
         }
@@ -215,7 +215,7 @@ where
         let params = cursor
             .clone()
             .map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let page = match fetch(params).await {
+        let page = match Box::pin(fetch(params)).await {
             Ok(page) => page,
             Err(ServiceError::UnexpectedResponse) => return Err(ListError::NotAList { what }),
             Err(error) => return Err(ListError::Service { what, error }),
@@ -241,11 +241,11 @@ where
 
 /// Reads a list whose answer as a whole has no known shape, item by item.
 fn by_hand<T: DeserializeOwned>(
-    result: ServerResult,
+    result: &ServerResult,
     key: &str,
     mend: impl Fn(Value) -> Value,
 ) -> Result<Page<T>, ServiceError> {
-    let value = serde_json::to_value(&result).map_err(|_| ServiceError::UnexpectedResponse)?;
+    let value = serde_json::to_value(result).map_err(|_| ServiceError::UnexpectedResponse)?;
     let items = value
         .get(key)
         .and_then(Value::as_array)

@@ -94,7 +94,7 @@ impl Connector {
     pub(super) async fn connect(self) -> Result<Live, ConnectError> {
         let mut process = None;
         let limit = self.server.connect_timeout;
-        let outcome = tokio::time::timeout(limit, self.attempt(&mut process)).await;
+        let outcome = tokio::time::timeout(limit, Box::pin(self.attempt(&mut process))).await;
         let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
             Ok((service, session, catalog)) => {
                 return Ok(Live {
@@ -212,17 +212,12 @@ impl Connector {
                     .start(&self.name, settings, &self.surroundings.home)
                     .await?;
                 *process = Some(running);
-                era::open(
-                    handler.clone(),
-                    LineTransport::new(reader, writer),
-                    opening,
-                    probe_limit,
-                )
-                .await?
+                let transport = LineTransport::new(reader, writer);
+                Box::pin(era::open(handler.clone(), transport, opening, probe_limit)).await?
             }
             TransportSettings::Http(settings) => {
                 let transport = http::transport(settings, self.peer(settings)?);
-                era::open(handler.clone(), transport, opening, probe_limit).await?
+                Box::pin(era::open(handler.clone(), transport, opening, probe_limit)).await?
             }
             TransportSettings::Sse(settings) => {
                 let transport =
@@ -234,7 +229,8 @@ impl Connector {
                                     .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
                             )
                         })?;
-                era::open(handler.clone(), transport, Opening::Initialize, probe_limit).await?
+                let opening = Opening::Initialize;
+                Box::pin(era::open(handler.clone(), transport, opening, probe_limit)).await?
             }
         };
         Ok((service, era, handler))

@@ -60,7 +60,7 @@ impl Keepalive {
                 let ping = ClientRequest::PingRequest(PingRequest::default());
                 match session.peer.send_request(ping).await {
                     Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
-                        self.knows_ping = false
+                        self.knows_ping = false;
                     }
                     Err(ServiceError::McpError(_)) | Ok(_) => return Ok(()),
                     Err(error) => return Err(error),

@@ -15,7 +15,7 @@ use super::{
     subscriptions,
 };
 use crate::{
-    catalog::{self, Catalog, ListError, ToolChanges},
+    catalog::{self, Catalog, ListError, Listed, ToolChanges},
     link::Status,
     manifest::{self, Manifest},
     process::Running,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The most a refresh of the lists may take.
-const REFRESH_LIMIT: Duration = Duration::from_secs(60);
+const REFRESH_LIMIT: Duration = Duration::from_mins(1);
 /// How long the end of a session may take before it is cut.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
@@ -50,9 +50,10 @@ impl Connection {
                 }
             };
             let mut exited = std::pin::pin!(exited);
-            let mut listening = std::pin::pin!(subscriptions::follow(
+            // Large futures that mostly wait are on the heap: a connected server should be small.
+            let mut listening = Box::pin(subscriptions::follow(
                 &session,
-                shared.wanted_resources.subscribe()
+                shared.wanted_resources.subscribe(),
             ));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
             // One refresh at a time; what arrives meanwhile causes exactly one more.
@@ -76,7 +77,7 @@ impl Connection {
                         }
                     }
                     () = session.traffic.changes.wake.notified(), if refreshing.is_terminated() => {
-                        refreshing.set(shared.refresh(&session, catalog.clone()).fuse());
+                        refreshing.set(Box::pin(shared.refresh(&session, catalog.clone())).fuse());
                     }
                     () = &mut listening => {}
                     failure = keepalive.beat(&session) => break End::Lost(failure),
@@ -217,32 +218,37 @@ async fn relist(
         warnings.extend(list.warnings);
     }
     // A server that fails to list resources or prompts keeps its tools.
-    let mut take = |error: ListError| warnings.push(error.to_string());
     if resources {
         let (list, templates) = tokio::join!(
             catalog::list_resources(peer, capabilities),
             catalog::list_templates(peer, capabilities)
         );
-        new.resources = list.map(|list| list.items).unwrap_or_else(|error| {
-            take(error);
-            Vec::new()
-        });
-        new.templates = templates.map(|list| list.items).unwrap_or_else(|error| {
-            take(error);
-            Vec::new()
-        });
+        new.resources = items(list, &mut warnings);
+        new.templates = items(templates, &mut warnings);
     }
     if prompts {
-        let list = catalog::list_prompts(peer, capabilities).await;
-        new.prompts = list.map(|list| list.items).unwrap_or_else(|error| {
-            take(error);
-            Vec::new()
-        });
+        new.prompts = items(
+            catalog::list_prompts(peer, capabilities).await,
+            &mut warnings,
+        );
     }
     warnings.dedup();
     new.warnings = warnings;
     new.is_complete |= resources && prompts;
     Ok(new)
+}
+
+fn items<T>(list: Result<Listed<T>, ListError>, warnings: &mut Vec<String>) -> Vec<T> {
+    match list {
+        Ok(list) => {
+            warnings.extend(list.warnings);
+            list.items
+        }
+        Err(error) => {
+            warnings.push(error.to_string());
+            Vec::new()
+        }
+    }
 }
 
 /// When to look whether a local server is idle or old enough to be stopped.

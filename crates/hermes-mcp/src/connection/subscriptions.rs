@@ -19,7 +19,7 @@ use super::backoff;
 use crate::{era::Era, session::Session};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Follows changes for as long as the session lives.
 pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeSet<String>>) {
@@ -61,7 +61,7 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>
                 }
             }
             Err(error) => {
-                tracing::debug!(server = %session.server, %error, "no subscription to changes")
+                tracing::debug!(server = %session.server, %error, "no subscription to changes");
             }
         }
         if began.elapsed() > LONGEST_PAUSE {

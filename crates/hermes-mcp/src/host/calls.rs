@@ -103,8 +103,7 @@ impl Host {
                 self.finish(&owner, native, result).await
             }
             Origin::Utility(utility) => {
-                self.call_utility(&owner, *utility, &arguments, options)
-                    .await
+                Box::pin(self.call_utility(&owner, *utility, &arguments, options)).await
             }
         }
     }

@@ -60,6 +60,15 @@ pub(super) fn is_running(pid: u32, start_time: u64) -> bool {
     row(pid).is_some_and(|row| row.start_time == start_time && !row.has_ended)
 }
 
+/// Whether that process may still run: unlike [`is_running`], yes where the system does not tell start times.
+pub(super) fn may_be_running(pid: u32, start_time: u64) -> bool {
+    if cfg!(target_os = "linux") {
+        is_running(pid, start_time)
+    } else {
+        to_pid(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+    }
+}
+
 /// Names the present run of the machine: pids and start times of another one say nothing.
 pub(super) fn boot_id() -> String {
     read("/proc/sys/kernel/random/boot_id")

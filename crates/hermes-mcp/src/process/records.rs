@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ServerProcess,
-    process_table::{self, Row, is_running, to_pid},
+    process_table::{self, Row, is_running, may_be_running, to_pid},
     utc,
 };
 
@@ -66,7 +66,7 @@ impl HostFile {
     }
 
     fn host_is_running(&self) -> bool {
-        self.is_of_this_boot() && is_running(self.host_pid, self.host_start_time)
+        self.is_of_this_boot() && may_be_running(self.host_pid, self.host_start_time)
     }
 
     /// Readers see the old file or the new one, nothing between.
@@ -299,7 +299,7 @@ pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
         .filter(|(path, file)| match file {
             Some(file) => !file.host_is_running(),
             // Half-written by a host that is no more?
-            None => pid_in_name(path).is_some_and(|pid| process_table::row(pid).is_none()),
+            None => pid_in_name(path).is_some_and(|pid| !pid_is_taken(pid)),
         })
         .map(|(path, _)| path)
         .collect();
@@ -315,6 +315,11 @@ pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
         let _ = std::fs::remove_file(path);
     }
     orphans
+}
+
+fn pid_is_taken(pid: u32) -> bool {
+    to_pid(pid)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 fn host_files(run_dir: &Path) -> Vec<(PathBuf, Option<HostFile>)> {

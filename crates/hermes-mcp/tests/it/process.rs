@@ -14,7 +14,7 @@ use std::{
 
 use hermes_config::ServerName;
 use hermes_mcp::process::{Child, Guard, GuardProgram, SpawnRequest};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The variable by which a test recognises every process of its servers' trees.
 const MARK: &str = "HERMES_TEST_MARK";
@@ -126,8 +126,32 @@ async fn output(child: &mut Child) -> String {
     text
 }
 
+/// Returns when a `cat` has answered: it is past loading its libraries then.
+async fn echo(child: &mut Child) {
+    child.stdin.write_all(b"x").await.unwrap();
+    child.stdout.read_exact(&mut [0]).await.unwrap();
+}
+
 fn os(text: &str) -> OsString {
     text.into()
+}
+
+/// Whether this is the process that runs nothing but `test`; if not, starts it and waits for it to pass.
+///
+/// For tests that look at the memory, the open files or the children of the whole process.
+fn runs_alone(test: &str) -> bool {
+    const ALONE: &str = "HERMES_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    assert!(printed.contains("1 passed"), "{printed}");
+    false
 }
 
 /// Waits until a server's script has created `file`.

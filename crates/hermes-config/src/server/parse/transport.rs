@@ -155,7 +155,10 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
 fn verification(fields: &Fields) -> TlsVerification {
     match fields.get("ssl_verify") {
         None => TlsVerification::Roots,
-        Some(value) => match (flag(value), value) {
+        Some(value) => match (
+            fields.filled("ssl_verify").and_then(|value| flag(&value)),
+            value,
+        ) {
             (Some(true), _) => TlsVerification::Roots,
             (Some(false), _) => TlsVerification::Off,
             (None, Value::String(path)) if !path.trim().is_empty() => {

@@ -72,7 +72,6 @@ async fn the_next_host_ends_what_a_dead_one_left() {
     );
     let listed = list(run_dir.path());
     assert_eq!(listed[0].state, ProcessState::Orphaned);
-    assert!(listed[0].rss_bytes > 0);
 
     let cleared = clear_stale(run_dir.path()).await;
     assert_eq!(cleared.len(), 1);

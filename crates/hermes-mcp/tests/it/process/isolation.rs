@@ -1,7 +1,6 @@
 //! What a server gets from its host, and what it does not.
 
 use hermes_mcp::environment::child_environment;
-use tokio::io::AsyncWriteExt;
 
 use super::*;
 
@@ -38,9 +37,7 @@ async fn a_server_sees_exactly_its_environment() {
 async fn a_server_has_three_files_and_default_signals() {
     let marked = Marked::new("clean");
     let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
-    // An echo says that it is past loading its libraries.
-    child.stdin.write_all(b"x").await.unwrap();
-    child.stdout.read_exact(&mut [0]).await.unwrap();
+    echo(&mut child).await;
     let pid = child.process.pid();
     let mut files: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()

@@ -1,7 +1,7 @@
 //! Every way a server ends, and that its tree ends with it.
 
 use hermes_mcp::process::Exit;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::*;
 
@@ -28,7 +28,10 @@ async fn a_server_ends_when_its_stdin_closes() {
     let started = Instant::now();
     drop(child.stdin);
     assert_eq!(child.process.stop().await.unwrap(), Exit::Code(0));
-    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(
+        started.elapsed() < Duration::from_millis(1900),
+        "no SIGTERM needed"
+    );
     assert!(marked.pids().is_empty());
 }
 
@@ -40,8 +43,7 @@ async fn a_server_that_overhears_the_end_of_stdin_is_told_by_sigterm() {
     let started = Instant::now();
     drop(child.stdin);
     assert_eq!(child.process.stop().await.unwrap(), Exit::Code(7));
-    let elapsed = started.elapsed();
-    assert!(elapsed > Duration::from_millis(1900) && elapsed < Duration::from_millis(3500));
+    assert!(started.elapsed() > Duration::from_millis(1900));
 }
 
 #[tokio::test]
@@ -77,7 +79,7 @@ async fn descendants_end_when_the_server_exits_by_itself() {
     let started = Instant::now();
     assert_eq!(child.process.exited().await, Exit::Code(3));
     assert!(
-        started.elapsed() < Duration::from_millis(500),
+        started.elapsed() < Duration::from_secs(1),
         "noticed at once"
     );
     assert!(within(Duration::from_secs(3), || marked.pids().is_empty()).await);
@@ -116,6 +118,9 @@ async fn a_cancelled_spawn_leaves_nothing() {
 
 #[tokio::test]
 async fn a_hundred_restarts_leave_no_zombie_and_no_open_file() {
+    if !runs_alone("process::stopping::a_hundred_restarts_leave_no_zombie_and_no_open_file") {
+        return;
+    }
     let marked = Marked::new("hundred");
     let guard = guard();
     let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();

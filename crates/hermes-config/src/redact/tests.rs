@@ -1,0 +1,181 @@
+//! One case that must go and one that must stay for every kind of credential.
+
+use super::*;
+
+fn redacted(text: &str) -> String {
+    Redactor::default().redact(text).into_owned()
+}
+
+fn goes(text: &str, expected: &str) {
+    assert_eq!(redacted(text), expected);
+    assert_eq!(
+        redacted(expected),
+        expected,
+        "redacting again changes nothing"
+    );
+    let upper = redacted(&text.to_uppercase());
+    assert!(upper.contains(MARK), "any case: {upper}");
+}
+
+fn stays(text: &str) {
+    let redactor = Redactor::default();
+    let result = redactor.redact(text);
+    assert_eq!(result, text);
+    assert!(matches!(result, Cow::Borrowed(_)));
+}
+
+#[test]
+fn github_tokens() {
+    for prefix in ["ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"] {
+        goes(
+            &format!("bad {prefix}A1b2_C3d4, retry"),
+            "bad [REDACTED], retry",
+        );
+    }
+    goes("url?x=ghp_abc123", "url?x=[REDACTED]");
+    goes("ghp_one1 ghp_two2", "[REDACTED] [REDACTED]");
+    stays("highp_precision, ghp and github_path are words");
+}
+
+#[test]
+fn sk_keys() {
+    goes("key sk-abc123 is wrong", "key [REDACTED] is wrong");
+    goes("(sk-proj-A_b-C9)", "([REDACTED])");
+    goes("sk-ant-api03-x_y", "[REDACTED]");
+    stays("a task-force took the risk-free sk- prefix");
+}
+
+#[test]
+fn slack_tokens() {
+    goes("xoxb-123-abc!", "[REDACTED]!");
+    goes("xoxp-9", "[REDACTED]");
+    stays("xox-games and xoxo");
+}
+
+#[test]
+fn aws_access_keys() {
+    goes("id AKIAIOSFODNN7EXAMPLE.", "id [REDACTED].");
+    stays("AKIA123 is too short, AKIAIOSFODNN7EXAMPLEX too long");
+}
+
+#[test]
+fn json_web_tokens() {
+    goes("got eyJhbGciOi.eyJzdWIi.sig-_1 back", "got [REDACTED] back");
+    goes("eyJhbGciOi.eyJzdWIi.", "[REDACTED]");
+    stays("eyJhbGciOi alone, eyJhb.two parts");
+}
+
+#[test]
+fn bearer_tokens() {
+    goes(
+        "Authorization: Bearer abc.def-1",
+        "Authorization: [REDACTED]",
+    );
+    goes("bearer   hunter", "[REDACTED]");
+    stays("missing bearer token. Send a Bearer authentication header");
+    stays("WWW-Authenticate: Bearer realm=\"x\", scope=\"y\"");
+}
+
+#[test]
+fn basic_credentials() {
+    // Base64 itself has a case, so only the word before it is tried in others.
+    for scheme in ["Basic", "basic", "BASIC"] {
+        let credentials = redacted(&format!("Authorization: {scheme} dXNlcjpwYXNz"));
+        assert_eq!(credentials, "Authorization: [REDACTED]");
+    }
+    assert_eq!(redacted("basic YTpi"), "[REDACTED]");
+    assert_eq!(redacted("Basic QUJDREVGR0hJSktM"), "[REDACTED]");
+    stays("basic auth, Basic usage and basic authentication");
+}
+
+#[test]
+fn assignments() {
+    goes("token=abc", "[REDACTED]");
+    goes("?key=abc&page=2", "?[REDACTED]&page=2");
+    goes("API_KEY=abc,next", "[REDACTED],next");
+    goes("password=p@ss;x", "[REDACTED];x");
+    goes("say secret=abc def", "say [REDACTED] def");
+    goes(
+        "GITHUB_TOKEN=abc client_secret=def x-api-key=ghi",
+        "[REDACTED] [REDACTED] [REDACTED]",
+    );
+    goes("accessToken='two words' end", "[REDACTED] end");
+    goes("password = hunter2", "[REDACTED]");
+    stays("monkey=banana, hockey=1, tokens=5, the key is missing, key= ");
+    stays("if token == other");
+}
+
+#[test]
+fn json_members_keep_their_name() {
+    goes(
+        r#"{"token": "abc", "n": 1}"#,
+        r#"{"token": "[REDACTED]", "n": 1}"#,
+    );
+    goes(r#"{"api_key":"a\"b"}"#, r#"{"api_key":"[REDACTED]"}"#);
+    goes(r#"{"accessToken" : "x"#, r#"{"accessToken" : "[REDACTED]"#);
+    goes(
+        r#""{\"secret\": \"abc\"}""#,
+        r#""{\"secret\": \"[REDACTED]\"}""#,
+    );
+    goes(
+        "{'password': 'abc', 'a': 1}",
+        "{'password': '[REDACTED]', 'a': 1}",
+    );
+    stays(r#"{"monkey": "abc", "tokens": 5, "token_count": "7", "token": 3}"#);
+}
+
+#[test]
+fn users_and_passwords_in_addresses() {
+    goes(
+        "postgres://user:pass@localhost/db",
+        "postgres://[REDACTED]@localhost/db",
+    );
+    goes(
+        "see https://me:p@ss@host.example:8080/x.",
+        "see https://[REDACTED]@host.example:8080/x.",
+    );
+    goes("redis://:pw@h", "redis://[REDACTED]@h");
+    stays("https://host.example/@user?x=a@b and mail me@host.example");
+}
+
+#[test]
+fn own_secrets_go_wherever_they_stand() {
+    let redactor = Redactor::new(
+        [
+            "correct horse",
+            "correct horse battery",
+            "correct horse",
+            "",
+        ]
+        .map(|s| Secret::new(s.into())),
+    );
+    assert_eq!(
+        redactor.redact("x correct horse battery, correct horse."),
+        "x [REDACTED], [REDACTED]."
+    );
+    assert!(matches!(
+        redactor.redact("a correct answer"),
+        Cow::Borrowed(_)
+    ));
+    assert!(!format!("{redactor:?}").contains("horse"));
+}
+
+#[test]
+fn an_own_secret_inside_a_longer_credential_leaves_nothing_behind() {
+    let redactor = Redactor::new([Secret::new("abcdef".to_owned())]);
+    assert_eq!(redactor.redact("Bearer abcdef."), "[REDACTED]");
+    assert_eq!(redactor.redact("token=abcdefghi"), "[REDACTED]");
+    assert_eq!(redactor.redact("sk-abcdef-tail"), "[REDACTED]");
+    assert_eq!(redactor.redact("abcdefabcdef"), "[REDACTED][REDACTED]");
+}
+
+#[test]
+fn a_pattern_inside_an_own_secret_leaves_nothing_behind() {
+    let redactor = Redactor::new([Secret::new("my key=1 is long".to_owned())]);
+    assert_eq!(redactor.redact("<my key=1 is long>"), "<[REDACTED]>");
+}
+
+#[test]
+fn text_without_credentials_is_not_copied() {
+    stays("An ordinary error: connection refused (os error 111) at 127.0.0.1:8080\nÄÖÜ 你好");
+}

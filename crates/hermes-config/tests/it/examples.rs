@@ -1,0 +1,117 @@
+//! The configurations under `examples/` at the root of the repository.
+
+use std::{fs, path::PathBuf};
+
+use hermes_config::{Settings, Variables};
+use serde_json::Value;
+
+fn examples() -> Vec<(String, String)> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "yaml")
+        })
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn every_example_loads_without_a_warning() {
+    let examples = examples();
+    assert!(examples.len() >= 7, "{}", examples.len());
+    for (name, text) in examples {
+        let variables = Variables::from_pairs([("MODEL_API_KEY", "key")]);
+        let settings = Settings::parse(&text, variables).unwrap();
+        assert_eq!(settings.warnings, [], "{name}");
+        assert!(!settings.servers.is_empty(), "{name}");
+        for entry in settings.servers {
+            assert_eq!(entry.server.err(), None, "{name}: {}", entry.name);
+        }
+    }
+}
+
+/// A key that is new and not described would fail here.
+#[test]
+fn the_example_of_every_key_is_complete() {
+    let (_, text) = examples()
+        .into_iter()
+        .find(|(name, _)| name == "every-key.yaml")
+        .unwrap();
+    let document = Settings::parse(&text, Variables::default())
+        .unwrap()
+        .document;
+    let mut keys = Vec::new();
+    for server in ["local", "remote"] {
+        collect("", &document["mcp_servers"][server], &mut keys);
+    }
+    for expected in [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "headers",
+        "enabled",
+        "timeout",
+        "connect_timeout",
+        "supports_parallel_tool_calls",
+        "tools.include",
+        "tools.exclude",
+        "tools.resources",
+        "tools.prompts",
+        "tools.approve",
+        "protocol",
+        "auth",
+        "oauth.client_id",
+        "oauth.client_secret",
+        "oauth.scope",
+        "oauth.redirect_port",
+        "oauth.client_name",
+        "oauth.timeout",
+        "oauth.redirect_uri",
+        "oauth.redirect_host",
+        "oauth.grant",
+        "oauth.client_metadata_url",
+        "sampling.enabled",
+        "sampling.model",
+        "sampling.max_tokens_cap",
+        "sampling.timeout",
+        "sampling.max_rpm",
+        "sampling.allowed_models",
+        "sampling.max_tool_rounds",
+        "sampling.log_level",
+        "elicitation.enabled",
+        "elicitation.timeout",
+        "roots",
+        "transport",
+        "keepalive_interval",
+        "lifecycle.idle_timeout_seconds",
+        "lifecycle.max_lifetime_seconds",
+        "lazy",
+        "skip_preflight",
+        "ssl_verify",
+        "client_cert",
+        "client_key",
+        "pin_tools",
+        "sandbox.enabled",
+        "sandbox.read",
+        "sandbox.write",
+        "sandbox.network",
+        "sandbox.required",
+    ] {
+        assert!(keys.iter().any(|key| key == expected), "{expected}");
+    }
+}
+
+fn collect(prefix: &str, value: &Value, keys: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        keys.push(format!("{prefix}{key}"));
+        collect(&format!("{prefix}{key}."), value, keys);
+    }
+}
