@@ -32,6 +32,7 @@ mod member;
 mod reload;
 mod resources;
 
+pub use calls::BatchCall;
 use member::Member;
 pub use reload::ReloadReport;
 
