@@ -120,7 +120,7 @@ pub(crate) async fn list_resources(
                 let result = peer
                     .send_request(ClientRequest::ListResourcesRequest(request))
                     .await?;
-                by_hand(&result, "resources", |item| item)
+                by_hand(&result, "resources", |_| None)
             }
             Err(error) => Err(error),
         }
@@ -159,7 +159,7 @@ pub(crate) async fn list_templates(
                 let result = peer
                     .send_request(ClientRequest::ListResourceTemplatesRequest(request))
                     .await?;
-                by_hand(&result, "resourceTemplates", |item| item)
+                by_hand(&result, "resourceTemplates", |_| None)
             }
             Err(error) => Err(error),
         }
@@ -192,7 +192,7 @@ pub(crate) async fn list_prompts(
                 let result = peer
                     .send_request(ClientRequest::ListPromptsRequest(request))
                     .await?;
-                by_hand(&result, "prompts", |item| item)
+                by_hand(&result, "prompts", |_| None)
             }
             Err(error) => Err(error),
         }
@@ -243,7 +243,7 @@ where
 fn by_hand<T: DeserializeOwned>(
     result: &ServerResult,
     key: &str,
-    mend: impl Fn(Value) -> Value,
+    mend: impl Fn(&mut Value) -> Option<&'static str>,
 ) -> Result<Page<T>, ServiceError> {
     let value = serde_json::to_value(result).map_err(|_| ServiceError::UnexpectedResponse)?;
     let items = value
@@ -258,13 +258,16 @@ fn by_hand<T: DeserializeOwned>(
             .map(str::to_owned),
         warnings: Vec::new(),
     };
-    for item in items {
+    for mut item in items.iter().cloned() {
         let name = item
             .get("name")
             .and_then(Value::as_str)
             .unwrap_or("without a name")
             .to_owned();
-        match serde_json::from_value(mend(item.clone())) {
+        if let Some(problem) = mend(&mut item) {
+            page.warnings.push(format!("`{name}` in {key}: {problem}"));
+        }
+        match serde_json::from_value(item) {
             Ok(item) => page.items.push(item),
             Err(error) => page
                 .warnings
@@ -274,21 +277,21 @@ fn by_hand<T: DeserializeOwned>(
     Ok(page)
 }
 
-/// Gives a tool whose schema is no object an empty one, so that it can still be called.
-fn mend_tool(mut tool: Value) -> Value {
-    for key in ["inputSchema", "outputSchema"] {
-        let is_usable = tool.get(key).is_none_or(Value::is_object);
-        if let (false, Some(tool)) = (is_usable, tool.as_object_mut()) {
-            tool.remove(key);
-        }
-    }
-    if let Some(tool) = tool.as_object_mut()
-        && !tool.contains_key("inputSchema")
+/// Takes away what is no schema, so that the tool can still be called.
+fn mend_tool(tool: &mut Value) -> Option<&'static str> {
+    let tool = tool.as_object_mut()?;
+    let mut problem = None;
+    if tool
+        .get("outputSchema")
+        .is_some_and(|schema| !schema.is_object())
     {
-        tool.insert(
-            "inputSchema".into(),
-            serde_json::json!({"type": "object", "properties": {}}),
-        );
+        tool.remove("outputSchema");
+        problem = Some("its `outputSchema` is no schema and is left out");
     }
-    tool
+    if !tool.get("inputSchema").is_some_and(Value::is_object) {
+        let anything = serde_json::json!({"type": "object", "properties": {}});
+        tool.insert("inputSchema".into(), anything);
+        problem = Some("its `inputSchema` is no schema; it counts as one that takes anything");
+    }
+    problem
 }

@@ -112,7 +112,11 @@ impl Connector {
             last = last_words(&mut process).await;
             process.stop().await;
         }
-        Err(cause.explain(&last, |text| self.redactor.load().redact(text).into_owned()))
+        Err(cause.explain(&last, |text| self.redacted(text)))
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.redactor.load().redact(text).into_owned()
     }
 
     async fn attempt(
@@ -156,7 +160,8 @@ impl Connector {
                     } else {
                         return Err(Cause::Open(error));
                     }
-                    tracing::debug!(server = %self.name, %error, ?opening, "trying another way to open the session");
+                    let error = self.redacted(&error.to_string());
+                    tracing::debug!(server = %self.name, error, ?opening, "trying another way to open the session");
                     // A process that met one handshake badly is not asked for another.
                     if let Some(old) = process.take() {
                         old.stop().await;
@@ -173,7 +178,11 @@ impl Connector {
         let catalog = Catalog {
             tools: tools.items,
             capabilities: info.capabilities.clone(),
-            warnings: tools.warnings,
+            warnings: tools
+                .warnings
+                .iter()
+                .map(|text| self.redacted(text))
+                .collect(),
             ..Catalog::default()
         };
         let session = Arc::new(Session {

@@ -163,9 +163,15 @@ impl Shared {
         let (tools, resources, prompts) = session.traffic.take_changes();
         let listing = relist(&session.peer, &old, tools, resources, prompts);
         let new = match tokio::time::timeout(REFRESH_LIMIT, listing).await {
-            Ok(Ok(catalog)) => Arc::new(catalog),
+            Ok(Ok(mut catalog)) => {
+                for warning in &mut catalog.warnings {
+                    *warning = self.redacted(warning);
+                }
+                Arc::new(catalog)
+            }
             Ok(Err(error)) => {
-                tracing::warn!(server = %self.name, %error, "the lists could not be refreshed");
+                let error = self.redacted(&error.to_string());
+                tracing::warn!(server = %self.name, error, "the lists could not be refreshed");
                 return None;
             }
             Err(_) => {

@@ -187,13 +187,18 @@ impl ClientHandler for Handler {
             serde_json::Value::String(text) => text,
             other => other.to_string(),
         };
-        let text: String = text.chars().take(LOG_LIMIT).collect();
+        // Cut last: half a secret would not be recognised.
+        let text: String = self
+            .redactor
+            .redact(&text)
+            .chars()
+            .take(LOG_LIMIT)
+            .collect();
         let server = &self.traffic.server;
         let source = match params.logger {
             Some(logger) => format!("{server}/{logger}"),
             None => server.to_string(),
         };
-        let text = self.redactor.redact(&text);
         match params.level {
             LoggingLevel::Debug => tracing::debug!("{source}: {text}"),
             LoggingLevel::Info | LoggingLevel::Notice => tracing::info!("{source}: {text}"),

@@ -5,17 +5,36 @@
 
 use std::collections::HashMap;
 
-use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    CallToolResult, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
+};
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// What a request in flight asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// `tools/call`.
     ToolCall,
+    /// A list, a prompt or a resource.
+    Offer,
     /// Anything else.
     Other,
+}
+
+impl Asked {
+    pub(super) fn by(request: &ClientRequest) -> Self {
+        match request {
+            ClientRequest::CallToolRequest(_) => Self::ToolCall,
+            ClientRequest::ListToolsRequest(_)
+            | ClientRequest::ListResourcesRequest(_)
+            | ClientRequest::ListResourceTemplatesRequest(_)
+            | ClientRequest::ListPromptsRequest(_)
+            | ClientRequest::ReadResourceRequest(_)
+            | ClientRequest::GetPromptRequest(_) => Self::Offer,
+            _ => Self::Other,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -44,9 +63,14 @@ pub(super) fn message(
     let envelope: Envelope<'_> = serde_json::from_slice(line)
         .inspect_err(|error| tracing::debug!(%error, "skipped a line that is no JSON-RPC"))
         .ok()?;
+    let mut kind = Asked::Other;
     if let (Some(id), None) = (envelope.id, envelope.method) {
-        let kind = asked.remove(&id);
-        if kind == Some(Asked::ToolCall)
+        let Some(known) = take(asked, &id) else {
+            tracing::debug!(%id, "skipped an answer to nothing that was asked");
+            return None;
+        };
+        kind = known;
+        if kind == Asked::ToolCall
             && let Some(result) = envelope.result
             && let Ok(result) = serde_json::from_str::<CallToolResult>(result.get())
         {
@@ -56,7 +80,47 @@ pub(super) fn message(
             ));
         }
     }
-    serde_json::from_slice(line)
+    answer(line, kind)
         .inspect_err(|error| tracing::debug!(%error, "skipped a message of no known shape"))
         .ok()
+}
+
+/// The request that an answer belongs to. Some servers send numbers back as text.
+fn take(asked: &mut HashMap<RequestId, Asked>, id: &RequestId) -> Option<Asked> {
+    let as_number = match id {
+        RequestId::String(text) => text.parse().ok().map(RequestId::Number),
+        RequestId::Number(_) => None,
+    };
+    asked.remove(id).or_else(|| asked.remove(&as_number?))
+}
+
+/// Reads a message, knowing what it may be an answer to.
+///
+/// A list, prompt or resource with one unreadable part would be taken for the result of a tool call, since it shares
+/// `_meta` and `resultType` with those, and its parts would be lost. Without these members it stays whole, so that what
+/// is usable can be picked out of it.
+pub(super) fn answer(text: &[u8], asked: Asked) -> serde_json::Result<ServerJsonRpcMessage> {
+    let message: ServerJsonRpcMessage = serde_json::from_slice(text)?;
+    match &message {
+        JsonRpcMessage::Response(response)
+            if asked == Asked::Offer && is_misread(&response.result) =>
+        {
+            let mut whole: Value = serde_json::from_slice(text)?;
+            if let Some(result) = whole["result"].as_object_mut() {
+                result.retain(|name, _| name != "_meta" && name != "resultType");
+            }
+            serde_json::from_value(whole)
+        }
+        _ => Ok(message),
+    }
+}
+
+/// Whether a result was taken for one of a kind that a list, a prompt or a resource never is.
+fn is_misread(result: &ServerResult) -> bool {
+    matches!(
+        result,
+        ServerResult::CallToolResult(_)
+            | ServerResult::TaskAckResult(_)
+            | ServerResult::EmptyResult(_)
+    )
 }

@@ -4,7 +4,7 @@
 //! Nothing is resumed here: when the stream ends the transport has ended, and its owner connects anew.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -24,7 +24,10 @@ use rmcp::{
 use sse_stream::Sse;
 use url::Url;
 
-use super::http::{self as wire, HttpError, HttpPeer, MAX_MESSAGE_BYTES, PeerError};
+use super::{
+    decode::{self, Asked},
+    http::{self as wire, HttpError, HttpPeer, MAX_MESSAGE_BYTES, PeerError},
+};
 
 /// A connection to a server of the HTTP+SSE kind.
 pub struct SseTransport {
@@ -33,8 +36,8 @@ pub struct SseTransport {
     endpoint: Arc<str>,
     /// What the server says; `None` once the stream has ended.
     events: Option<BoxStream<'static, Result<Sse, SseError>>>,
-    /// Requests without a reply yet.
-    waiting: HashSet<RequestId>,
+    /// Requests without a reply yet, and what they asked for.
+    waiting: HashMap<RequestId, Asked>,
     /// Replies made up here, for requests that can not get one any more.
     failed: VecDeque<ServerJsonRpcMessage>,
 }
@@ -59,7 +62,7 @@ impl SseTransport {
             peer,
             endpoint: endpoint.as_str().into(),
             events: Some(events),
-            waiting: HashSet::new(),
+            waiting: HashMap::new(),
             failed: VecDeque::new(),
         })
     }
@@ -68,7 +71,8 @@ impl SseTransport {
     fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                self.waiting.insert(request.id.clone());
+                let asked = Asked::by(&request.request);
+                self.waiting.insert(request.id.clone(), asked);
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -82,14 +86,23 @@ impl SseTransport {
         }
     }
 
-    fn note_received(&mut self, message: &ServerJsonRpcMessage) {
-        let id = match message {
+    /// The message in an event, if it holds one.
+    fn read(&mut self, event: &Sse) -> Option<ServerJsonRpcMessage> {
+        if !matches!(event.event.as_deref(), None | Some("" | "message")) {
+            return None;
+        }
+        let data = event.data.as_deref()?.as_bytes();
+        let message: ServerJsonRpcMessage = serde_json::from_slice(data)
+            .inspect_err(|error| tracing::debug!("skipping an event that is no message: {error}"))
+            .ok()?;
+        let id = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        if let Some(id) = id {
-            self.waiting.remove(id);
+        match id.and_then(|id| self.waiting.remove(id)) {
+            Some(asked @ Asked::Offer) => decode::answer(data, asked).ok(),
+            _ => Some(message),
         }
     }
 
@@ -101,9 +114,9 @@ impl SseTransport {
         }
         if let Some(cap) = last.and_then(wire::too_large) {
             self.failed.extend(
-                self.waiting
-                    .drain()
-                    .map(|id| ServerJsonRpcMessage::error(wire::too_large_error(cap), Some(id))),
+                self.waiting.drain().map(|(id, _)| {
+                    ServerJsonRpcMessage::error(wire::too_large_error(cap), Some(id))
+                }),
             );
         }
     }
@@ -148,8 +161,7 @@ impl Transport<RoleClient> for SseTransport {
                 self.end(event.as_ref());
                 continue;
             };
-            if let Some(message) = message_in(&event) {
-                self.note_received(&message);
+            if let Some(message) = self.read(&event) {
                 return Some(message);
             }
         }
@@ -186,13 +198,4 @@ async fn endpoint(
         return Ok(endpoint);
     }
     Err(StreamableHttpError::UnexpectedEndOfStream)
-}
-
-fn message_in(event: &Sse) -> Option<ServerJsonRpcMessage> {
-    if !matches!(event.event.as_deref(), None | Some("" | "message")) {
-        return None;
-    }
-    serde_json::from_str(event.data.as_deref()?)
-        .inspect_err(|error| tracing::debug!("skipping an event that is no message: {error}"))
-        .ok()
 }

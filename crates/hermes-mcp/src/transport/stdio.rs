@@ -14,8 +14,8 @@ use std::{
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
-        JsonRpcNotification, RequestId, ServerJsonRpcMessage,
+        ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, JsonRpcNotification,
+        RequestId, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
@@ -62,10 +62,7 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
     fn remember(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let asked = match &request.request {
-                    ClientRequest::CallToolRequest(_) => decode::Asked::ToolCall,
-                    _ => decode::Asked::Other,
-                };
+                let asked = decode::Asked::by(&request.request);
                 self.asked.insert(request.id.clone(), asked);
             }
             JsonRpcMessage::Notification(JsonRpcNotification {

@@ -4,6 +4,7 @@ mod arguments;
 mod batches;
 mod child;
 mod interrupt;
+mod names;
 mod repetition;
 mod shapes;
 mod time;

@@ -1,1 +1,8 @@
+//! Servers that misbehave. Whatever they do, their neighbour and the process go on.
 
+mod changes;
+mod lists;
+mod log;
+pub(crate) mod memory;
+mod secrets;
+mod streams;

@@ -1,6 +1,6 @@
 //! What servers ask during a call: a model's answer, a person's answer, the roots.
 
-mod desk;
+pub(crate) mod desk;
 mod elicitation;
 mod origin;
 mod rounds;

@@ -204,6 +204,8 @@ fn tls_advice(error: &rustls::Error) -> String {
         Tls::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError
             | AlertDescription::UnknownCA
             | AlertDescription::AccessDenied
             | AlertDescription::HandshakeFailure,

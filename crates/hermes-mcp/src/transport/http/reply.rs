@@ -5,7 +5,7 @@ use http::{StatusCode, header};
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
-        ServerJsonRpcMessage,
+        ServerJsonRpcMessage, ServerResult,
     },
     transport::{
         common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE},
@@ -18,6 +18,7 @@ use serde_json::json;
 use sse_stream::Sse;
 
 use super::{HttpError, MAX_MESSAGE_BYTES, PeerError, content_type, error, has_type, size};
+use crate::transport::decode::{self, Asked};
 
 /// Under this key of a JSON-RPC error's data stands the limit that a reply broke.
 const TOO_LARGE_KEY: &str = "hermes/messageTooLarge";
@@ -45,10 +46,14 @@ pub(super) async fn to_post(
     }
 
     let request_id = request_id(message);
+    let asked = match message {
+        ClientJsonRpcMessage::Request(request) => Asked::by(&request.request),
+        _ => Asked::Other,
+    };
     let session_id = header_text(&response, HEADER_SESSION_ID);
     let content_type = content_type(&response);
     if has_type(content_type, EVENT_STREAM_MIME_TYPE) {
-        let events = size::events(response, event_cap);
+        let events = size::events(response, event_cap).map(move |event| kept_whole(event, asked));
         return Ok(PostReply::Sse(
             failing_the_request(events, request_id.cloned()),
             session_id,
@@ -58,7 +63,7 @@ pub(super) async fn to_post(
         let body = size::body(response, MAX_MESSAGE_BYTES)
             .await
             .map_err(StreamableHttpError::Client)?;
-        return match serde_json::from_slice(&body) {
+        return match decode::answer(&body, asked) {
             Ok(reply) => Ok(PostReply::Json(reply, session_id)),
             // Only a request needs a reply; some servers send `{}` or `null` for the rest.
             Err(_) if request_id.is_none() => Ok(PostReply::Accepted),
@@ -71,6 +76,20 @@ pub(super) async fn to_post(
         return Ok(PostReply::Accepted);
     }
     Err(unexpected_type(content_type))
+}
+
+/// An event in the form in which rmcp reads it as [`decode::answer`] does.
+fn kept_whole(event: Result<Sse, SseError>, asked: Asked) -> Result<Sse, SseError> {
+    let mut event = event?;
+    if asked == Asked::Offer
+        && let Some(data) = &event.data
+        && let Ok(JsonRpcMessage::Response(response)) = decode::answer(data.as_bytes(), asked)
+        && matches!(response.result, ServerResult::CustomResult(_))
+        && let Ok(whole) = serde_json::to_string(&response)
+    {
+        event.data = Some(whole);
+    }
+    Ok(event)
 }
 
 /// A status that is no success. It may still carry a JSON-RPC error, which says more than the status.

@@ -1,4 +1,6 @@
-use rmcp::model::{ClientNotification, ClientResult, InitializedNotification, PingRequest};
+use rmcp::model::{
+    ClientNotification, ClientRequest, ClientResult, InitializedNotification, PingRequest,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
@@ -32,6 +34,7 @@ fn begin<T: Transport<RoleClient, Error = io::Error>>(
 #[tokio::test]
 async fn lines_that_are_no_messages_are_skipped() {
     let (mut transport, mut server, _input) = pair(4096);
+    transport.send(ping(7)).await.unwrap();
     server
         .write_all(b"Starting up...\n\n[1,2]\n{\"level\": 30}\n{broken\n")
         .await
@@ -65,6 +68,7 @@ async fn a_line_without_end_fails_the_calls_in_flight_and_keeps_memory_bounded()
     let (messages, ()) = tokio::join!(
         async {
             let first = transport.receive().await;
+            transport.send(ping(2)).await.unwrap();
             (first, transport.receive().await)
         },
         flood
@@ -139,5 +143,24 @@ async fn only_requests_are_remembered() {
         .unwrap();
     let answer = JsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(1));
     transport.send(answer).await.unwrap();
+    assert!(transport.asked.is_empty());
+}
+
+#[tokio::test]
+async fn answers_to_nothing_are_skipped() {
+    let (mut transport, mut server, _input) = pair(4096);
+    transport.send(ping(5)).await.unwrap();
+    server
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":6,\"result\":{}}\n")
+        .await
+        .unwrap();
+    server
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":\"5\",\"result\":{}}\n")
+        .await
+        .unwrap();
+    let Some(JsonRpcMessage::Response(response)) = transport.receive().await else {
+        panic!("no response")
+    };
+    assert_eq!(response.id, RequestId::String("5".into()));
     assert!(transport.asked.is_empty());
 }

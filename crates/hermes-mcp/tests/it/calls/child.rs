@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hermes_testkit::{Behaviour, TemporaryHome, binary};
+use hermes_testkit::{Behaviour, HttpServer, TemporaryHome, binary};
 use serde_json::json;
 
 use crate::setup::{Setup, stdio, with};
@@ -59,6 +59,28 @@ async fn an_unset_reference_stays_as_written() {
     let environment = environment(&setup).await;
     assert_eq!(environment["A"], "${HERMES_TEST_SURELY_UNSET}");
     assert_eq!(environment["B"], "${env:HERMES_TEST_SURELY_UNSET}");
+}
+
+#[tokio::test]
+async fn references_work_in_addresses_and_headers() {
+    let server = HttpServer::start(Behaviour::new().http(|http| {
+        http.bearer = Some("the-right-token".into());
+    }));
+    let home = TemporaryHome::new();
+    let address = server.origin();
+    home.write_env(&format!("ADDRESS={address}\nTOKEN=the-right-token\n"));
+    let entry = json!({
+        "url": "${ADDRESS}/mcp",
+        "headers": { "Authorization": "Bearer ${env:TOKEN}", "X-Unset": "${HERMES_TEST_SURELY_UNSET}" },
+    });
+    let setup = Setup::in_home(home, json!({ "s": entry })).await;
+    setup.assert_ready("s");
+    for request in server.requests() {
+        assert_eq!(
+            request.header("x-unset"),
+            Some("${HERMES_TEST_SURELY_UNSET}")
+        );
+    }
 }
 
 #[tokio::test]

@@ -143,6 +143,83 @@ async fn a_missing_parameter_is_named() {
     assert_eq!(error, "unknown prompt nope");
 }
 
+#[tokio::test]
+async fn content_of_an_unknown_kind_leaves_a_note_in_prompts_and_resources_of_every_form() {
+    for (is_stream, is_stateless) in [(false, false), (true, false), (false, true), (true, true)] {
+        let odd = Server::answering(move |request| {
+            let hologram = json!({ "type": "hologram", "data": "AAAA" });
+            let mut result = match request.what().as_str() {
+                "server/discover" if is_stateless => json!({
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": { "resources": {}, "prompts": {} },
+                    "ttlMs": 0,
+                    "cacheScope": "private",
+                }),
+                "initialize" if !is_stateless => {
+                    let mut result = server::initialized();
+                    result["capabilities"] = json!({ "resources": {}, "prompts": {} });
+                    result
+                }
+                "resources/list" => json!({ "resources": [
+                    { "uri": 5, "name": "bad" }, { "uri": "x://good", "name": "good" },
+                ] }),
+                "resources/templates/list" => json!({ "resourceTemplates": [] }),
+                "prompts/list" => json!({ "prompts": [
+                    { "name": "p" }, { "description": "has no name" },
+                ] }),
+                "resources/read" => json!({ "contents": [
+                    { "uri": "x://y", "hologram": "AAAA" }, { "uri": "x://y", "text": "after" },
+                ] }),
+                "prompts/get" => json!({ "messages": [
+                    { "role": "user", "content": hologram },
+                    { "role": "user", "content": { "type": "text", "text": "after" } },
+                ] }),
+                _ => {
+                    return server::status(if request.json()["id"].is_null() {
+                        202
+                    } else {
+                        404
+                    });
+                }
+            };
+            if is_stateless {
+                result["resultType"] = json!("complete");
+            }
+            result["_meta"] = json!({ "x/y": 1 });
+            if is_stream {
+                let reply =
+                    json!({ "jsonrpc": "2.0", "id": request.json()["id"], "result": result });
+                server::typed(200, "text/event-stream", format!("data: {reply}\n\n"))
+            } else {
+                server::result(request, &result)
+            }
+        })
+        .await;
+        let entry = json!({ "url": odd.url("/mcp"), "skip_preflight": true });
+        let setup = Setup::start(json!({ "s": entry })).await;
+        setup.assert_ready("s");
+        let context = format!("stream: {is_stream}, stateless: {is_stateless}");
+
+        let told = setup.call("mcp_s_list_resources", json!({})).await;
+        let expected = json!({ "resources": [{ "uri": "x://good", "name": "good" }] });
+        assert_eq!(told, expected, "{context}");
+        let told = setup.call("mcp_s_list_prompts", json!({})).await;
+        assert_eq!(told, json!({ "prompts": [{ "name": "p" }] }), "{context}");
+        let told = setup
+            .call("mcp_s_read_resource", json!({ "uri": "x://y" }))
+            .await;
+        let note = "[content of an unknown type can not be shown]\nafter";
+        assert_eq!(told, json!({ "result": note }), "{context}");
+        let told = setup.call("mcp_s_get_prompt", json!({ "name": "p" })).await;
+        let contents = [
+            &told["messages"][0]["content"],
+            &told["messages"][1]["content"],
+        ];
+        let note = "[content of type `hologram` can not be shown]";
+        assert_eq!(contents, [note, "after"], "{context}");
+    }
+}
+
 /// A server that never answers one method.
 async fn silent_on(method: &'static str) -> Server {
     let capabilities = json!({ "tools": {}, "resources": {}, "prompts": {} });

@@ -26,17 +26,18 @@ use tokio::sync::Barrier;
 use crate::setup::{Peer, Setup, Wire, with};
 
 /// What one answer of the model costs.
-pub(super) const TOKENS: u64 = 7;
+pub(crate) const TOKENS: u64 = 7;
 
 /// Answers every question of every server.
-pub(super) struct Desk {
-    pub(super) model: Model,
-    pub(super) person: Person,
+pub(crate) struct Desk {
+    pub(crate) model: Model,
+    pub(crate) person: Person,
+    pub(crate) roots: Vec<Root>,
     questions: Mutex<Vec<Question>>,
 }
 
 /// How sampling requests fare.
-pub(super) enum Model {
+pub(crate) enum Model {
     /// Answered with a text that repeats the prompt.
     Repeats,
     /// Answered with the wish to use a tool.
@@ -46,7 +47,7 @@ pub(super) enum Model {
 }
 
 /// How a person treats a form or a link.
-pub(super) enum Person {
+pub(crate) enum Person {
     /// Signs every form with the name of the conversation, and agrees to every link.
     Signs,
     /// Signs after a while.
@@ -59,41 +60,45 @@ pub(super) enum Person {
 
 /// A question and where it came from.
 #[derive(Clone)]
-pub(super) struct Question {
-    pub(super) asker: Asker,
-    pub(super) content: Value,
+pub(crate) struct Question {
+    pub(crate) asker: Asker,
+    pub(crate) content: Value,
 }
 
 impl Question {
-    pub(super) fn conversation(&self) -> Option<&str> {
+    pub(crate) fn conversation(&self) -> Option<&str> {
         self.asker.conversation.as_ref().map(|name| &*name.0)
     }
 }
 
 impl Desk {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             model: Model::Repeats,
             person: Person::Signs,
+            roots: vec![
+                Root::new("file:///srv/project").with_name("project"),
+                Root::new("file:///tmp"),
+            ],
             questions: Mutex::default(),
         }
     }
 
-    pub(super) fn with_model(model: Model) -> Self {
+    pub(crate) fn with_model(model: Model) -> Self {
         Self {
             model,
             ..Self::new()
         }
     }
 
-    pub(super) fn with_person(person: Person) -> Self {
+    pub(crate) fn with_person(person: Person) -> Self {
         Self {
             person,
             ..Self::new()
         }
     }
 
-    pub(super) fn questions(&self) -> Vec<Question> {
+    pub(crate) fn questions(&self) -> Vec<Question> {
         self.questions.lock().unwrap().clone()
     }
 
@@ -169,16 +174,12 @@ impl Inquiries for Desk {
 
     fn roots(&self, asker: Asker) -> BoxFuture<'_, Vec<Root>> {
         self.note(asker, &json!("roots"));
-        let roots = vec![
-            Root::new("file:///srv/project").with_name("project"),
-            Root::new("file:///tmp"),
-        ];
-        Box::pin(std::future::ready(roots))
+        Box::pin(std::future::ready(self.roots.clone()))
     }
 }
 
 /// A host with one server `s`, whose questions come to this desk.
-pub(super) async fn start(
+pub(crate) async fn start(
     wire: Wire,
     behaviour: Behaviour,
     desk: &Arc<Desk>,
@@ -193,7 +194,7 @@ pub(super) async fn start(
 }
 
 /// What a tool that asks says it was answered.
-pub(super) fn answer(told: &Value) -> Value {
+pub(crate) fn answer(told: &Value) -> Value {
     let text = told["result"].as_str();
     let text = text.unwrap_or_else(|| panic!("{told}"));
     serde_json::from_str(text).unwrap()

@@ -1,0 +1,65 @@
+//! Servers that change their tools while calls are under way.
+
+use std::time::Duration;
+
+use hermes_mcp::CallOptions;
+use hermes_testkit::{Behaviour, TemporaryHome};
+use serde_json::json;
+
+use crate::setup::{EVERY_WAY, Peer, Setup, eventually, object, with, with_neighbour};
+
+#[tokio::test]
+async fn a_tool_that_vanishes_during_its_call_still_answers_it() {
+    for (wire, era) in EVERY_WAY {
+        let home = TemporaryHome::new();
+        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let entry = with(
+            peer.entry.clone(),
+            json!({ "supports_parallel_tool_calls": true }),
+        );
+        let setup = Setup::in_home(home, with_neighbour(json!({ "s": entry }))).await;
+        let before = setup.host.registry();
+        let has = |name: &str| setup.host.registry().find(name).is_some();
+
+        let running = setup.call("mcp_s_sleep", json!({ "ms": 4000 }));
+        let change = async {
+            eventually("the call is under way", || peer.calls("sleep").len() == 1).await;
+            // The stream on which a server tells of changes may open a moment after the session.
+            let changed = hermes_testkit::eventually(Duration::from_secs(30), || {
+                !has("mcp_s_sleep") && has("mcp_s_fresh")
+            });
+            let changing = async {
+                for round in 0.. {
+                    let arguments = json!({ "remove": ["sleep", "fresh"], "add": [
+                        { "name": "fresh", "description": format!("Round {round}."), "inputSchema": { "type": "object" } },
+                    ] });
+                    setup.call("mcp_s_change_tools", arguments).await;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            };
+            tokio::select! {
+                seen = changed => assert!(seen, "{wire:?}, {era:?}: the change is never seen"),
+                () = changing => {}
+            }
+        };
+        let (told, ()) = tokio::join!(running, change);
+        assert_eq!(
+            told,
+            json!({ "result": "slept 4000 ms" }),
+            "{wire:?}, {era:?}"
+        );
+
+        let told = setup.call("mcp_s_sleep", json!({ "ms": 1 })).await;
+        assert_eq!(told, json!({ "error": "Unknown tool: mcp_s_sleep" }));
+        let told = setup.call("mcp_s_fresh", json!({ "text": "new" })).await;
+        assert_eq!(told, json!({ "result": "new" }));
+        // A turn that began earlier keeps its list; the server itself refuses.
+        let arguments = object(json!({ "ms": 1 }));
+        let outcome = setup
+            .host
+            .call_in(&before, "mcp_s_sleep", arguments, &CallOptions::default())
+            .await;
+        assert_eq!(outcome.to_json(), r#"{"error":"unknown tool sleep"}"#);
+        setup.assert_neighbour_is_well().await;
+    }
+}

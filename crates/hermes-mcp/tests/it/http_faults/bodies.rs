@@ -1,0 +1,153 @@
+//! Replies that are no replies: web pages, far too large ones, and those that break off.
+
+use std::time::{Duration, Instant};
+
+use hermes_mcp::link::Status;
+use hermes_testkit::{Behaviour, Era, Fault, Reply, Trouble};
+use serde_json::json;
+
+use super::{beside_neighbour, count};
+use crate::faults::memory::Growth;
+
+#[tokio::test]
+async fn a_web_page_is_recognised() {
+    let behaviour = Behaviour::new().http(|http| http.faults.push(Fault::always(Trouble::Html)));
+    for keys in [json!({}), json!({ "skip_preflight": true })] {
+        let (setup, _server) = beside_neighbour(behaviour.clone(), keys.clone()).await;
+        let status = setup.status("s");
+        assert_eq!(status.status, Status::Reconnecting, "{keys}");
+        let error = status.error.unwrap();
+        assert!(error.contains("looks like a web page"), "{keys}: {error}");
+        setup.assert_neighbour_is_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_web_page_instead_of_an_answer_fails_that_call_only() {
+    for era in [Era::Legacy, Era::Stateless] {
+        let behaviour = Behaviour::new()
+            .era(era)
+            .http(|http| http.faults.push(Fault::on("counter", Trouble::Html)));
+        let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
+        let error = setup.error("mcp_s_counter", json!({})).await;
+        assert!(error.contains("web page"), "{era:?}: {error}");
+        let told = setup.call("mcp_s_echo", json!({ "text": "hi" })).await;
+        assert_eq!(told, json!({ "result": "hi" }));
+        setup.assert_ready("s");
+        setup.assert_neighbour_is_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_reply_over_the_cap_is_an_error_that_names_it_and_memory_stays_bounded() {
+    for era in [Era::Legacy, Era::Stateless] {
+        for reply in [Reply::Json, Reply::Sse] {
+            let behaviour = Behaviour::new().era(era).http(|http| {
+                http.reply = reply;
+                let trouble = Trouble::Oversized(1 << 30);
+                http.faults.push(Fault::on("counter", trouble));
+            });
+            let (setup, server) = beside_neighbour(behaviour, json!({})).await;
+            let growth = Growth::watch();
+            let error = setup.error("mcp_s_counter", json!({})).await;
+            let context = format!("{era:?}, {reply:?}");
+            assert!(error.contains("64 MiB"), "{context}: {error}");
+            // The buffer doubles on its way to the cap, and old and new exist together while it grows.
+            let peak = growth.peak();
+            assert!(peak < 260, "{context}: {peak} MiB");
+            assert_eq!(count(&server, "tools/call"), 1, "{context}");
+            let told = setup.call("mcp_s_echo", json!({ "text": "next" })).await;
+            assert_eq!(told, json!({ "result": "next" }), "{context}");
+            setup.assert_neighbour_is_well().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_over_the_cap_fails_the_connection() {
+    let behaviour = Behaviour::new().http(|http| {
+        let trouble = Trouble::Oversized(80 << 20);
+        http.faults.push(Fault::on("tools/list", trouble));
+    });
+    let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
+    let status = setup.status("s");
+    assert_eq!(status.status, Status::Reconnecting);
+    let error = status.error.unwrap();
+    assert!(error.contains("64 MiB"), "{error}");
+    setup.assert_neighbour_is_well().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_off_fails_its_call_long_before_the_timeout() {
+    for era in [Era::Legacy, Era::Stateless] {
+        for reply in [Reply::Json, Reply::Sse] {
+            for trouble in [Trouble::Cut, Trouble::Hangup] {
+                let behaviour = Behaviour::new().era(era).http(|http| {
+                    http.reply = reply;
+                    http.faults
+                        .push(Fault::on("counter", trouble.clone()).times(1));
+                });
+                let (setup, server) = beside_neighbour(behaviour, json!({})).await;
+                let began = Instant::now();
+                let error = setup.error("mcp_s_counter", json!({})).await;
+                let context = format!("{era:?}, {reply:?}, {trouble:?}: {error}");
+                assert!(began.elapsed() < Duration::from_secs(30), "{context}");
+                assert!(error.contains("`s` was lost"), "{context}");
+                assert_eq!(count(&server, "tools/call"), 1, "{context}");
+                let told = setup.call("mcp_s_echo", json!({ "text": "next" })).await;
+                assert_eq!(told, json!({ "result": "next" }), "{context}");
+                setup.assert_neighbour_is_well().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_in_crumbs_is_put_together() {
+    for era in [Era::Legacy, Era::Stateless] {
+        for reply in [Reply::Json, Reply::Sse] {
+            let behaviour = Behaviour::new().era(era).http(|http| {
+                http.reply = reply;
+                http.faults
+                    .push(Fault::on("tools/call", Trouble::Trickle(3, 1)));
+            });
+            let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
+            let text = "Grüße 世界 ".repeat(20);
+            let told = setup.call("mcp_s_echo", json!({ "text": text })).await;
+            assert_eq!(told, json!({ "result": text }), "{era:?}, {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_late_reply_is_waited_for_and_one_that_is_too_late_is_not() {
+    let behaviour = Behaviour::new().http(|http| {
+        http.faults.push(Fault::on("echo", Trouble::Delay(700)));
+        http.faults
+            .push(Fault::on("counter", Trouble::Delay(600_000)));
+    });
+    let (setup, _server) = beside_neighbour(behaviour, json!({ "timeout": 3 })).await;
+    let told = setup.call("mcp_s_echo", json!({ "text": "late" })).await;
+    assert_eq!(told, json!({ "result": "late" }));
+    let error = setup.error("mcp_s_counter", json!({})).await;
+    assert!(error.contains("allowed: 3 s"), "{error}");
+    setup.assert_ready("s");
+    setup.assert_neighbour_is_well().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_postponed_is_fetched() {
+    let behaviour = Behaviour::new().era(Era::Legacy).http(|http| {
+        http.faults
+            .push(Fault::on("tools/call", Trouble::Postpone(50)));
+    });
+    let (setup, server) = beside_neighbour(behaviour, json!({})).await;
+    let told = setup.call("mcp_s_counter", json!({})).await;
+    assert_eq!(told, json!({ "result": "1" }));
+    let requests = server.requests();
+    assert!(
+        requests
+            .iter()
+            .any(|request| request.method == "GET" && request.header("last-event-id").is_some())
+    );
+}
