@@ -91,17 +91,6 @@ impl Setup {
         found.unwrap_or_else(|| panic!("no server `{server}`"))
     }
 
-    /// Waits until a server's state is as wanted.
-    pub(crate) async fn until(&self, server: &str, wanted: impl FnMut(&Link) -> bool) {
-        let mut link = self.host.link(&ServerName::new(server)).unwrap();
-        let reached = tokio::time::timeout(PATIENCE, link.wait_for(wanted)).await;
-        assert!(
-            matches!(reached, Ok(Ok(_))),
-            "{:?}",
-            json!(self.status(server))
-        );
-    }
-
     pub(crate) fn assert_ready(&self, server: &str) {
         let status = self.status(server);
         assert_eq!(status.status, Status::Ready, "{:?}", status.error);
