@@ -10,7 +10,7 @@ use hermes_testkit::{
 };
 use serde_json::json;
 
-use crate::host::{SOON, TestHost, config, guard, pids, stdio, with};
+use crate::host::{SOON, TestHost, config, guard, listen, pids, stdio, with};
 
 /// A server with an attached and a detached grandchild; all three pids go to `file`.
 fn family(file: &Path) -> Behaviour {
@@ -179,39 +179,6 @@ fn a_runtime_that_ends_under_its_host_leaves_nothing() {
     drop(host);
 }
 
-/// Panics in the connection's own task, the moment it has a session to announce.
-struct PanicWhenReady;
-
-impl tracing::Subscriber for PanicWhenReady {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.is_event()
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct IsReady(bool);
-        impl tracing::field::Visit for IsReady {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 |= field.name() == "to" && format!("{value:?}") == "ready";
-            }
-        }
-        let mut is_ready = IsReady(false);
-        event.record(&mut is_ready);
-        assert!(!is_ready.0, "on purpose");
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 #[tokio::test]
 async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -219,7 +186,8 @@ async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
     let host = TestHost::start(&[("healthy", stdio(&Behaviour::new()))]).await;
     host.ready("healthy").await;
     let tree = {
-        let _panicking = tracing::subscriber::set_default(PanicWhenReady);
+        // The connection's own task logs, so it is there that this panics.
+        let _listening = listen(|event| assert!(event["to"] != "ready", "on purpose"));
         host.reload(&[
             ("healthy", stdio(&Behaviour::new())),
             ("unlucky", stdio(&stubborn_family(&file))),
@@ -285,7 +253,7 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     let entry = |number: usize| {
         let entry = stdio(&Behaviour::new());
