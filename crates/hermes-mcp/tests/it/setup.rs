@@ -6,13 +6,10 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::{Home, ServerName, Settings};
+use hermes_config::{Home, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, Inquiries,
-    inquiry::NobodyToAsk,
-    link::{Link, Status},
-    process::GuardProgram,
-    status::ServerStatus,
+    CallOptions, Host, HostOptions, Inquiries, inquiry::NobodyToAsk, link::Status,
+    process::GuardProgram, status::ServerStatus,
 };
 use hermes_testkit::{Behaviour, Era, HttpServer, HttpTransport, TemporaryHome, binary};
 use serde_json::{Map, Value, json};
