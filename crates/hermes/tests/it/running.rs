@@ -166,6 +166,18 @@ impl Background {
         }
     }
 
+    /// Waits for a line with each of these texts, in whatever order they come: the two streams are not in step.
+    pub(crate) fn wait_for_each(&mut self, texts: &[&str]) {
+        let mut missing = texts.to_vec();
+        while !missing.is_empty() {
+            let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
+                panic!("no line with {missing:?}, only {:#?}", self.seen);
+            };
+            missing.retain(|text| !line.contains(text));
+            self.seen.push(line);
+        }
+    }
+
     /// What is printed during this time.
     pub(crate) fn lines_within(&mut self, time: Duration) -> Vec<String> {
         let deadline = Instant::now() + time;

@@ -142,8 +142,7 @@ fn edits_of_the_configuration_are_applied_and_told() {
     let pid = home.run(&["mcp", "status", "--json"]).server("one")["pid"].clone();
 
     home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
-    up.wait_for("Reloaded: added two; 1 unchanged.");
-    up.wait_for("two: ready");
+    up.wait_for_each(&["Reloaded: added two; 1 unchanged.", "two: ready"]);
     assert_eq!(
         home.run(&["mcp", "status", "--json"]).server("one")["pid"],
         pid,
