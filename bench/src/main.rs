@@ -1,1 +1,98 @@
-fn main() {}
+//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host [--json] [--quick]`.
+//!
+//! Machines differ and are busy, so absolute times say little. Every target is a ratio or a difference, and the sides
+//! take turns within one run: in the same process, or in processes that are started in the same way.
+
+mod calls;
+mod client;
+mod cold_start;
+mod discovery;
+mod echo_http;
+mod endurance;
+mod floor;
+mod parallel;
+mod report;
+mod samples;
+mod scene;
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use report::Report;
+use scene::{Effort, Programs};
+
+const USAGE: &str = "usage: hermes-bench host [--json] [--quick]";
+
+#[derive(Clone, Copy)]
+enum Format {
+    Table,
+    Json,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["host", options @ ..] => {
+            let (mut format, mut effort) = (Format::Table, Effort::Full);
+            for option in options {
+                match *option {
+                    "--json" => format = Format::Json,
+                    "--quick" => effort = Effort::Quick,
+                    other => bail!("unknown option `{other}`\n\n{USAGE}"),
+                }
+            }
+            measure_host(format, effort)
+        }
+        // The rest is how this program starts itself.
+        ["discover", side, era, flavour, home] => discovery::child(side, era, flavour, home),
+        ["endure", home, restarts] => {
+            endurance::child(home, restarts.parse().context("number of restarts")?)
+        }
+        ["echo-http"] => echo_http::serve(),
+        _ => bail!("say what to measure\n\n{USAGE}"),
+    }
+}
+
+fn measure_host(format: Format, effort: Effort) -> Result<ExitCode> {
+    let programs = Programs::find()?;
+    let mut report = Report::new();
+    // A process starts with its parent's peak of memory on its account, so the small ones come first.
+    note("cold start")?;
+    cold_start::measure(&programs, effort, &mut report)?;
+    note("discovery")?;
+    discovery::measure(&programs, effort, &mut report)?;
+    note("restarts and calls")?;
+    endurance::measure(&programs, effort, &mut report)?;
+    note("calls")?;
+    calls::measure(&programs, effort, &mut report)?;
+    note("parallel calls")?;
+    parallel::measure(&programs, effort, &mut report)?;
+    let text = match format {
+        Format::Table => report.to_text(),
+        Format::Json => format!("{:#}\n", report.to_json()),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(if report.all_targets_hold() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Says on stderr what is being measured: it takes minutes.
+fn note(what: &str) -> Result<()> {
+    writeln!(std::io::stderr(), "measuring: {what}")?;
+    Ok(())
+}

@@ -1,8 +1,11 @@
 //! What credentials look like. Every pattern ignores case.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{
+    ops::Range,
+    sync::{LazyLock, OnceLock},
+};
 
-use regex::{Regex, RegexSet};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 /// Names whose value is a credential: `token`, `GITHUB_TOKEN`, `accessToken`, `x-api-key`, but not `monkey`.
 macro_rules! secret_name {
@@ -49,35 +52,43 @@ const SOURCES: [&str; 12] = [
     r#"\b[a-z][a-z0-9+.-]*://(?<value>[^\s/?#"'<>]+)@"#,
 ];
 
-struct Patterns {
-    /// All in one automaton, so that a text without credentials is passed over once.
-    any: RegexSet,
-    each: Vec<Regex>,
+/// All in one automaton, so that a text without credentials is passed over once.
+///
+/// Classes are those of ASCII, as credentials are. With the tables of Unicode, building all patterns would take longer
+/// than many commands run. What is taken out still begins and ends beside an ASCII character, so no other is cut in two.
+static ANY: LazyLock<RegexSet> = LazyLock::new(|| {
+    let mut patterns = RegexSetBuilder::new(SOURCES);
+    patterns.unicode(false).case_insensitive(true);
+    built(patterns.build())
+});
+
+/// Each by itself, built when a text has something for it.
+static EACH: [OnceLock<Regex>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
+
+fn pattern(index: usize) -> &'static Regex {
+    EACH[index].get_or_init(|| {
+        let mut pattern = RegexBuilder::new(SOURCES[index]);
+        pattern.unicode(false).case_insensitive(true);
+        built(pattern.build())
+    })
 }
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
-    let sources = SOURCES.map(|source| format!("(?i){source}"));
-    let each = sources.iter().map(|source| Regex::new(source)).collect();
-    match (RegexSet::new(&sources), each) {
-        (Ok(any), Ok(each)) => Patterns { any, each },
-        (Err(error), _) | (_, Err(error)) => unreachable!("the patterns are constants: {error}"),
-    }
-});
+fn built<T>(pattern: Result<T, regex::Error>) -> T {
+    pattern.unwrap_or_else(|error| unreachable!("the patterns are constants: {error}"))
+}
 
 /// Where the credentials of a text are.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
-    let patterns = &*PATTERNS;
     let mut found = Vec::new();
-    for index in patterns.any.matches(text) {
-        for captures in patterns.each[index].captures_iter(text) {
-            let word = captures.name("word");
-            if word.is_none_or(|word| is_credential(&captures[0], word.as_str())) {
-                found.extend(
-                    captures
-                        .name("value")
-                        .or(captures.get(0))
-                        .map(|value| value.range()),
-                );
+    for index in ANY.matches(text.as_bytes()) {
+        for captures in pattern(index).captures_iter(text.as_bytes()) {
+            let range = |name| captures.name(name).map(|part| part.range());
+            let Some(whole) = captures.get(0).map(|whole| whole.range()) else {
+                continue;
+            };
+            let word = range("word").map(|word| &text[word]);
+            if word.is_none_or(|word| is_credential(&text[whole.clone()], word)) {
+                found.push(range("value").unwrap_or(whole));
             }
         }
     }

@@ -125,6 +125,19 @@ fn json_members_keep_their_name() {
 }
 
 #[test]
+fn credentials_beyond_ascii_go_as_a_whole() {
+    goes("password=pässwört, ö", "[REDACTED], ö");
+    goes("größtes token='ü ü' ü", "größtes [REDACTED] ü");
+    goes(
+        r#"{"key": "aß\ü\"é", "é": "é"}"#,
+        r#"{"key": "[REDACTED]", "é": "é"}"#,
+    );
+    goes("ß://ftp://ü:é@host/ü", "ß://ftp://[REDACTED]@host/ü");
+    goes("éghp_abcé", "é[REDACTED]é");
+    goes("→Bearer abc←", "→[REDACTED]←");
+}
+
+#[test]
 fn users_and_passwords_in_addresses() {
     goes(
         "postgres://user:pass@localhost/db",

@@ -1,0 +1,215 @@
+//! From the start of a process to the tools of 32 servers being known.
+//!
+//! Each sample is a process of its own: this program, with the host or with raw rmcp in it.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use hermes_config::Home;
+use hermes_mcp::era::Era;
+use hermes_testkit::Behaviour;
+use serde_json::{Map, Value};
+
+use crate::{
+    cold_start,
+    report::{Quantity, Report, Row, Target},
+    samples::Samples,
+    scene::{self, ERAS, Effort, Flavour, Programs, light_server},
+};
+
+const SERVERS: usize = 32;
+const TOOLS: usize = 20;
+/// How long manifests may take to be written.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What runs in the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Raw,
+    /// The host; what it remembers decides whether it probes.
+    Host,
+    /// The host, which waits until it has written down what it learned.
+    Learn,
+}
+
+impl Side {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Host => "host",
+            Self::Learn => "learn",
+        }
+    }
+}
+
+/// What one process took.
+#[derive(Default)]
+struct Taken {
+    /// Until the tools were known.
+    known: Samples,
+    /// Until the process and all servers had ended.
+    whole: Samples,
+    /// Peak in KiB.
+    memory: u32,
+}
+
+impl Taken {
+    fn add(&mut self, (known, whole, memory): (Duration, Duration, u32)) {
+        self.known.push(known);
+        self.whole.push(whole);
+        self.memory = self.memory.max(memory);
+    }
+}
+
+pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    for era in ERAS {
+        let entry = programs.stdio_entry(&server(era));
+        let entries: Map<String, Value> = (0..SERVERS)
+            .map(|number| (format!("server_{number}"), entry.clone()))
+            .collect();
+        for flavour in Flavour::ALL {
+            let home = scene::home(&entries.clone().into());
+            let start = |side| start(programs, side, era, flavour, home.path());
+            start(Side::Learn)?;
+            let (mut raw, mut warm, mut cold) =
+                (Taken::default(), Taken::default(), Taken::default());
+            for _ in 0..effort.times(30) {
+                raw.add(start(Side::Raw)?);
+                warm.add(start(Side::Host)?);
+            }
+            for _ in 0..effort.times(10) {
+                std::fs::remove_dir_all(Home::at(home.path()).cache_dir())?;
+                cold.add(start(Side::Host)?);
+            }
+            let name = |what: &str| {
+                format!(
+                    "{SERVERS} servers{what}, {}, {}",
+                    era.as_str(),
+                    flavour.as_str()
+                )
+            };
+            report.add(Row::times(
+                name(""),
+                &warm.known,
+                &raw.known,
+                Target::Ratio(1.3),
+            ));
+            report.add(Row::times(
+                name(" never met"),
+                &cold.known,
+                &raw.known,
+                Target::Nothing,
+            ));
+            report.add(Row::times(
+                name(" and their end"),
+                &warm.whole,
+                &raw.whole,
+                Target::Nothing,
+            ));
+            let [ours, baseline] = [warm.memory, raw.memory].map(Quantity::Memory);
+            report.add(Row::new(
+                name(", peak RSS"),
+                ours,
+                Some(baseline),
+                Target::Nothing,
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn server(era: Era) -> Behaviour {
+    light_server(era).tools([]).generate_tools(TOOLS)
+}
+
+/// Starts this program in its hidden mode and takes its times.
+fn start(
+    programs: &Programs,
+    side: Side,
+    era: Era,
+    flavour: Flavour,
+    home: &Path,
+) -> Result<(Duration, Duration, u32)> {
+    let mut command = Command::new(&programs.own);
+    command
+        .args(["discover", side.as_str(), era.as_str(), flavour.as_str()])
+        .arg(home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let began = Instant::now();
+    let mut child = command.spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
+    let known = began.elapsed();
+    let (is_success, memory) = cold_start::wait(child.id())?;
+    ensure!(is_success, "discovery by {} failed", side.as_str());
+    ensure!(
+        line.trim().parse() == Ok(SERVERS * TOOLS),
+        "{} tools are known, not {}",
+        line.trim(),
+        SERVERS * TOOLS
+    );
+    Ok((known, began.elapsed(), memory))
+}
+
+/// The hidden mode: connects all servers, prints the number of their tools, and stops them.
+pub(crate) fn child(side: &str, era: &str, flavour: &str, home: &str) -> Result<ExitCode> {
+    let side = [Side::Raw, Side::Host, Side::Learn]
+        .into_iter()
+        .find(|known| known.as_str() == side)
+        .context("unknown side")?;
+    let era = ERAS
+        .into_iter()
+        .find(|known| known.as_str() == era)
+        .context("unknown era")?;
+    let flavour = Flavour::ALL
+        .into_iter()
+        .find(|known| known.as_str() == flavour)
+        .context("unknown runtime")?;
+    let programs = Programs::find()?;
+    match side {
+        Side::Raw => flavour.run(discover_raw(programs, era))?,
+        Side::Host | Side::Learn => flavour.run(discover(programs, side, home.to_owned()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn discover(programs: Programs, side: Side, home: String) -> Result<()> {
+    let host = programs.host(Path::new(&home)).await?;
+    tell(host.registry().tools().count())?;
+    if side == Side::Learn {
+        let cache = Home::at(&home).cache_dir().join("mcp");
+        let written = || std::fs::read_dir(&cache).is_ok_and(|files| files.count() >= 1);
+        if !hermes_testkit::eventually(PATIENCE, written).await {
+            bail!("the host remembers nothing");
+        }
+        // All servers have the same settings and share one manifest; let the last of them finish.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn discover_raw(programs: Programs, era: Era) -> Result<()> {
+    let arguments = vec!["--echo".into(), serde_json::to_string(&server(era))?];
+    let connected = futures::future::try_join_all((0..SERVERS).map(async |_| {
+        let service = programs.raw_stdio(era, &arguments).await?;
+        let tools = service.list_all_tools().await?;
+        anyhow::Ok((service, tools))
+    }))
+    .await?;
+    tell(connected.iter().map(|(_, tools)| tools.len()).sum())?;
+    futures::future::try_join_all(connected.into_iter().map(|(service, _)| service.cancel()))
+        .await?;
+    Ok(())
+}
+
+fn tell(tools: usize) -> Result<()> {
+    writeln!(std::io::stdout(), "{tools}")?;
+    Ok(())
+}

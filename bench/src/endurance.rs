@@ -1,0 +1,143 @@
+//! A long life: restarts by reload with calls in between, and what is left of each in memory, files and processes.
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use hermes_config::{Home, Settings};
+use hermes_mcp::{CallOptions, Host, era::Era};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    report::{Quantity, Report, Row, Target},
+    scene::{self, Effort, Flavour, Programs, light_server},
+};
+
+const CALLS_PER_RESTART: usize = 10;
+/// What a restart leaves to be done in the background is done after this.
+const REST: Duration = Duration::from_millis(500);
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Holdings {
+    /// In KiB.
+    memory: u32,
+    files: u32,
+    processes: u32,
+}
+
+pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let restarts = effort.times(1_000);
+    let home = scene::home(&json!({}));
+    // A process of its own: what other measurements leave behind is not counted.
+    let output = Command::new(&programs.own)
+        .arg("endure")
+        .arg(home.path())
+        .arg(restarts.to_string())
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (early, late): (Holdings, Holdings) = serde_json::from_slice(&output.stdout)?;
+    let what = format!(
+        "{restarts} restarts, {} calls",
+        restarts * CALLS_PER_RESTART
+    );
+    let mut add = |held: &str, ours, baseline, target| {
+        report.add(Row::new(
+            format!("{what}: {held}"),
+            ours,
+            Some(baseline),
+            target,
+        ));
+    };
+    let memory = |holdings: Holdings| Quantity::Memory(holdings.memory);
+    add("RSS", memory(late), memory(early), Target::Ratio(1.05));
+    let files = |holdings: Holdings| Quantity::Count(holdings.files);
+    add("files", files(late), files(early), Target::Equal);
+    let processes = |holdings: Holdings| Quantity::Count(holdings.processes);
+    add(
+        "processes",
+        processes(late),
+        processes(early),
+        Target::Equal,
+    );
+    Ok(())
+}
+
+/// The hidden mode: prints what is held after a tenth of the way and at its end.
+pub(crate) fn child(home: &str, restarts: usize) -> Result<ExitCode> {
+    let home = Home::at(home);
+    let (early, late) = Flavour::TwoWorkers.run(endure(home, restarts))?;
+    writeln!(std::io::stdout(), "{}", json!([early, late]))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn endure(home: Home, restarts: usize) -> Result<(Holdings, Holdings)> {
+    let programs = Programs::find()?;
+    let mut entry = programs.stdio_entry(&light_server(Era::Legacy));
+    // Two configurations that differ in what the server does not care about.
+    let mut alternatives = Vec::new();
+    for run in ["odd", "even"] {
+        entry["env"] = json!({"RUN": run});
+        let config = json!({"mcp_servers": {"light": entry}}).to_string();
+        let variables = hermes_config::Variables::load(&home, None).0;
+        alternatives.push(Settings::parse(&config, variables)?);
+    }
+    let [odd, even] = alternatives.as_slice() else {
+        anyhow::bail!("there are two configurations");
+    };
+    let host = Host::start(programs.host_options(home), even).await;
+    scene::expect_all(&host).await?;
+    let mut early = None;
+    for restart in 1..=restarts {
+        let settings = if restart % 2 == 0 { even } else { odd };
+        let report = host.reload(settings).await;
+        ensure!(report.restarted == ["light"], "no restart: {report:?}");
+        scene::expect_all(&host).await?;
+        for _ in 0..CALLS_PER_RESTART {
+            call(&host).await?;
+        }
+        if restart == restarts.div_ceil(10) {
+            early = Some(holdings().await?);
+        }
+    }
+    let late = holdings().await?;
+    host.shutdown().await;
+    Ok((early.context("no restarts")?, late))
+}
+
+async fn call(host: &Host) -> Result<()> {
+    let text = "x".repeat(1_000);
+    let arguments: Map<String, Value> = Map::from_iter([("text".to_owned(), json!(text))]);
+    let outcome = host
+        .call("mcp_light_echo", arguments, &CallOptions::default())
+        .await;
+    ensure!(outcome.text() == text, "{}", outcome.text());
+    Ok(())
+}
+
+async fn holdings() -> Result<Holdings> {
+    tokio::time::sleep(REST).await;
+    let status = fs::read_to_string("/proc/self/status").context("only Linux tells")?;
+    let memory = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .context("no VmRSS")?
+        .parse()?;
+    let files = fs::read_dir(Path::new("/proc/self/fd"))?.count();
+    let processes = hermes_testkit::descendants(std::process::id()).len();
+    Ok(Holdings {
+        memory,
+        files: u32::try_from(files)?,
+        processes: u32::try_from(processes)?,
+    })
+}

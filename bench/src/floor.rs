@@ -1,0 +1,220 @@
+//! The floor: a bare pipe, and JSON-RPC written by hand with nothing around it.
+
+use std::{
+    borrow::Cow,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{ChildStdin, ChildStdout, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+
+use crate::scene::Programs;
+
+/// As much as a pipe holds.
+const BUFFER: usize = 64 * 1024;
+
+/// Lines to a program and back, by blocking system calls.
+pub(crate) struct Lines {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    pub(crate) fn start(program: &Path, arguments: &[String]) -> Result<Self> {
+        // It ends when its stdin closes; nobody waits for it but the end of this process.
+        let mut child = std::process::Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().context("no stdout")?;
+        Ok(Self {
+            input: child.stdin.take().context("no stdin")?,
+            output: BufReader::with_capacity(BUFFER, output),
+            line: Vec::new(),
+        })
+    }
+
+    pub(crate) fn exchange(&mut self, line: &[u8]) -> Result<&[u8]> {
+        self.input.write_all(line)?;
+        self.line.clear();
+        self.output.read_until(b'\n', &mut self.line)?;
+        Ok(&self.line)
+    }
+}
+
+/// The same on a tokio runtime.
+pub(crate) struct AsyncLines {
+    input: tokio::process::ChildStdin,
+    output: tokio::io::BufReader<tokio::process::ChildStdout>,
+    line: Vec<u8>,
+    _child: tokio::process::Child,
+}
+
+impl AsyncLines {
+    pub(crate) fn start(program: &Path, arguments: &[String]) -> Result<Self> {
+        let mut child = tokio::process::Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().context("no stdout")?;
+        Ok(Self {
+            input: child.stdin.take().context("no stdin")?,
+            output: tokio::io::BufReader::with_capacity(BUFFER, output),
+            line: Vec::new(),
+            _child: child,
+        })
+    }
+
+    pub(crate) async fn exchange(&mut self, line: &[u8]) -> Result<&[u8]> {
+        self.input.write_all(line).await?;
+        self.line.clear();
+        self.output.read_until(b'\n', &mut self.line).await?;
+        Ok(&self.line)
+    }
+}
+
+/// A connection to a server over HTTP/1.1, by blocking system calls.
+pub(crate) struct Posts {
+    input: TcpStream,
+    output: BufReader<TcpStream>,
+    body: Vec<u8>,
+}
+
+impl Posts {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
+        let input = TcpStream::connect(("127.0.0.1", port))?;
+        input.set_nodelay(true)?;
+        let output = BufReader::with_capacity(BUFFER, input.try_clone()?);
+        Ok(Self {
+            input,
+            output,
+            body: Vec::new(),
+        })
+    }
+
+    pub(crate) fn exchange(&mut self, body: &[u8]) -> Result<&[u8]> {
+        let mut request = format!(
+            "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        self.input.write_all(&request)?;
+        let length = read_head(&mut self.output)?
+            .context("the server hung up")?
+            .length;
+        self.body.resize(length, 0);
+        self.output.read_exact(&mut self.body)?;
+        Ok(&self.body)
+    }
+}
+
+/// What matters of the head of an HTTP message.
+pub(crate) struct Head {
+    /// The first line.
+    pub(crate) start: String,
+    /// Of the body.
+    pub(crate) length: usize,
+}
+
+/// Reads up to the empty line; `None` if the connection has ended.
+pub(crate) fn read_head(stream: &mut impl BufRead) -> Result<Option<Head>> {
+    let mut start = String::new();
+    if stream.read_line(&mut start)? == 0 {
+        return Ok(None);
+    }
+    let mut length = 0;
+    let mut line = String::new();
+    loop {
+        line.clear();
+        stream.read_line(&mut line)?;
+        let line = line.trim_end();
+        if line.is_empty() {
+            return Ok(Some(Head { start, length }));
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse()?;
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    jsonrpc: &'a str,
+    id: u64,
+    method: &'a str,
+    params: Params<'a>,
+}
+
+#[derive(Serialize)]
+struct Params<'a> {
+    name: &'a str,
+    arguments: Arguments<'a>,
+}
+
+#[derive(Serialize)]
+struct Arguments<'a> {
+    text: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    id: u64,
+    #[serde(borrow)]
+    result: CallResult<'a>,
+}
+
+#[derive(Deserialize)]
+struct CallResult<'a> {
+    #[serde(borrow)]
+    content: Vec<Content<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+}
+
+/// A call of `echo` as a line.
+pub(crate) fn call(id: u64, text: &str) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(&Request {
+        jsonrpc: "2.0",
+        id,
+        method: "tools/call",
+        params: Params {
+            name: "echo",
+            arguments: Arguments { text },
+        },
+    })?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The text of the answer to a call.
+pub(crate) fn answer(id: u64, line: &[u8]) -> Result<String> {
+    let response: Response = serde_json::from_slice(line)?;
+    match response.result.content.into_iter().next() {
+        Some(content) if response.id == id => Ok(content.text.into_owned()),
+        _ => bail!("that is no answer to call {id}"),
+    }
+}
+
+impl Programs {
+    pub(crate) fn pipe_lines(&self) -> Result<Lines> {
+        Lines::start(&self.pipe, &[])
+    }
+
+    pub(crate) fn async_pipe_lines(&self) -> Result<AsyncLines> {
+        AsyncLines::start(&self.pipe, &[])
+    }
+}

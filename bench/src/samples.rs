@@ -1,0 +1,77 @@
+//! Times of one thing, measured again and again.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Times in the order they were taken.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Samples(Vec<Duration>);
+
+impl Samples {
+    pub(crate) fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn median(&self) -> Duration {
+        self.at(50)
+    }
+
+    pub(crate) fn p99(&self) -> Duration {
+        self.at(99)
+    }
+
+    /// The time that this percentage of the samples did not exceed.
+    fn at(&self, percent: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let index = (sorted.len() * percent)
+            .div_ceil(100)
+            .saturating_sub(1)
+            .min(sorted.len().saturating_sub(1));
+        sorted.get(index).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "p50_us": microseconds(self.median()),
+            "p99_us": microseconds(self.p99()),
+            "repetitions": self.count(),
+        })
+    }
+}
+
+pub(crate) fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(milliseconds: impl IntoIterator<Item = u64>) -> Samples {
+        Samples(
+            milliseconds
+                .into_iter()
+                .map(Duration::from_millis)
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle_whatever_the_order() {
+        assert_eq!(samples([9, 1, 5]).median(), Duration::from_millis(5));
+        assert_eq!(samples([4, 1, 3, 2]).median(), Duration::from_millis(2));
+    }
+
+    #[test]
+    fn one_outlier_in_two_hundred_is_beyond_the_99th_percentile() {
+        let times = samples(std::iter::repeat_n(1, 199).chain([500]));
+        assert_eq!(times.p99(), Duration::from_millis(1));
+        assert_eq!(samples([1, 2, 3]).p99(), Duration::from_millis(3));
+    }
+}
