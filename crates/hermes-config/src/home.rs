@@ -160,6 +160,16 @@ pub enum HomeError {
     },
 }
 
+/// Whether `HERMES_SAFE_MODE` asks for a start without any MCP server.
+pub fn is_safe_mode() -> bool {
+    std::env::var("HERMES_SAFE_MODE").is_ok_and(|value| {
+        matches!(
+            value.to_ascii_lowercase().as_str(),
+            "1" | "true" | "yes" | "on"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,14 +240,4 @@ mod tests {
         assert_eq!(expand_tilde(Path::new("/a/~")), Path::new("/a/~"));
         assert_eq!(expand_tilde(Path::new("~other/x")), Path::new("~other/x"));
     }
-}
-
-/// Whether `HERMES_SAFE_MODE` asks for a start without any MCP server.
-pub fn is_safe_mode() -> bool {
-    std::env::var("HERMES_SAFE_MODE").is_ok_and(|value| {
-        matches!(
-            value.to_ascii_lowercase().as_str(),
-            "1" | "true" | "yes" | "on"
-        )
-    })
 }

@@ -206,17 +206,22 @@ impl Connection {
             });
         }
         let connector = self.shared.connector();
-        let stop = self.shared.surroundings.stop.clone();
+        let given_up = self.shared.surroundings.stop.child_token();
+        let mut asked_to_stop = None;
         // On the heap, so that a connected server does not carry the size of an attempt.
-        let mut connect = Box::pin(connector.connect());
+        let mut connect = Box::pin(connector.connect(given_up.clone()));
         loop {
             tokio::select! {
-                outcome = &mut connect => return Ok(outcome),
-                () = stop.cancelled() => return Err(None),
-                command = self.mailbox.recv() => match command {
-                    // The pinned attempt is dropped: its process goes with its handle.
-                    Some(Command::Stop(reply)) => return Err(Some(reply)),
-                    None => return Err(None),
+                outcome = &mut connect => return match outcome {
+                    Err(ConnectError::GivenUp) => Err(asked_to_stop),
+                    other => Ok(other),
+                },
+                command = self.mailbox.recv(), if !given_up.is_cancelled() => match command {
+                    Some(Command::Stop(reply)) => {
+                        asked_to_stop = Some(reply);
+                        given_up.cancel();
+                    }
+                    None => given_up.cancel(),
                     Some(_) => {}
                 },
             }

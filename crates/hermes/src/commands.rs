@@ -18,6 +18,9 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Up(args) => up::run(context, &args),
         Command::Mcp(args) => mcp::run(context, args.command),
         Command::Logs(args) => logs::run(context, &args),
-        Command::Completions { shell } => completions::run(context, shell),
+        Command::Completions { shell } => {
+            completions::run(context, shell);
+            Ok(())
+        }
     }
 }

@@ -42,7 +42,12 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
             // A full mailbox means that it is being woken already.
             let _ = owner.mailbox.try_send(Command::Wake);
         }
-        let attempts = (now.status == Status::Parked).then_some(now.attempts_ended);
+        // One attempt decides, except for a server that is being tried again and again anyway.
+        let attempts = matches!(
+            now.status,
+            Status::Connecting | Status::Lazy | Status::Parked
+        )
+        .then_some(now.attempts_ended);
         (limit, attempts)
     };
     if let Ok(Some(session)) = tokio::time::timeout(limit, settle(&mut link, attempts)).await {
@@ -57,7 +62,7 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
     }
 }
 
-/// Waits for a session; gives up when none can come any more, or when the one attempt on a parked server has failed.
+/// Waits for a session; gives up when none can come any more, or when the attempt that decides has failed.
 async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Option<Arc<Session>> {
     let settled = link
         .wait_for(|link| {

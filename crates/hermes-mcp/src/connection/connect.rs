@@ -17,7 +17,7 @@ use rmcp::{
     },
     service::RunningService,
 };
-use tokio::sync::broadcast;
+use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -76,6 +76,8 @@ pub(super) struct Connector {
     counters: Arc<Counters>,
     redactor: Arc<arc_swap::ArcSwap<Redactor>>,
     resource_updates: broadcast::Sender<String>,
+    /// Held while a process is being started or stopped.
+    handling_process: Mutex<()>,
 }
 
 impl Shared {
@@ -87,15 +89,31 @@ impl Shared {
             counters: self.counters.clone(),
             redactor: self.redactor.clone(),
             resource_updates: self.resource_updates.clone(),
+            handling_process: Mutex::new(()),
         }
     }
 }
 
 impl Connector {
-    pub(super) async fn connect(self) -> Result<Live, ConnectError> {
+    /// Connects within the server's limit. Whatever else comes of it, nothing of the process is left on return.
+    pub(super) async fn connect(self, given_up: CancellationToken) -> Result<Live, ConnectError> {
         let mut process = None;
         let limit = self.server.connect_timeout;
-        let outcome = tokio::time::timeout(limit, Box::pin(self.attempt(&mut process))).await;
+        let outcome = tokio::select! {
+            biased;
+            () = async {
+                given_up.cancelled().await;
+                // A process that is on its way is waited for: what is not known yet can not be stopped.
+                let _done = self.handling_process.lock().await;
+            } => None,
+            outcome = tokio::time::timeout(limit, Box::pin(self.attempt(&mut process))) => Some(outcome),
+        };
+        let Some(outcome) = outcome else {
+            if let Some(process) = process {
+                process.stop().await;
+            }
+            return Err(ConnectError::GivenUp);
+        };
         let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
             Ok((service, session, catalog)) => {
                 return Ok(Live {
@@ -159,6 +177,7 @@ impl Connector {
                     tracing::debug!(server = %self.name, %error, ?opening, "trying another way to open the session");
                     // A process that met one handshake badly is not asked for another.
                     if let Some(old) = process.take() {
+                        let _stopping = self.handling_process.lock().await;
                         old.stop().await;
                     }
                 }
@@ -211,12 +230,15 @@ impl Connector {
         let silence = self.silence(opening, &resolved.transport);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
-                let (running, (reader, writer)) = self
-                    .surroundings
-                    .processes
-                    .start(&self.name, settings, &self.surroundings.home)
-                    .await?;
-                *process = Some(running);
+                let (reader, writer) = {
+                    let _starting = self.handling_process.lock().await;
+                    let Surroundings {
+                        processes, home, ..
+                    } = &*self.surroundings;
+                    let (running, pipes) = processes.start(&self.name, settings, home).await?;
+                    *process = Some(running);
+                    pipes
+                };
                 let transport = LineTransport::new(reader, writer);
                 Box::pin(handshake::open(
                     handler.clone(),
@@ -348,7 +370,7 @@ fn is_package_runner(command: &str) -> bool {
 }
 
 /// What the client says of itself: only what a handler is there for.
-fn client_config(offers: Offers) -> ClientConfig {
+pub(super) fn client_config(offers: Offers) -> ClientConfig {
     let mut capabilities = ClientCapabilities::default();
     if let Some(sampling) = offers.sampling {
         let mut capability = SamplingCapability::default();

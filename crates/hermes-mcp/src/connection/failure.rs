@@ -16,6 +16,9 @@ pub(crate) enum ConnectError {
     /// A login is needed.
     #[error("the server wants a login")]
     Auth { challenge: Option<String> },
+    /// Nobody wants it any more.
+    #[error("the attempt was given up")]
+    GivenUp,
     /// Handshake, HTTP or listing trouble; the text is complete and redacted.
     #[error("{0}")]
     Failed(String),

@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, SystemTime},
 };
 
 use hermes_config::Server;
@@ -10,6 +10,7 @@ use rmcp::{
     model::{ClientRequest, PingRequest},
     service::ServiceError,
 };
+use tokio::time::Instant;
 
 use super::backoff;
 use crate::{era::Era, session::Session};
@@ -21,18 +22,28 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct Keepalive {
     interval: Option<Duration>,
     due: Instant,
+    /// The same by the clock on the wall, which goes on while the machine sleeps.
+    due_by_the_wall: SystemTime,
     knows_ping: bool,
 }
 
 impl Keepalive {
     pub(super) fn new(server: &Server, session: &Arc<Session>) -> Self {
         let interval = server.keepalive.filter(|_| session.era == Era::Legacy);
-        let due = Instant::now() + interval.map_or(Duration::ZERO, backoff::jittered);
-        Self {
+        let mut keepalive = Self {
             interval,
-            due,
+            due: Instant::now(),
+            due_by_the_wall: SystemTime::now(),
             knows_ping: true,
-        }
+        };
+        keepalive.plan(interval.unwrap_or_default());
+        keepalive
+    }
+
+    fn plan(&mut self, interval: Duration) {
+        let pause = backoff::jittered(interval);
+        self.due = Instant::now() + pause;
+        self.due_by_the_wall = SystemTime::now() + pause;
     }
 
     /// Beats until the server fails to answer; resolves with the reason.
@@ -41,11 +52,11 @@ impl Keepalive {
             return std::future::pending().await;
         };
         loop {
-            let planned = self.due;
-            tokio::time::sleep_until(planned.into()).await;
-            self.due = Instant::now() + backoff::jittered(interval);
+            tokio::time::sleep_until(self.due).await;
+            let overdue = self.due_by_the_wall.elapsed().unwrap_or_default();
+            self.plan(interval);
             // Far past its time means that the machine slept: the server gets one interval to come back.
-            if planned.elapsed() > interval || session.traffic.in_flight() > 0 {
+            if overdue > interval || session.traffic.in_flight() > 0 {
                 continue;
             }
             if let Err(reason) = self.ask(session).await {
@@ -81,3 +92,6 @@ impl Keepalive {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,32 @@ impl StartError {
 pub(crate) struct Running {
     process: ServerProcess,
     stderr: ServerStderr,
-    records: Option<Arc<ProcessRecords>>,
+    _record: Option<Recorded>,
+}
+
+/// A process's place in the records, kept for as long as somebody holds on to the process.
+#[derive(Debug)]
+struct Recorded {
+    records: Arc<ProcessRecords>,
+    pid: u32,
+}
+
+impl Recorded {
+    fn new(records: Arc<ProcessRecords>, process: &ServerProcess) -> Self {
+        if let Err(error) = records.add(process) {
+            tracing::debug!(%error, "a process was not recorded");
+        }
+        let pid = process.pid();
+        Self { records, pid }
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if let Err(error) = self.records.remove(self.pid) {
+            tracing::debug!(%error, "a process was not struck from the records");
+        }
+    }
 }
 
 /// The two ends a transport needs.
@@ -94,14 +119,13 @@ impl Processes {
         let stderr = self
             .stderr_log
             .drain(server, process.pid(), &settings.command, stderr);
-        let records = self.records().await;
-        if let Some(Err(error)) = records.as_ref().map(|records| records.add(&process)) {
-            tracing::debug!(%error, "a process was not recorded");
-        }
         let running = Running {
-            process,
             stderr,
-            records,
+            _record: self
+                .records()
+                .await
+                .map(|records| Recorded::new(records, &process)),
+            process,
         };
         Ok((running, (stdout, stdin)))
     }
@@ -147,12 +171,8 @@ impl Running {
 
     /// Ends the server and all it has started. Its stdin must be closed already.
     pub(crate) async fn stop(self) {
-        let pid = self.process.pid();
         if let Err(error) = self.process.stop().await {
             tracing::warn!(%error, "a server did not stop as it should");
-        }
-        if let Some(Err(error)) = self.records.map(|records| records.remove(pid)) {
-            tracing::debug!(%error, "a process was not struck from the records");
         }
     }
 }

@@ -111,7 +111,7 @@ async fn settled_lists(record: &Path) -> usize {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_changes_causes_two_refreshes_at_most_and_none_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str, what: &str| directory.path().join(format!("{name}.{what}"));

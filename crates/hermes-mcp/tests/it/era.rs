@@ -170,6 +170,23 @@ async fn a_server_spoilt_by_the_probe_gets_a_fresh_process() {
 }
 
 #[tokio::test]
+async fn a_package_runner_may_take_its_time_before_the_first_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let runner = directory.path().join("npx");
+    std::os::unix::fs::symlink(hermes_testkit::binary("testkit-stdio"), &runner).unwrap();
+    // Longer than a probe of any other program would wait.
+    let slow = Behaviour::new().process(|process| {
+        process.start_delay_ms = 3500;
+        process.pid_file = Some(file.clone());
+    });
+    let entry = with(stdio(&slow), "command", runner.to_str().unwrap());
+    let host = TestHost::start(&[("slow", with(entry, "connect_timeout", 6))]).await;
+    host.ready("slow").await;
+    assert_eq!(pids(&file), [host.pid("slow")]);
+}
+
+#[tokio::test]
 async fn an_answer_to_the_probe_saves_the_second_process() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");

@@ -16,6 +16,7 @@ use hermes_mcp::{
 };
 use hermes_testkit::{Behaviour, TemporaryHome, binary, eventually};
 use serde_json::{Map, Value, json};
+use tracing::Subscriber;
 
 /// Enough for a busy machine: a test that waits this long has failed.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -220,4 +221,47 @@ pub(crate) fn pids(file: &Path) -> Vec<u32> {
         .lines()
         .filter_map(|line| line.parse().ok())
         .collect()
+}
+
+/// Tells of every log event on this thread, as an object of its fields, until the guard is dropped.
+pub(crate) fn listen(
+    tell: impl Fn(Value) + Send + Sync + 'static,
+) -> tracing::subscriber::DefaultGuard {
+    tracing::subscriber::set_default(Listener(tell))
+}
+
+struct Listener<F>(F);
+
+impl<F: Fn(Value) + Send + Sync + 'static> Subscriber for Listener<F> {
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields(json!({}));
+        event.record(&mut fields);
+        (self.0)(fields.0);
+    }
+
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_event()
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// The fields of one event.
+struct Fields(Value);
+
+impl tracing::field::Visit for Fields {
+    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
+        self.0[field.name()] = json!(value);
+    }
+
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0[field.name()] = json!(format!("{value:?}"));
+    }
 }

@@ -122,6 +122,29 @@ async fn the_tools_stay_on_the_list_while_the_server_starts() {
 }
 
 #[tokio::test]
+async fn a_call_to_a_lazy_server_that_does_not_start_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = BehaviourFile::new(directory.path(), &Behaviour::new());
+    let servers = lazy(stdio_from(&file));
+    let host = TestHost::start(&servers).await;
+    host.ready("server").await;
+    host.remembered("server").await;
+    let home = host.end().await;
+
+    file.break_it();
+    let host = TestHost::start_in(home, &servers).await;
+    host.reaches("server", Status::Lazy).await;
+    // Long before its time to connect is over.
+    let outcome = host.call("server", "echo", json!({ "text": "a" })).await;
+    let error = outcome.to_json();
+    assert!(
+        error.contains("reconnecting") && error.contains("out of order"),
+        "{error}"
+    );
+    assert_eq!(host.status("server").attempt, 1);
+}
+
+#[tokio::test]
 async fn another_configuration_is_not_known_from_the_last_time() {
     let host = TestHost::start(&lazy(stdio(&Behaviour::new()))).await;
     host.ready("server").await;

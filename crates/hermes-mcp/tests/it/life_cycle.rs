@@ -8,7 +8,7 @@ use hermes_testkit::{
 };
 use serde_json::json;
 
-use crate::host::{BehaviourFile, SOON, TestHost, kill, pids, stdio, stdio_from, with};
+use crate::host::{BehaviourFile, SOON, TestHost, kill, listen, pids, stdio, stdio_from, with};
 
 #[tokio::test]
 async fn unusable_entries_are_named_and_the_others_get_ready() {
@@ -212,6 +212,38 @@ async fn a_turn_keeps_the_tools_it_began_with() {
     let next = host.host.registry();
     assert!(next.generation() > turn.generation());
     assert!(next.find("mcp_server_add").is_none());
+}
+
+#[tokio::test]
+async fn every_change_of_state_is_logged_once() {
+    let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+    let _listening = listen(move |event| {
+        if event.get("to").is_some() {
+            let _ = sender.send(event);
+        }
+    });
+    let host = TestHost::start(&[("server", stdio(&Behaviour::new()))]).await;
+    let session = host.ready("server").await;
+    kill(session.pid.unwrap());
+    host.until("server", |link| link.restarts == 1).await;
+    host.host.shutdown().await;
+
+    let expected = [
+        ("connecting", "ready"),
+        ("ready", "reconnecting"),
+        ("reconnecting", "ready"),
+        ("ready", "stopped"),
+    ];
+    for (from, to) in expected {
+        let event = events.try_recv().unwrap();
+        assert_eq!(event["server"], "server");
+        assert_eq!((&event["from"], &event["to"]), (&json!(from), &json!(to)));
+        if to == "reconnecting" {
+            let reason = event["reason"].as_str().unwrap();
+            assert!(reason.contains("signal 9"), "{reason}");
+        }
+    }
+    assert!(events.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -2,14 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
-use hermes_mcp::link::Status;
+use hermes_config::{Home, Settings};
+use hermes_mcp::{Host, HostOptions, link::Status, process::records};
 use hermes_testkit::{
-    Behaviour, Discover, Era, Grandchild, children_named, descendants, eventually, process_exists,
-    zombies,
+    Behaviour, Discover, Era, Grandchild, TemporaryHome, children_named, descendants, eventually,
+    process_exists, zombies,
 };
 use serde_json::json;
 
-use crate::host::{SOON, TestHost, pids, stdio, with};
+use crate::host::{SOON, TestHost, config, guard, listen, pids, stdio, with};
 
 /// A server with an attached and a detached grandchild; all three pids go to `file`.
 fn family(file: &Path) -> Behaviour {
@@ -31,6 +32,11 @@ fn stubborn_family(file: &Path) -> Behaviour {
 async fn started(file: &Path) -> Vec<u32> {
     assert!(eventually(SOON, || pids(file).len() >= 3).await);
     pids(file)
+}
+
+/// What `mcp ps` would show.
+fn recorded_processes(host: &TestHost) -> Vec<records::ProcessRecord> {
+    records::list(&host.home.path().join("run"))
 }
 
 /// Whether nothing is left of them; what ends in the background gets its time.
@@ -100,6 +106,36 @@ async fn a_handshake_cut_short_by_its_time_limit_leaves_nothing() {
     let tree = started(&file).await;
     host.reaches("server", Status::Reconnecting).await;
     assert!(are_gone(&tree[..3]).await);
+    let recorded = recorded_processes(&host);
+    assert!(
+        !recorded
+            .iter()
+            .any(|record| tree[..3].contains(&record.pid))
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_no_longer_wanted_takes_its_tree_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let stuck = family(&file).process(|process| process.start_delay_ms = 600_000);
+    let host = TestHost::start(&[("server", stdio(&stuck))]).await;
+    let tree = started(&file).await;
+    assert_eq!(host.reload(&[]).await.removed, ["server"]);
+    assert!(
+        !tree.iter().any(|pid| process_exists(*pid)),
+        "after a reload"
+    );
+    assert!(recorded_processes(&host).is_empty());
+
+    std::fs::remove_file(&file).unwrap();
+    host.reload(&[("server", stdio(&stuck))]).await;
+    let tree = started(&file).await;
+    host.host.shutdown().await;
+    assert!(
+        !tree.iter().any(|pid| process_exists(*pid)),
+        "after a shutdown"
+    );
 }
 
 #[tokio::test]
@@ -143,39 +179,6 @@ fn a_runtime_that_ends_under_its_host_leaves_nothing() {
     drop(host);
 }
 
-/// Panics in the connection's own task, the moment it has a session to announce.
-struct PanicWhenReady;
-
-impl tracing::Subscriber for PanicWhenReady {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.is_event()
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct IsReady(bool);
-        impl tracing::field::Visit for IsReady {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 |= field.name() == "to" && format!("{value:?}") == "ready";
-            }
-        }
-        let mut is_ready = IsReady(false);
-        event.record(&mut is_ready);
-        assert!(!is_ready.0, "on purpose");
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 #[tokio::test]
 async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -183,7 +186,8 @@ async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
     let host = TestHost::start(&[("healthy", stdio(&Behaviour::new()))]).await;
     host.ready("healthy").await;
     let tree = {
-        let _panicking = tracing::subscriber::set_default(PanicWhenReady);
+        // The connection's own task logs, so it is there that this panics.
+        let _listening = listen(|event| assert!(event["to"] != "ready", "on purpose"));
         host.reload(&[
             ("healthy", stdio(&Behaviour::new())),
             ("unlucky", stdio(&stubborn_family(&file))),
@@ -202,11 +206,54 @@ async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
     host.host.shutdown().await;
 }
 
+/// The home of the host that is to be killed; set only for the process that plays it.
+const DOOMED_HOME: &str = "HERMES_TEST_DOOMED_HOME";
+
+/// Not a test of its own: the next one runs this binary again, as the host that is killed.
+#[tokio::test]
+#[ignore = "plays the host for another test"]
+async fn act_as_doomed_host() {
+    let Some(home) = std::env::var_os(DOOMED_HOME) else {
+        return;
+    };
+    let home = Home::at(home);
+    let settings = Settings::load(&home).unwrap();
+    let _host = Host::start(HostOptions::new(home, guard()), &settings).await;
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_host_that_is_killed_and_the_next_one_starts_clean() {
+    let home = TemporaryHome::new();
+    let file = home.path().join("pids");
+    let servers = [("server", stdio(&stubborn_family(&file)))];
+    home.write_config(&config(&servers));
+    let mut doomed = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "orphans::act_as_doomed_host", "--ignored"])
+        .env(DOOMED_HOME, home.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let tree = started(&file).await;
+    doomed.kill().unwrap();
+    doomed.wait().unwrap();
+    let gone = || !tree.iter().any(|pid| process_exists(*pid));
+    assert!(eventually(Duration::from_secs(5), gone).await);
+
+    let host = TestHost::start_in(home, &servers).await;
+    host.ready("server").await;
+    let only_ours = || {
+        let pids: Vec<u32> = recorded_processes(&host).iter().map(|r| r.pid).collect();
+        pids == [host.pid("server")]
+    };
+    assert!(eventually(SOON, only_ours).await);
+}
+
 fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     let entry = |number: usize| {
         let entry = stdio(&Behaviour::new());

@@ -206,7 +206,7 @@ async fn five_failures_park_a_server_and_a_call_revives_it() {
     assert!(host.tools("server").len() > 20);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_and_goes_ends_parked() {
     let host = TestHost::start(&[("server", stdio(&Behaviour::new()))]).await;
     for losses in 1..=6 {

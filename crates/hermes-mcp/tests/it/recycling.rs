@@ -50,6 +50,21 @@ async fn an_idle_server_is_stopped_and_the_next_call_starts_it() {
 }
 
 #[tokio::test]
+async fn a_call_to_a_server_that_is_being_stopped_gets_a_new_one() {
+    let slow_to_leave = Behaviour::new().process(|process| process.ignore_stdin_close = true);
+    let entry = with(stdio(&slow_to_leave), "idle_timeout_seconds", 1);
+    let host = TestHost::start(&[("server", entry)]).await;
+    let old = host.ready("server").await.pid.unwrap();
+    host.reaches("server", Status::Lazy).await;
+    assert!(process_exists(old), "it takes two seconds to be stopped");
+    assert_eq!(
+        host.text("server", "echo", json!({ "text": "a" })).await,
+        "a"
+    );
+    assert!(!process_exists(old), "never two at once");
+}
+
+#[tokio::test]
 async fn an_old_server_is_stopped_but_not_during_a_call() {
     let entry = with(stdio(&Behaviour::new()), "max_lifetime_seconds", 1);
     let host = TestHost::start(&[("server", entry)]).await;

@@ -77,7 +77,7 @@ pub(crate) struct AddArgs {
     /// Take program and arguments from a preset (see `hermes mcp presets`); other flags win over it.
     #[arg(long)]
     pub(crate) preset: Option<String>,
-    /// An environment variable for a local server (repeatable). It sees no others of yours.
+    /// An environment variable for a local server (repeatable). Of yours it sees only PATH, HOME and the like.
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,
     /// A header for a remote server, K=V or "K: V" (repeatable).

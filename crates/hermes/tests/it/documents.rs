@@ -1,1 +1,262 @@
-//! Whether the documents tell the truth.
+//! Whether the documents tell the truth: their configurations load, their command lines parse, their reference is the
+//! program's own.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::{CommandFactory, Parser};
+use hermes::Cli;
+use hermes_config::{Settings, Variables};
+
+/// Set to write the generated reference instead of comparing it.
+const WRITE: &str = "HERMES_WRITE_DOCS";
+const REFERENCE: &str = "docs/reference/commands.md";
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every document for users, relative to the workspace.
+fn documents() -> Vec<String> {
+    let mut paths = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
+    for directory in ["docs/guide", "docs/concepts", "docs/reference"] {
+        let entries = fs::read_dir(workspace().join(directory)).unwrap();
+        for name in entries.map(|entry| entry.unwrap().file_name()) {
+            paths.push(format!("{directory}/{}", name.to_str().unwrap()));
+        }
+    }
+    assert!(paths.len() > 10, "the documents were not found");
+    paths.sort();
+    paths
+}
+
+/// A block of code: the words after the fence, and what is in it.
+struct Block {
+    language: String,
+    text: String,
+}
+
+fn blocks(document: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in document.lines() {
+        match (line.trim().strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(language), None) => {
+                open = Some(Block {
+                    language: language.to_owned(),
+                    text: String::new(),
+                });
+            }
+            (None, Some(block)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    blocks
+}
+
+#[test]
+fn every_configuration_shown_loads() {
+    let mut shown = 0;
+    for path in documents() {
+        for block in blocks(&read(&path)) {
+            if !block.language.starts_with("yaml") {
+                continue;
+            }
+            shown += 1;
+            let settings = Settings::parse(&block.text, Variables::default())
+                .unwrap_or_else(|error| panic!("{path}: {error}\n{}", block.text));
+            assert!(
+                settings.warnings.is_empty(),
+                "{path}: {:?}\n{}",
+                settings.warnings,
+                block.text
+            );
+            for entry in &settings.servers {
+                let problem = entry.server.as_ref().err();
+                assert!(problem.is_none(), "{path}: {} {problem:?}", entry.name);
+            }
+        }
+    }
+    assert!(shown >= 10, "only {shown} configurations were found");
+}
+
+#[test]
+fn every_command_shown_is_one() {
+    let mut shown = 0;
+    for path in documents() {
+        for line in command_lines(&read(&path)) {
+            shown += 1;
+            let words = words(&line);
+            if let Err(error) = Cli::try_parse_from(&words)
+                && error.use_stderr()
+            {
+                panic!("{path}: `{line}`\n{error}");
+            }
+        }
+    }
+    assert!(shown >= 30, "only {shown} commands were found");
+}
+
+/// Lines of shell blocks, and what is typed in transcripts, where it runs the program.
+fn command_lines(document: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for block in blocks(document) {
+        for line in block.text.lines() {
+            let typed = match block.language.as_str() {
+                "sh" => Some(line),
+                "console" => line.strip_prefix("$ "),
+                _ => None,
+            };
+            let Some(line) = typed else { continue };
+            // What is piped into it is not ours.
+            let line = line.rsplit("| ").find(|part| part.starts_with("hermes "));
+            lines.extend(line.map(str::to_owned));
+        }
+    }
+    lines
+}
+
+/// Splits as a shell does, as far as the documents need it.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(end), _) if end == character => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, '#' | '>' | '|' | '&') if word.is_none() => break,
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    assert!(quote.is_none(), "a quote is not closed: {line}");
+    words.extend(word);
+    words
+}
+
+#[test]
+fn a_line_is_split_as_a_shell_does() {
+    assert_eq!(
+        words(r#"hermes mcp call a.b '{"c": 1}' "" > file # why"#),
+        ["hermes", "mcp", "call", "a.b", r#"{"c": 1}"#, ""]
+    );
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    for path in documents() {
+        let text = read(&path);
+        for target in text.split("](").skip(1) {
+            let target = target.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let file = workspace().join(&path).parent().unwrap().join(target);
+            assert!(file.exists(), "{path}: `{target}` does not exist");
+        }
+    }
+}
+
+#[test]
+fn every_key_of_the_example_is_in_the_reference() {
+    let reference = read("docs/reference/configuration.md");
+    let example: serde_json::Value =
+        serde_saphyr::from_str(&read("examples/every-key.yaml")).unwrap();
+    let mut keys = Vec::new();
+    collect_keys(&example, &mut keys);
+    for key in keys {
+        assert!(
+            ["`KEY`", ".KEY`", "`KEY."]
+                .iter()
+                .any(|form| reference.contains(&form.replace("KEY", &key))),
+            "`{key}` is not in the reference"
+        );
+    }
+}
+
+/// The keys of a configuration, without names that users choose.
+fn collect_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
+    let chosen = [
+        "mcp_servers",
+        "env",
+        "headers",
+        "platform_toolsets",
+        "extra_body",
+    ];
+    for (key, value) in value.as_object().into_iter().flatten() {
+        keys.push(key.clone());
+        match value {
+            serde_json::Value::Object(entries) if key == "mcp_servers" => {
+                entries.values().for_each(|entry| collect_keys(entry, keys));
+            }
+            _ if chosen.contains(&key.as_str()) => {}
+            value => collect_keys(value, keys),
+        }
+    }
+}
+
+#[test]
+fn the_reference_of_commands_is_the_programs_own() {
+    let generated = command_reference();
+    let path = workspace().join(REFERENCE);
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(&path, &generated).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == generated,
+        "{REFERENCE} is out of date: run `{WRITE}=1 cargo nextest run -p hermes -E 'test(the_reference_of_commands)'`"
+    );
+}
+
+fn command_reference() -> String {
+    let mut text = String::from(
+        "# Commands\n\nWhat `--help` says, for every command. This page is generated; a test compares it with the program.\n",
+    );
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    describe(&mut command, &mut text);
+    text
+}
+
+fn describe(command: &mut clap::Command, text: &mut String) {
+    let name = command.get_bin_name().unwrap_or("hermes").to_owned();
+    if name != "hermes" {
+        // Said once, at the top.
+        let hide_global = |arg: clap::Arg| {
+            let is_known =
+                arg.is_global_set() || ["help", "version"].contains(&arg.get_id().as_str());
+            arg.hide(is_known)
+        };
+        *command = command.clone().mut_args(hide_global);
+    }
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let _ = write!(
+        text,
+        "\n## {name}\n\n```text\n{}\n```\n",
+        lines.join("\n").trim_end()
+    );
+    for verb in command
+        .get_subcommands_mut()
+        .filter(|verb| verb.get_name() != "help")
+    {
+        describe(verb, text);
+    }
+}

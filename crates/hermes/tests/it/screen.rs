@@ -177,13 +177,13 @@ impl Screen {
 
     fn take(&mut self, text: &str) {
         let text = std::mem::take(&mut self.unfinished) + text;
-        let mut characters = text.chars().peekable();
+        let mut characters = text.chars();
         while let Some(character) = characters.next() {
             match character {
                 '\x1b' => {
                     let mut sequence = String::from('\x1b');
                     sequence.extend(characters.next());
-                    while let Some(next) = characters.next() {
+                    for next in characters.by_ref() {
                         sequence.push(next);
                         if next.is_ascii_alphabetic() {
                             break;

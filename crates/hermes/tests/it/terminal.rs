@@ -11,6 +11,7 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags, open},
+    process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
@@ -96,6 +97,12 @@ impl Terminal {
     pub(crate) fn send(&mut self, keys: &str) -> &mut Self {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self
+    }
+
+    /// What Ctrl-C does while the program does not read keys.
+    pub(crate) fn interrupt(&self) {
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::INT).unwrap();
     }
 
     /// Waits for the end: the exit code and all that was on the screen.

@@ -115,34 +115,3 @@ async fn three_hundred_servers_at_once_all_start_and_stop() {
     .await;
     assert!(marked.pids().is_empty());
 }
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement, printed for the reader"]
-async fn what_a_start_costs_beside_plain_fork_and_exec() {
-    const SERVERS: usize = 32;
-    let marked = Marked::new("cost");
-    let guard = guard();
-    for round in 0..5 {
-        let started = Instant::now();
-        let spawns = (0..SERVERS).map(|_| guard.spawn(marked.program("/bin/cat", &[])));
-        let guarded = try_join_all(spawns).await.unwrap();
-        let with_guard = started.elapsed();
-
-        let started = Instant::now();
-        let plain: Vec<_> = (0..SERVERS)
-            .map(|_| {
-                tokio::process::Command::new("/bin/cat")
-                    .stdin(std::process::Stdio::piped())
-                    .stdout(std::process::Stdio::piped())
-                    .stderr(std::process::Stdio::piped())
-                    .process_group(0)
-                    .kill_on_drop(true)
-                    .spawn()
-                    .unwrap()
-            })
-            .collect();
-        let without = started.elapsed();
-        println!("round {round}: {SERVERS} servers, guarded {with_guard:?}, plain {without:?}");
-        drop((guarded, plain));
-    }
-}

@@ -67,7 +67,7 @@ async fn call_on(
             .map(|seconds| seconds_of(seconds, "--timeout"))
             .transpose()?,
         on_progress: Some(Arc::new(move |progress: &Progress| {
-            output.progress(&describe(progress))
+            output.progress(&describe(progress));
         })),
         ..CallOptions::default()
     };

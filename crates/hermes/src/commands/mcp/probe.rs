@@ -90,27 +90,26 @@ pub(super) async fn answer(
     context.output.end_progress();
     let link =
         settled.map_err(|_| Failure::failed("the connection ended").about(server.clone()))?;
-    match (link.session, link.catalog) {
-        (Some(session), Some(catalog)) => Ok(Answered {
+    if let (Some(session), Some(catalog)) = (link.session, link.catalog) {
+        let elapsed = began.elapsed();
+        return Ok(Answered {
             session,
             catalog,
-            elapsed: began.elapsed(),
-        }),
-        _ => {
-            let text = link
-                .error
-                .map_or_else(|| "it did not answer".to_owned(), |error| error.text);
-            let kind = match link.status {
-                Status::NeedsAuth => Kind::NeedsLogin,
-                Status::Invalid => Kind::Usage,
-                _ => Kind::Failed,
-            };
-            Err(
-                Failure::new(kind, format!("server `{server}` can not be used: {text}"))
-                    .about(server.clone()),
-            )
-        }
+            elapsed,
+        });
     }
+    let text = link
+        .error
+        .map_or_else(|| "it did not answer".to_owned(), |error| error.text);
+    let kind = match link.status {
+        Status::NeedsAuth => Kind::NeedsLogin,
+        Status::Invalid => Kind::Usage,
+        _ => Kind::Failed,
+    };
+    Err(
+        Failure::new(kind, format!("server `{server}` can not be used: {text}"))
+            .about(server.clone()),
+    )
 }
 
 fn reason_of_idle(host: &Host, server: &ServerName) -> String {

@@ -93,8 +93,7 @@ pub(super) fn add(
             None
         }
         Err(failure) => {
-            consent_to_broken(context, questions, wishes, &failure)?;
-            warnings.push(failure.message);
+            warnings.push(consent_to_broken(context, questions, wishes, failure)?);
             state = State::Disabled;
             None
         }
@@ -210,27 +209,28 @@ fn consent_to_broken(
     context: &Context,
     questions: Questions,
     wishes: Wishes,
-    failure: &Failure,
-) -> Result<(), Failure> {
+    failure: Failure,
+) -> Result<String, Failure> {
+    if failure.kind == Kind::Interrupted {
+        return Err(failure);
+    }
     if wishes.is_forced {
-        return Ok(());
+        return Ok(failure.message);
     }
-    let mut refusal = Failure::new(
-        failure.kind,
-        format!("{}; nothing was saved", failure.message),
-    )
-    .hint("`--force` saves it disabled, `--no-test` without connecting");
-    refusal.server.clone_from(&failure.server);
-    if failure.kind == Kind::NeedsLogin {
-        refusal = refusal.hint("`--auth header` asks for a token, `--auth oauth` has you log in");
-    }
-    if failure.kind == Kind::Interrupted || !questions.can_ask() {
-        return Err(refusal);
+    if !questions.can_ask() {
+        let refusal = failure
+            .hint("nothing was saved; `--force` saves it disabled, `--no-test` without connecting");
+        return Err(match refusal.kind {
+            Kind::NeedsLogin => {
+                refusal.hint("`--auth header` takes a token, `--auth oauth` has you log in")
+            }
+            _ => refusal,
+        });
     }
     context.output.warning(&failure.message);
     let question = "Save it all the same, disabled?";
     if questions.confirm(question, Usual::No, "`--force` saves it")? {
-        Ok(())
+        Ok(failure.message)
     } else {
         Err(Failure::new(failure.kind, "nothing was saved"))
     }

@@ -134,6 +134,9 @@ impl Configuration {
 
 /// `Reloaded: added a, b; restarted c; 3 unchanged.`
 fn describe(report: &ReloadReport) -> String {
+    if report.is_quiet() {
+        return "Reloaded: nothing to start or stop.".to_owned();
+    }
     let named = [
         ("added", &report.added),
         ("removed", &report.removed),
@@ -145,7 +148,7 @@ fn describe(report: &ReloadReport) -> String {
         .filter(|(_, names)| !names.is_empty())
         .map(|(verb, names)| format!("{verb} {}", names.join(", ")))
         .collect();
-    if !report.unchanged.is_empty() || parts.is_empty() {
+    if !report.unchanged.is_empty() {
         parts.push(format!("{} unchanged", report.unchanged.len()));
     }
     format!("Reloaded: {}.", parts.join("; "))
@@ -167,6 +170,10 @@ mod tests {
             describe(&report),
             "Reloaded: added a, b; restarted c; 1 unchanged."
         );
-        assert_eq!(describe(&ReloadReport::default()), "Reloaded: 0 unchanged.");
+        let quiet = ReloadReport {
+            unchanged: vec!["d".into()],
+            ..ReloadReport::default()
+        };
+        assert_eq!(describe(&quiet), "Reloaded: nothing to start or stop.");
     }
 }

@@ -1,6 +1,8 @@
 //! The same commands with somebody at the terminal.
 
-use hermes_testkit::HttpServer;
+use std::time::Duration;
+
+use hermes_testkit::{HttpServer, wait_until};
 use serde_json::json;
 
 use super::COMMENTED;
@@ -239,4 +241,31 @@ fn the_questions_of_a_manifest_are_asked() {
     terminal.wait_for("[Y/n]").send("\n");
     assert_eq!(terminal.end().0, 0);
     assert_eq!(hermes.env(), "NOTES_TOKEN=typed-secret-1234\n");
+}
+
+#[test]
+fn an_interrupted_probe_saves_nothing_even_if_forced() {
+    let hermes = Hermes::new();
+    let pids = hermes.home.path().join("pids");
+    let behaviour = with_tools(&["read"]).process(|process| {
+        process.pid_file = Some(pids.clone());
+        process.start_delay_ms = 60_000;
+    });
+    let (command, argument) = local(&behaviour);
+    let line = [
+        "mcp",
+        "add",
+        "kit",
+        "--force",
+        "--command",
+        &command,
+        "--args",
+        &argument,
+    ];
+    let mut terminal = Terminal::start(hermes.command(&line));
+    assert!(wait_until(Duration::from_secs(30), || pids.exists()));
+    terminal.interrupt();
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 130, "{screen}");
+    assert_eq!(hermes.config(), "");
 }

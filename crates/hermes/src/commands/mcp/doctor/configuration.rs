@@ -45,8 +45,8 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
                     Ok(resolved) => {
                         checks.extend(resolved.warnings.iter().map(|warning| {
                             Check::warn(REFERENCE, warning.to_string())
+                                .with_advice_apart()
                                 .about(&entry.name)
-                                .fix(format!("set it in `{}`", home.env_file().display()))
                         }));
                     }
                 }

@@ -5,7 +5,7 @@ use hermes_config::{
 };
 use hermes_mcp::environment::{self, Environment};
 
-use super::Check;
+use super::{Check, Level};
 
 const PROGRAM: &str = "program";
 const DIRECTORY: &str = "cwd";
@@ -39,7 +39,8 @@ fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Ch
     let mut checks = vec![check_program(home, &stdio.command, &environment).about(name)];
     let needed = NEEDS
         .iter()
-        .find(|(program, _)| *program == stdio.command.trim());
+        .find(|(program, _)| *program == stdio.command.trim())
+        .filter(|_| checks[0].level == Level::Ok);
     if let Some((program, needed)) = needed {
         let found = environment::find_program(needed, &environment, home.path());
         checks.extend(found.err().map(|error| {
