@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hermes_config::Home;
 use hermes_mcp::era::Era;
 use hermes_testkit::Behaviour;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     cold_start,
@@ -68,9 +68,13 @@ impl Taken {
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     for era in ERAS {
-        let entry = programs.stdio_entry(&server(era));
         let entries: Map<String, Value> = (0..SERVERS)
-            .map(|number| (format!("server_{number}"), entry.clone()))
+            .map(|number| {
+                let mut entry = programs.stdio_entry(&server(era));
+                // Servers with the same settings would share what the host remembers of them.
+                entry["env"] = json!({"NUMBER": number.to_string()});
+                (format!("server_{number}"), entry)
+            })
             .collect();
         for flavour in Flavour::ALL {
             let home = scene::home(&entries.clone().into());
@@ -184,12 +188,10 @@ async fn discover(programs: Programs, side: Side, home: String) -> Result<()> {
     tell(host.registry().tools().count())?;
     if side == Side::Learn {
         let cache = Home::at(&home).cache_dir().join("mcp");
-        let written = || std::fs::read_dir(&cache).is_ok_and(|files| files.count() >= 1);
+        let written = || std::fs::read_dir(&cache).is_ok_and(|files| files.count() == SERVERS);
         if !hermes_testkit::eventually(PATIENCE, written).await {
-            bail!("the host remembers nothing");
+            bail!("the host does not remember all servers");
         }
-        // All servers have the same settings and share one manifest; let the last of them finish.
-        tokio::time::sleep(Duration::from_millis(500)).await;
     }
     host.shutdown().await;
     Ok(())

@@ -1,6 +1,7 @@
 //! One request to a server, from waiting for its session to its answer: the clock, progress, questions, cancellation.
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -168,12 +169,14 @@ static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
 /// Sends a request and follows it to its answer, questions included.
 pub(crate) async fn exchange(
     session: &Arc<Session>,
-    mut request: Request,
+    request: &Request,
     timeout: Duration,
     options: &CallOptions,
     background: &TaskTracker,
 ) -> Result<ServerResult, CallError> {
     let _busy = session.traffic.begin();
+    // Arguments may be large: they are copied into each message, and not otherwise unless questions are answered.
+    let mut request = Cow::Borrowed(request);
     let call = CallId(NEXT_CALL.fetch_add(1, Ordering::Relaxed));
     let mut clock = Clock::start(timeout);
     for round in 0..MAX_ROUNDS {
@@ -218,7 +221,7 @@ pub(crate) async fn exchange(
             () = options.cancel.cancelled() => return Err(CallError::Interrupted),
             () = session.ended.cancelled() => return Err(lost(session, None, false)),
         };
-        request.answer(answers, request_state);
+        request.to_mut().answer(answers, request_state);
         clock.forgive(asked_at.elapsed());
     }
     Err(CallError::TooManyQuestions)

@@ -164,11 +164,11 @@ impl Host {
             }),
             None => None,
         };
-        let mut result = self.ask_once(owner, request.clone(), options).await;
+        let mut result = self.ask_once(owner, &request, options).await;
         if let Err(CallError::Lost { is_unsent, .. }) = &result
             && (*is_unsent || is_repeatable)
         {
-            result = self.ask_once(owner, request, options).await;
+            result = self.ask_once(owner, &request, options).await;
         }
         owner.counters.called(match &result {
             Ok(_) => CallEnd::Fine,
@@ -182,7 +182,7 @@ impl Host {
     async fn ask_once(
         &self,
         owner: &Arc<Owner>,
-        request: Request,
+        request: &Request,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
         let session = tokio::select! {

@@ -2,9 +2,12 @@
 //!
 //! A pid alone says nothing, since pids are used again. Every record carries the start time, every file the boot it
 //! belongs to, and nothing is signalled unless all of them still hold.
+//!
+//! A file is a line with all there is at first, and one for each change since: replacing a whole file for every server
+//! that starts would take longer than many servers need to start.
 
 use std::{
-    fs::{DirBuilder, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -28,6 +31,9 @@ const TERM_LIMIT: Duration = Duration::from_secs(2);
 /// How often to look whether it has.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Changes after which a file is written anew, to keep it small.
+const MOST_CHANGES: usize = 200;
+
 /// What one host has written down.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct HostFile {
@@ -46,6 +52,14 @@ struct Entry {
     started_at: String,
 }
 
+/// What happens to the servers of a host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Change {
+    Started(Entry),
+    Gone { pid: u32 },
+}
+
 impl HostFile {
     fn of_this_process() -> Self {
         let host_pid = std::process::id();
@@ -58,7 +72,21 @@ impl HostFile {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+        let text = std::fs::read(path).ok()?;
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let mut file: Self = serde_json::from_slice(lines.next()?).ok()?;
+        // A last line that is half written is none.
+        for change in lines.map_while(|line| serde_json::from_slice(line).ok()) {
+            file.apply(change);
+        }
+        Some(file)
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Started(entry) => self.servers.push(entry),
+            Change::Gone { pid } => self.servers.retain(|entry| entry.pid != pid),
+        }
     }
 
     fn is_of_this_boot(&self) -> bool {
@@ -69,8 +97,8 @@ impl HostFile {
         self.is_of_this_boot() && may_be_running(self.host_pid, self.host_start_time)
     }
 
-    /// Readers see the old file or the new one, nothing between.
-    fn write(&self, path: &Path) -> io::Result<()> {
+    /// Readers see the old file or the new one, nothing between. Changes are to be written to the result.
+    fn write(&self, path: &Path) -> io::Result<File> {
         let new = path.with_extension("json.new");
         let mut file = OpenOptions::new()
             .create(true)
@@ -78,16 +106,31 @@ impl HostFile {
             .write(true)
             .mode(0o600)
             .open(&new)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        std::fs::rename(&new, path)
+        file.write_all(&line(self)?)?;
+        std::fs::rename(&new, path)?;
+        Ok(file)
     }
+}
+
+fn line(content: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(content)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// The records of one host: `run/host-<pid>.json`, kept up to date and removed with it.
 #[derive(Debug)]
 pub struct ProcessRecords {
     path: PathBuf,
-    content: Mutex<HostFile>,
+    written: Mutex<Written>,
+}
+
+#[derive(Debug)]
+struct Written {
+    content: HostFile,
+    file: File,
+    /// Lines in the file after the first.
+    changes: usize,
 }
 
 impl ProcessRecords {
@@ -99,36 +142,46 @@ impl ProcessRecords {
             .create(run_dir)?;
         let content = HostFile::of_this_process();
         let path = claim_path(run_dir, &content)?;
-        content.write(&path)?;
+        let written = Written {
+            file: content.write(&path)?,
+            content,
+            changes: 0,
+        };
         Ok(Self {
             path,
-            content: Mutex::new(content),
+            written: Mutex::new(written),
         })
     }
 
     /// Writes down a server that has just started.
     pub fn add(&self, process: &ServerProcess) -> io::Result<()> {
-        self.change(|servers| {
-            servers.push(Entry {
-                server: process.server().clone(),
-                pid: process.pid(),
-                pgid: process.pgid(),
-                start_time: process.start_time(),
-                started_at: utc::timestamp(SystemTime::now()),
-            });
-        })
+        self.change(Change::Started(Entry {
+            server: process.server().clone(),
+            pid: process.pid(),
+            pgid: process.pgid(),
+            start_time: process.start_time(),
+            started_at: utc::timestamp(SystemTime::now()),
+        }))
     }
 
     /// Strikes out a server that is gone.
     pub fn remove(&self, pid: u32) -> io::Result<()> {
-        self.change(|servers| servers.retain(|entry| entry.pid != pid))
+        self.change(Change::Gone { pid })
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) -> io::Result<()> {
-        // Written under the lock, so that files follow each other in the order of the changes.
-        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut content.servers);
-        content.write(&self.path)
+    fn change(&self, change: Change) -> io::Result<()> {
+        // Written under the lock, so that lines follow each other in the order of the changes.
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = line(&change)?;
+        written.content.apply(change);
+        if written.changes < MOST_CHANGES {
+            written.changes += 1;
+            written.file.write_all(&line)
+        } else {
+            written.changes = 0;
+            written.file = written.content.write(&self.path)?;
+            Ok(())
+        }
     }
 }
 
@@ -303,6 +356,9 @@ pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
         })
         .map(|(path, _)| path)
         .collect();
+    if stale.is_empty() {
+        return Vec::new();
+    }
     let orphans: Vec<ProcessRecord> = list(run_dir)
         .into_iter()
         .filter(|record| record.state == ProcessState::Orphaned)

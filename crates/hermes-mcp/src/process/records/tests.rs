@@ -60,6 +60,36 @@ fn the_file_of_an_earlier_process_with_this_pid_is_taken_over() {
     assert_eq!(ProcessRecords::create(run_dir.path()).unwrap().path, path);
 }
 
+#[test]
+fn a_file_tells_the_present_state_however_many_changes_it_went_through() {
+    let run_dir = tempfile::tempdir().unwrap();
+    let records = ProcessRecords::create(run_dir.path()).unwrap();
+    let pids = |records: &ProcessRecords| -> Vec<u32> {
+        let file = HostFile::read(&records.path).unwrap();
+        file.servers.iter().map(|entry| entry.pid).collect()
+    };
+    records.change(Change::Started(entry(7, 1))).unwrap();
+    for pid in 1_000..2_000 {
+        records.change(Change::Started(entry(pid, 1))).unwrap();
+        assert_eq!(pids(&records), [7, pid]);
+        records.remove(pid).unwrap();
+    }
+    assert_eq!(pids(&records), [7]);
+    let size = std::fs::metadata(&records.path).unwrap().len();
+    assert!(size < 50_000, "{size} bytes");
+}
+
+#[test]
+fn a_line_that_a_dying_host_did_not_finish_is_ignored() {
+    let run_dir = tempfile::tempdir().unwrap();
+    let records = ProcessRecords::create(run_dir.path()).unwrap();
+    records.change(Change::Started(entry(7, 1))).unwrap();
+    let mut file = OpenOptions::new().append(true).open(&records.path).unwrap();
+    file.write_all(br#"{"started":{"server":"s","pid":8"#)
+        .unwrap();
+    assert_eq!(HostFile::read(&records.path).unwrap().servers.len(), 1);
+}
+
 #[tokio::test]
 async fn the_next_host_ends_what_a_dead_one_left() {
     let run_dir = tempfile::tempdir().unwrap();
