@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::{Home, Settings};
+use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
     CallOptions, Host, HostOptions, Inquiries, inquiry::NobodyToAsk, link::Status,
     process::GuardProgram, status::ServerStatus,
@@ -106,6 +106,21 @@ impl Setup {
     /// A file of the home.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
+    }
+
+    /// Waits until a server's state is as wanted.
+    pub(crate) async fn until(
+        &self,
+        server: &str,
+        wanted: impl FnMut(&hermes_mcp::link::Link) -> bool,
+    ) {
+        let mut link = self.host.link(&ServerName::new(server)).unwrap();
+        let reached = tokio::time::timeout(PATIENCE, link.wait_for(wanted)).await;
+        assert!(
+            matches!(reached, Ok(Ok(_))),
+            "{:?}",
+            json!(self.status(server))
+        );
     }
 }
 
