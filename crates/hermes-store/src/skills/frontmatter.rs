@@ -8,7 +8,9 @@ pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
     let Some((yaml, body)) = fenced(text) else {
         return (Map::new(), text);
     };
-    let head = match serde_saphyr::from_str::<Value>(yaml) {
+    // A tag called `y` or `no` is a word.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let head = match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
         Ok(Value::Object(map)) => map,
         Ok(_) => Map::new(),
         Err(_) => lines(yaml),
