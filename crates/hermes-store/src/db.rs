@@ -12,7 +12,7 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    ConnectOptions, Sqlite, SqliteConnection, SqlitePool, Transaction,
     pool::PoolConnection,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -247,13 +247,6 @@ pub(crate) async fn use_write_ahead_log(
         }
     }
     Ok(())
-}
-
-/// Closes a single connection, in order.
-pub(crate) async fn disconnect(connection: SqliteConnection) {
-    if let Err(error) = connection.close().await {
-        tracing::debug!(%error, "a connection did not close cleanly");
-    }
 }
 
 /// 20 to 150 ms, at random, so that waiting processes do not meet again.

@@ -140,7 +140,7 @@ impl Skills {
     }
 
     fn is_disabled(&self, skill: &Skill) -> bool {
-        self.disabled.iter().any(|name| *name == skill.name)
+        self.disabled.contains(&skill.name)
     }
 
     /// Every skill for this system, the first of each name.

@@ -11,13 +11,13 @@ use jiff::Zoned;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::{
-    Code, Database, beside, code, create_file, disconnect, reader, row,
+    Code, Database, beside, code, create_file, reader, row,
     schema::{self, FTS, INDEXES, MESSAGES, SESSIONS, TABLES, Table},
     use_write_ahead_log,
 };
 use crate::{StoreError, file};
 
-/// The row of `state_meta` that says a file is ours or has been saved.
+/// The row of `state_meta` that says a file is ours or has been copied before.
 const BACKUP_KEY: &str = "hermes_backup";
 
 /// What a reader finds.
@@ -174,33 +174,27 @@ pub(crate) async fn open_for_reading(home: &Home) -> Result<(Database, Layout), 
     if !path.exists() {
         return Err(StoreError::Absent { path });
     }
-    let options = reader(&path);
-    match inspect(&options).await {
-        Ok(inspection) => Ok((
-            Database::for_reading(&path, options),
-            inspection.layout(&path)?,
-        )),
+    let database = Database::for_reading(&path, reader(&path));
+    let (database, inspection) = match look(&database).await {
+        Ok(inspection) => (database, inspection),
         // SQLite wants files beside the database. Where it may not make them, and none holds newer data, the
         // database can still be read as it is.
         Err(error) if code(&error) == Some(Code::CanNotOpen) && !log_of(&path).exists() => {
-            let options = options.immutable(true);
-            let inspection = inspect(&options)
+            let database = Database::for_reading(&path, reader(&path).immutable(true));
+            let inspection = look(&database)
                 .await
-                .map_err(|error| StoreError::from_database(&path, error))?;
-            Ok((
-                Database::for_reading(&path, options),
-                inspection.layout(&path)?,
-            ))
+                .map_err(|error| database.error(error))?;
+            (database, inspection)
         }
-        Err(error) => Err(StoreError::from_database(&path, error)),
-    }
+        Err(error) => return Err(database.error(error)),
+    };
+    let layout = inspection.layout(&path)?;
+    Ok((database, layout))
 }
 
-async fn inspect(options: &sqlx::sqlite::SqliteConnectOptions) -> Result<Inspection, sqlx::Error> {
-    let mut connection = sqlx::ConnectOptions::connect(options).await?;
-    let inspection = Inspection::of(&mut connection).await;
-    disconnect(connection).await;
-    inspection
+async fn look(database: &Database) -> Result<Inspection, sqlx::Error> {
+    let mut connection = database.readers().acquire().await?;
+    Inspection::of(&mut connection).await
 }
 
 fn log_of(path: &Path) -> PathBuf {
@@ -222,37 +216,39 @@ pub(crate) async fn open_for_writing(home: &Home) -> Result<(Database, Layout), 
 
 async fn prepare(database: &Database) -> Result<Layout, StoreError> {
     let path = database.path();
-    let error = |error| database.error(error);
-    let mut connection = database.writer().await?;
-    let before = Inspection::of(&mut connection).await.map_err(error)?;
-    let newer = before.version.filter(|version| *version > schema::VERSION);
-    if let (Some(version), Some(missing)) = (newer, before.first_missing()) {
+    let mut found = look_to_write(database).await?;
+    let newer = found.version.filter(|version| *version > schema::VERSION);
+    if let (Some(version), Some(missing)) = (newer, found.first_missing()) {
         return Err(StoreError::Newer {
             path: path.to_path_buf(),
             version,
             missing,
         });
     }
-    if !before.objects.is_empty() {
-        if !before.has("sessions") && !before.has("schema_version") {
+    if !found.objects.is_empty() {
+        if !found.has("sessions") && !found.has("schema_version") {
             return Err(unavailable(path, "table `sessions`".into()));
         }
-        save_copy(&mut connection, path, &before).await?;
+        save_copy(database, &found).await?;
     }
-    use_write_ahead_log(&mut connection).await.map_err(error)?;
-    drop(connection);
-
-    // Two processes may come here together: what is missing is looked up again under the lock.
-    if newer.is_none() && !before.additions(path)?.is_empty() {
+    use_write_ahead_log(&mut *database.writer().await?)
+        .await
+        .map_err(|error| database.error(error))?;
+    if newer.is_none() && !found.additions(path)?.is_empty() {
         fill_up(database).await?;
+        found = look_to_write(database).await?;
     }
     wake_rows(database).await?;
-    let after = Inspection::of(&mut *database.writer().await?)
-        .await
-        .map_err(error)?;
-    after.layout(path)
+    found.layout(path)
 }
 
+async fn look_to_write(database: &Database) -> Result<Inspection, StoreError> {
+    Inspection::of(&mut *database.writer().await?)
+        .await
+        .map_err(|error| database.error(error))
+}
+
+/// Adds what is missing. Two processes may come here together: what that is, is looked up under the lock.
 async fn fill_up(database: &Database) -> Result<(), StoreError> {
     let error = |error| database.error(error);
     let mut write = database.begin().await?;
@@ -264,14 +260,17 @@ async fn fill_up(database: &Database) -> Result<(), StoreError> {
             .await
             .map_err(error)?;
     }
-    if found.objects.is_empty() {
+    let is_new = found.objects.is_empty();
+    if is_new {
         sqlx::query("INSERT INTO schema_version (version) VALUES (?1)")
             .bind(schema::VERSION)
             .execute(&mut *write)
             .await
             .map_err(error)?;
-        mark(&mut write, "created here").await.map_err(error)?;
     }
+    mark(&mut write, if is_new { "created here" } else { "copied" })
+        .await
+        .map_err(error)?;
     write.commit().await
 }
 
@@ -296,28 +295,30 @@ async fn wake_rows(database: &Database) -> Result<(), StoreError> {
 
 /// Copies a database that another program made, once. SQLite itself writes the copy: reading the file past it
 /// would drop the locks this process holds.
-async fn save_copy(
-    connection: &mut SqliteConnection,
-    path: &Path,
-    found: &Inspection,
-) -> Result<(), StoreError> {
-    let error = |error| StoreError::from_database(path, error);
-    if found.has("state_meta") && is_marked(connection).await.map_err(error)? {
+async fn save_copy(database: &Database, found: &Inspection) -> Result<(), StoreError> {
+    let error = |error| database.error(error);
+    let marks = found.has("state_meta");
+    let mut connection = database.writer().await?;
+    if marks && is_marked(&mut connection).await.map_err(error)? {
         return Ok(());
     }
-    let copy = beside(path, &format!(".bak-{}", Zoned::now().strftime("%Y%m%d")));
+    let today = Zoned::now().strftime("%Y%m%d").to_string();
+    let copy = beside(database.path(), &format!(".bak-{today}"));
     // A copy of the same day stays as it is.
     if !copy.exists() {
-        write_copy(connection, &copy)
+        write_copy(&mut connection, &copy)
             .await
             .map_err(|source| StoreError::Backup {
                 path: copy.clone(),
                 source,
             })?;
     }
-    if found.has("state_meta") {
+    drop(connection);
+    if marks {
+        let mut write = database.begin().await?;
         let name = copy.file_name().unwrap_or_default().to_string_lossy();
-        mark(connection, &name).await.map_err(error)?;
+        mark(&mut write, &name).await.map_err(error)?;
+        write.commit().await?;
     }
     Ok(())
 }

@@ -25,6 +25,10 @@ pub struct RoutingEntry {
 /// What an entry says besides who and where. Names are those of the file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the file is shared, and these are its keys"
+)]
 pub struct Details {
     /// The chat's name for people.
     pub display_name: Option<String>,

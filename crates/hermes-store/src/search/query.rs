@@ -33,7 +33,9 @@ pub(super) fn terms(text: &str) -> Vec<String> {
         }
     }
     // The index can not be asked for NUL.
-    terms.iter_mut().for_each(|term| term.retain(|c| c != '\0'));
+    for term in &mut terms {
+        term.retain(|c| c != '\0');
+    }
     terms.retain(|term| !term.is_empty());
     terms
 }

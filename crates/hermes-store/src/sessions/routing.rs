@@ -21,9 +21,10 @@ impl Store {
         for found in &rows {
             let key = row::required(found, "session_key").map_err(|error| self.error(error))?;
             let entry = row::required(found, "entry_json").map_err(|error| self.error(error))?;
-            match json::parse(&entry) {
-                Some(entry) => entries.push((SessionKey::new(key), entry)),
-                None => tracing::warn!(key, "a routing entry is no JSON; it is left out"),
+            if let Some(entry) = json::parse(&entry) {
+                entries.push((SessionKey::new(key), entry));
+            } else {
+                tracing::warn!(key, "a routing entry is no JSON; it is left out");
             }
         }
         Ok(entries)

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{assistant, id, python_sql, user, with_session};
 
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_mins(1);
 
 async fn texts(store: &Store, session: &SessionId, query: &MessageQuery) -> Vec<String> {
     let messages = store.read_messages(session, query).await.unwrap();

@@ -317,9 +317,9 @@ async fn two_stores_may_be_opened_at_once_on_a_new_home() {
 }
 
 #[tokio::test]
-async fn a_locked_database_is_reported_after_a_while() {
+async fn readers_do_not_mind_a_lock_and_writers_wait_for_it() {
     let (_directory, home, store, session) = with_session().await;
-    let blocker = std::process::Command::new("python3")
+    let mut blocker = std::process::Command::new("python3")
         .args([
             "-c",
             "import sqlite3, sys, time\n\
@@ -331,11 +331,12 @@ async fn a_locked_database_is_reported_after_a_while() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    let mut reader = std::io::BufReader::new(blocker.stdout.unwrap());
+    let mut reader = std::io::BufReader::new(blocker.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
     assert_eq!(line.trim(), "locked");
     assert_eq!(store.active_messages(&session).await.unwrap().len(), 0);
     store.append(&session, &user("patient")).await.unwrap();
+    assert!(blocker.wait().unwrap().success());
     store.close().await;
 }
 

@@ -20,7 +20,7 @@ fn question(id: &str) -> NewApproval {
         description: "removes files".into(),
         pattern_keys: vec!["rm".into()],
         allow_permanent: false,
-        patience: Some(Duration::from_secs(60)),
+        patience: Some(Duration::from_mins(1)),
         owner_pid: std::process::id(),
         owner_start: Some(5),
     }

@@ -1,5 +1,5 @@
 //! A million messages: how long finding and adding take. Not part of the usual run:
-//! `cargo nextest run -p hermes-store --run-ignored only -E 'test(scale)' --no-capture`.
+//! `cargo test -p hermes-store --test it -- --ignored --nocapture scale`.
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use serde_json::Map;
 use super::*;
 use crate::cron::{Claim, Due, Repeat, RunResult, Schedule};
 
-const LEASE: Duration = Duration::from_secs(300);
+const LEASE: Duration = Duration::from_mins(5);
 
 fn now() -> Zoned {
     "2026-02-01T12:00:00[Europe/Berlin]".parse().unwrap()
@@ -41,7 +41,7 @@ fn a_new_job_has_every_key_and_reads_back() {
     .unwrap();
     assert_eq!(job.id().len(), 12);
     let file = CronFile::load(&home).unwrap();
-    assert_eq!(file.jobs, [job.clone()]);
+    assert_eq!(file.jobs, std::slice::from_ref(&job));
     assert_eq!(job.name(), "say hello");
     assert_eq!(job.repeat(), (Repeat::Forever, 0));
     assert_eq!(job.get("deliver"), Some(&json!("local")));
