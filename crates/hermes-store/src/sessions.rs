@@ -142,7 +142,7 @@ pub struct NewSession {
     pub session_key: Option<SessionKey>,
     /// Where it takes place. Its chat, thread and user fill those columns.
     pub origin: Option<Origin>,
-    /// The chat's name for people.
+    /// The chat's name for people; that of the origin, if not given.
     pub display_name: Option<String>,
     /// The model it talks to.
     pub model: Option<String>,
@@ -406,7 +406,12 @@ async fn insert(
     .bind(origin.and_then(|origin| origin.chat_id.clone()))
     .bind(origin.map(|origin| origin.chat_type.clone()))
     .bind(origin.and_then(|origin| origin.thread_id.clone()))
-    .bind(&session.display_name)
+    .bind(
+        session
+            .display_name
+            .clone()
+            .or_else(|| origin?.chat_name.clone()),
+    )
     .bind(origin.map(|origin| origin.to_json().to_string()))
     .bind(&session.model)
     .bind(session.model_config.as_ref().map(Value::to_string))

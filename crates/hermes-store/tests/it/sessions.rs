@@ -46,7 +46,6 @@ async fn a_second_creation_fills_in_only_what_was_unknown() {
     let full = NewSession {
         session_key: Some(key.clone()),
         origin: Some(origin()),
-        display_name: Some("Ann".into()),
         model: Some("second".into()),
         model_config: Some(json!({"temperature": 1})),
         cwd: Some("/x".into()),
@@ -60,6 +59,7 @@ async fn a_second_creation_fills_in_only_what_was_unknown() {
     assert_eq!(session.session_key, Some(key));
     assert_eq!(session.origin, Some(origin()));
     assert_eq!(session.chat_id.as_deref(), Some("42"));
+    assert_eq!(session.display_name.as_deref(), Some("Ann"));
     assert_eq!(session.user_id.as_deref(), Some("7"));
     assert_eq!(session.model_config, Some(json!({"temperature": 1})));
     assert_eq!(session.cwd.as_deref(), Some("/x"));
