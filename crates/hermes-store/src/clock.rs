@@ -1,0 +1,58 @@
+//! Time as the files of a home write it: seconds since 1970 in databases, ISO text in JSON.
+
+use std::time::SystemTime;
+
+use jiff::{Timestamp, Zoned, tz::TimeZone};
+
+/// Seconds since 1970, with microseconds.
+pub fn epoch_seconds() -> f64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+/// That moment as local time without a zone, with microseconds: `2026-11-15T02:01:02.467454`. Empty if it is no
+/// moment at all.
+pub fn local_iso(epoch: f64) -> String {
+    moment(epoch).map_or_else(String::new, |moment| {
+        let local = moment.to_zoned(TimeZone::system()).datetime();
+        local.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+    })
+}
+
+/// `2026-11-15T02:01:02.467454+01:00`, as Python's `isoformat` writes it.
+pub(crate) fn zoned_iso(time: &Zoned) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the range was checked, and microseconds are enough"
+)]
+fn moment(epoch: f64) -> Option<Timestamp> {
+    let microseconds = epoch * 1e6;
+    (microseconds.abs() < 9e18)
+        .then(|| Timestamp::from_microsecond(microseconds.round() as i64).ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_times_have_microseconds_and_no_zone() {
+        let text = local_iso(1_794_708_062.467_454);
+        assert_eq!(text.len(), "2026-11-15T02:01:02.467454".len());
+        assert!(text.ends_with(":02.467454"), "{text}");
+        assert!(local_iso(0.0).ends_with(".000000"));
+        assert_eq!(local_iso(f64::NAN), "");
+        assert_eq!(local_iso(1e30), "");
+    }
+
+    #[test]
+    fn zoned_times_end_in_their_offset() {
+        let time: Zoned = "2026-11-15T02:01:02[Asia/Kolkata]".parse().unwrap();
+        assert_eq!(zoned_iso(&time), "2026-11-15T02:01:02.000000+05:30");
+    }
+}

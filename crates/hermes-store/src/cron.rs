@@ -1,0 +1,38 @@
+//! Cron jobs: the file they are kept in, when they run, and a record of their runs. What makes time pass and runs
+//! them is elsewhere.
+//!
+//! `cron/jobs.json` is shared with Hermes Agent 0.19: keys we do not know are kept as they are.
+
+use hermes_config::Settings;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+mod claim;
+mod executions;
+mod file;
+mod job;
+mod schedule;
+
+pub use claim::{Claim, Due, RunResult};
+pub use executions::{Execution, ExecutionStatus, Executions};
+pub use file::{CronError, CronFile};
+pub use job::{Job, JobChanges, JobState, NewJob, Repeat};
+pub use schedule::{Schedule, ScheduleError};
+
+/// The time zone of a home's schedules: `timezone` in its configuration, else that of the system.
+pub fn time_zone(settings: &Settings) -> TimeZone {
+    let name = settings
+        .document
+        .get("timezone")
+        .and_then(Value::as_str)
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    match name.map(TimeZone::get) {
+        Some(Ok(zone)) => zone,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "`timezone` is unknown; the system's is used");
+            TimeZone::system()
+        }
+        None => TimeZone::system(),
+    }
+}

@@ -1,0 +1,174 @@
+//! Claims: a run is taken before it begins, under the lock of the file, so that it happens at most once.
+//!
+//! A job that repeats moves on to its next time when it is claimed; a single one counts the claim as its run. A
+//! claim keeps the job from overlapping itself until it is finished or, after a crash, too old.
+
+use std::time::Duration;
+
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use super::{
+    CronError, CronFile, Job, JobState, Repeat,
+    schedule::{self, seconds_between},
+};
+use crate::clock::zoned_iso;
+
+/// Whether a job's time has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Due {
+    /// Not yet, or it does not take part.
+    NotYet,
+    /// Now.
+    Now,
+    /// It was missed by too much. It goes on at that time.
+    Missed {
+        /// The next time that is not over.
+        next: Zoned,
+    },
+}
+
+/// The result of claiming a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claim {
+    /// The run is the caller's, with the job as it was due.
+    Won(Box<Job>),
+    /// It is running, has just been taken by somebody else, or does not take part.
+    Lost,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunResult {
+    /// Why it failed; none if it did not.
+    pub error: Option<String>,
+    /// Why its message could not be delivered.
+    pub delivery_error: Option<String>,
+}
+
+impl Job {
+    /// Whether its time has come.
+    pub fn due(&self, now: &Zoned) -> Due {
+        let takes_part = self.is_enabled() && self.state() == JobState::Scheduled;
+        let (Some(next), Some(schedule)) = (self.next_run_at(now), self.schedule(now)) else {
+            return Due::NotYet;
+        };
+        let late = seconds_between(&next, now);
+        if !takes_part || late < 0 {
+            return Due::NotYet;
+        }
+        match schedule.tolerance(&next) {
+            Some(tolerance) if late.unsigned_abs() > tolerance.as_secs() => {
+                match schedule.next_run(Some(now), now) {
+                    Some(next) => Due::Missed { next },
+                    None => Due::NotYet,
+                }
+            }
+            _ => Due::Now,
+        }
+    }
+
+    /// Whether somebody claimed it not longer ago than that. A claim from the future is a clock's mistake.
+    fn is_claimed(&self, now: &Zoned, lease: Duration) -> bool {
+        ["fire_claim", "run_claim"].iter().any(|key| {
+            let at = self.get(key).and_then(|claim| claim.get("at")?.as_str());
+            at.and_then(|at| schedule::time(at, now).ok())
+                .map(|at| seconds_between(&at, now))
+                .is_some_and(|age| age >= 0 && age.unsigned_abs() < lease.as_secs())
+        })
+    }
+}
+
+impl CronFile {
+    /// Moves a job that was missed on to another time.
+    pub fn skip_to(&mut self, id: &str, next: &Zoned) -> Result<(), CronError> {
+        self.find_mut(id)?.set_time("next_run_at", Some(next));
+        Ok(())
+    }
+
+    /// Takes a run of a job. To be called inside [`CronFile::change`], before anything is done.
+    pub fn claim(
+        &mut self,
+        id: &str,
+        owner: &str,
+        lease: Duration,
+        now: &Zoned,
+    ) -> Result<Claim, CronError> {
+        let Some(at) = self.jobs.iter().position(|job| job.id() == id) else {
+            return Ok(Claim::Lost);
+        };
+        let job = &mut self.jobs[at];
+        if !job.is_enabled() || job.state() != JobState::Scheduled || job.is_claimed(now, lease) {
+            return Ok(Claim::Lost);
+        }
+        let due = job.clone();
+        let stamp = json!({"at": zoned_iso(now), "by": owner});
+        match job.schedule(now) {
+            Some(schedule) if schedule.is_recurring() => {
+                let next = schedule.next_run(Some(now), now);
+                job.set_time("next_run_at", next.as_ref());
+                if next.is_none() {
+                    job.set("state", JobState::Error.as_str());
+                }
+            }
+            _ => {
+                let (times, completed) = job.repeat();
+                if matches!(times, Repeat::Times(times) if completed >= times) {
+                    // Claimed before by a process that died since: not repeated.
+                    self.jobs.remove(at);
+                    return Ok(Claim::Lost);
+                }
+                job.set_completed(completed + 1);
+                job.set("run_claim", stamp.clone());
+            }
+        }
+        job.set("fire_claim", stamp);
+        Ok(Claim::Won(Box::new(due)))
+    }
+
+    /// Keeps a long run's claim fresh. Tells whether it is still that owner's.
+    pub fn refresh_claim(&mut self, id: &str, owner: &str, now: &Zoned) -> bool {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.id() == id) else {
+            return false;
+        };
+        let mut refreshed = false;
+        for key in ["fire_claim", "run_claim"] {
+            let held = job.get(key).and_then(|claim| claim.get("by")?.as_str());
+            if held == Some(owner) {
+                job.set(key, json!({"at": zoned_iso(now), "by": owner}));
+                refreshed = true;
+            }
+        }
+        refreshed
+    }
+
+    /// Records how a run went and gives the claim back. A job that has run as often as it should is removed.
+    pub fn finish(&mut self, id: &str, result: &RunResult, now: &Zoned) -> Result<(), CronError> {
+        let job = self.find_mut(id)?;
+        job.set_time("last_run_at", Some(now));
+        let status = if result.error.is_none() {
+            "ok"
+        } else {
+            "error"
+        };
+        job.set("last_status", status);
+        job.set("last_error", result.error.clone());
+        job.set("last_delivery_error", result.delivery_error.clone());
+        job.set("fire_claim", Value::Null);
+        if job.get("run_claim").is_some() {
+            job.set("run_claim", Value::Null);
+        }
+        let recurring = job
+            .schedule(now)
+            .is_some_and(|schedule| schedule.is_recurring());
+        let (times, mut completed) = job.repeat();
+        if recurring {
+            completed += 1;
+            job.set_completed(completed);
+        }
+        if matches!(times, Repeat::Times(times) if completed >= times) {
+            self.jobs.retain(|job| job.id() != id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! The one place that opens databases: connections, pools, locking and write transactions.
+//!
+//! A database has one writer connection behind a fair queue and a few readers. Writes begin with `BEGIN IMMEDIATE`,
+//! so that a lock held by another process shows at once and is waited for.
+
+use std::{
+    fs, io,
+    ops::{Deref, DerefMut},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use sqlx::{
+    ConnectOptions, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    pool::PoolConnection,
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use crate::{StoreError, file, random};
+
+pub(crate) mod row;
+pub(crate) mod schema;
+pub(crate) mod state;
+
+/// Attempts to begin a write while another process holds the lock.
+const BEGIN_ATTEMPTS: u32 = 15;
+/// Each attempt first waits this long inside SQLite.
+const WRITER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a reader waits for a lock.
+const READER_PATIENCE: Duration = Duration::from_secs(2);
+/// Enough to read while somebody else reads; each costs a thread and a page cache.
+const READERS: u32 = 4;
+/// Writes after which the log is copied back into the database file.
+const CHECKPOINT_EVERY: u32 = 50;
+
+/// An open database file.
+#[derive(Debug)]
+pub(crate) struct Database {
+    path: PathBuf,
+    readers: SqlitePool,
+    /// A pool of one: its queue is fair.
+    writer: Option<SqlitePool>,
+    writes: AtomicU32,
+}
+
+impl Database {
+    /// Readers only, on connections opened as the options say.
+    pub(crate) fn for_reading(path: &Path, options: SqliteConnectOptions) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            readers: pool(READERS, options),
+            writer: None,
+            writes: AtomicU32::new(0),
+        }
+    }
+
+    /// One writer and some readers.
+    pub(crate) fn for_writing(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            readers: pool(READERS, reader(path)),
+            writer: Some(pool(1, writer(path))),
+            writes: AtomicU32::new(0),
+        }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where reading statements run.
+    pub(crate) fn readers(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    /// The writer's connection, outside a transaction.
+    pub(crate) async fn writer(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
+        let writer = self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly {
+            path: self.path.clone(),
+        })?;
+        writer.acquire().await.map_err(|error| self.error(error))
+    }
+
+    /// Begins a write, waiting for others of this process and then for other processes.
+    pub(crate) async fn begin(&self) -> Result<Write<'_>, StoreError> {
+        let writer = self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly {
+            path: self.path.clone(),
+        })?;
+        let mut attempt = 1;
+        loop {
+            match writer.begin_with("BEGIN IMMEDIATE").await {
+                Ok(transaction) => {
+                    return Ok(Write {
+                        transaction,
+                        database: self,
+                    });
+                }
+                Err(error) if code(&error) == Some(Code::Busy) && attempt < BEGIN_ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(short_pause()).await;
+                }
+                Err(error) => return Err(self.error(error)),
+            }
+        }
+    }
+
+    /// Names the file in a driver's error.
+    pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
+        StoreError::from_database(&self.path, error)
+    }
+
+    /// Copies the log back, empties it, and closes every connection.
+    pub(crate) async fn close(&self) {
+        self.readers.close().await;
+        if let Some(writer) = &self.writer {
+            if !writer.is_closed() {
+                checkpoint(writer, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+            }
+            writer.close().await;
+        }
+    }
+}
+
+/// A write in progress. Dropped without a commit, it never happened.
+pub(crate) struct Write<'a> {
+    transaction: Transaction<'static, Sqlite>,
+    database: &'a Database,
+}
+
+impl Write<'_> {
+    /// Makes the write last.
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        let database = self.database;
+        self.transaction
+            .commit()
+            .await
+            .map_err(|error| database.error(error))?;
+        let writes = database.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(writer) = &database.writer
+            && writes.is_multiple_of(CHECKPOINT_EVERY)
+        {
+            checkpoint(writer, "PRAGMA wal_checkpoint(PASSIVE)").await;
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Write<'_> {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for Write<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.transaction
+    }
+}
+
+/// Best effort: what is not copied back now is so later.
+async fn checkpoint(writer: &SqlitePool, statement: &'static str) {
+    if let Err(error) = sqlx::query(statement).fetch_all(writer).await {
+        tracing::debug!(%error, "the log was not copied back");
+    }
+}
+
+fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .min_connections(0)
+        .test_before_acquire(false)
+        .max_lifetime(None)
+        .idle_timeout(Duration::from_mins(2))
+        .connect_lazy_with(options)
+}
+
+/// Options of a connection that writes to an existing file.
+pub(crate) fn writer(path: &Path) -> SqliteConnectOptions {
+    quiet(SqliteConnectOptions::new())
+        .filename(path)
+        .foreign_keys(true)
+        .synchronous(SqliteSynchronous::Normal)
+        .busy_timeout(WRITER_PATIENCE)
+}
+
+/// Options of a connection that can not write.
+pub(crate) fn reader(path: &Path) -> SqliteConnectOptions {
+    quiet(SqliteConnectOptions::new())
+        .filename(path)
+        .read_only(true)
+        .busy_timeout(READER_PATIENCE)
+}
+
+/// Statements carry what users said, which is nothing for a log.
+fn quiet(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    options.disable_statement_logging()
+}
+
+/// Makes an empty file that only its owner can read, unless it is there. SQLite gives its other files that mode.
+pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
+    let mut options = fs::OpenOptions::new();
+    match file::private(options.write(true).create_new(true)).open(path) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::Io {
+            path: path.to_path_buf(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A file of the same name with something appended.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Switches an open database to write-ahead logging. Where the file system has no shared memory it stays as it is.
+pub(crate) async fn use_write_ahead_log(
+    connection: &mut SqliteConnection,
+) -> Result<(), sqlx::Error> {
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
+        .fetch_one(&mut *connection)
+        .await?;
+    if mode.eq_ignore_ascii_case("wal") {
+        return Ok(());
+    }
+    for _ in 1..BEGIN_ATTEMPTS {
+        // The switch needs the file for itself, and SQLite's own waiting does not cover it.
+        let switched: Result<String, _> = sqlx::query_scalar("PRAGMA journal_mode = WAL")
+            .fetch_one(&mut *connection)
+            .await;
+        match switched {
+            Err(error) if code(&error) == Some(Code::Busy) => {
+                tokio::time::sleep(short_pause()).await;
+            }
+            Err(error) if code(&error) == Some(Code::Corrupt) => return Err(error),
+            Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
+            Ok(_) | Err(_) => {
+                tracing::warn!("no write-ahead log on this file system; using a rollback journal");
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 20 to 150 ms, at random, so that waiting processes do not meet again.
+pub(crate) fn short_pause() -> Duration {
+    Duration::from_millis(20 + random::number() % 131)
+}
+
+/// The kinds of SQLite errors that are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Locked by another connection.
+    Busy,
+    /// Damaged, or no database.
+    Corrupt,
+    /// The file, or SQLite's files beside it, can not be opened or written.
+    CanNotOpen,
+    /// A row refers to one that is not there.
+    ForeignKey,
+}
+
+/// Which kind of SQLite error this is.
+pub(crate) fn code(error: &sqlx::Error) -> Option<Code> {
+    let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    match (code & 0xff, code) {
+        (5 | 6, _) => Some(Code::Busy),
+        (11 | 26, _) => Some(Code::Corrupt),
+        (8 | 14, _) => Some(Code::CanNotOpen),
+        (_, 787) => Some(Code::ForeignKey),
+        _ => None,
+    }
+}
+
+/// What SQLite says, without our own words around it.
+pub(crate) fn message(error: &sqlx::Error) -> String {
+    error
+        .as_database_error()
+        .map_or_else(|| error.to_string(), |error| error.message().to_owned())
+}

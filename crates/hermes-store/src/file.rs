@@ -1,0 +1,120 @@
+//! Small files of a home: replaced whole, never half, and private to their owner.
+
+use std::{
+    fs, io,
+    io::Write,
+    path::Path,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Writes `content` by renaming a synced temporary file over `path`. The directory is made, for its owner alone.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    if let Some(directory) = path.parent() {
+        create_private_dir(directory)?;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_file_name(format!(".{name}.{}.{number}.tmp", process::id()));
+    let result = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
+    if result.is_err() {
+        // The original error matters; a leftover file does not.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = private(fs::OpenOptions::new().write(true).create_new(true)).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Lets a file made with these options be read by its owner alone.
+pub(crate) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Makes a directory and what is missing above it. An existing one keeps its mode.
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// The text of a file without a byte order mark, or nothing if there is no file.
+pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Holds an advisory lock on a file, made if missing, until dropped. Gives up when another process keeps it.
+pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<fs::File> {
+    if let Some(directory) = path.parent() {
+        create_private_dir(directory)?;
+    }
+    let file = private(fs::OpenOptions::new().append(true).create(true)).open(path)?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_replaced_file_is_private_and_leaves_nothing_beside_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/file.json");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        assert_eq!(read_if_there(&path).unwrap(), None);
+        fs::write(&path, "\u{feff}{}").unwrap();
+        assert_eq!(read_if_there(&path).unwrap().as_deref(), Some("{}"));
+    }
+
+    #[test]
+    fn a_held_lock_is_waited_for_and_then_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let held = lock(&path, Duration::ZERO).unwrap();
+        let error = lock(&path, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        lock(&path, Duration::ZERO).unwrap();
+    }
+}

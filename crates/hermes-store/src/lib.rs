@@ -1,0 +1,40 @@
+//! What a Hermes home remembers: sessions and their messages, full-text search over them, the gateway's routing,
+//! cron jobs and skills.
+//!
+//! `state.db` and the JSON files are shared with Hermes Agent 0.19, which may use the same home in turn: names,
+//! types and meanings are its own. What it has no place for lies in `runtime.db`. Every database is opened in `db`;
+//! every path comes from a [`Home`](hermes_config::Home) that the caller passes in.
+//!
+//! Databases are asynchronous. The small files (`mirror`, `cron`, `skills`) are plain blocking reads and writes.
+
+pub mod cron;
+pub mod mirror;
+pub mod runtime;
+pub mod skills;
+
+mod clock;
+mod db;
+mod error;
+mod file;
+mod ids;
+mod json;
+mod messages;
+mod origin;
+mod random;
+mod search;
+mod sessions;
+mod store;
+
+pub use clock::{epoch_seconds, local_iso};
+pub use error::StoreError;
+pub use ids::{MessageId, SessionId, SessionKey};
+pub use messages::{
+    Content, MessageQuery, MessageState, NewMessage, Rewound, Role, Rows, StoredMessage, Window,
+};
+pub use origin::{KeyPolicy, Origin};
+pub use search::{Hit, Matching, Search, SearchOrder};
+pub use sessions::{
+    Conversation, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder, SessionQuery,
+    SessionSummary, Usage, clean_title,
+};
+pub use store::{Access, Store};

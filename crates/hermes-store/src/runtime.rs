@@ -1,0 +1,118 @@
+//! `runtime.db`: what is needed while things run and can be lost without losing a conversation.
+
+use std::{path::PathBuf, sync::Arc};
+
+use hermes_config::Home;
+use sqlx::AssertSqlSafe;
+
+use crate::{
+    StoreError,
+    db::{self, Database},
+};
+
+mod approvals;
+
+pub use approvals::{Answer, Answered, Approval, ApprovalState, NewApproval, Outcome};
+
+/// The steps from an empty file to the present tables, in order. A step that was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/runtime/0001.sql")];
+
+/// A home's running state. Clones share the connections.
+#[derive(Debug, Clone)]
+pub struct RuntimeStore {
+    database: Arc<Database>,
+}
+
+impl RuntimeStore {
+    /// Opens the database of a home, making or migrating it.
+    pub async fn open(home: &Home) -> Result<Self, StoreError> {
+        home.create().map_err(|source| StoreError::Io {
+            path: home.path().to_path_buf(),
+            source,
+        })?;
+        let path = path(home);
+        db::create_file(&path)?;
+        let database = Database::for_writing(&path);
+        migrate(&database).await?;
+        Ok(Self {
+            database: Arc::new(database),
+        })
+    }
+
+    /// Writes everything back into the one file and closes the connections, those of clones too.
+    pub async fn close(&self) {
+        self.database.close().await;
+    }
+
+    /// A value kept under a key.
+    pub async fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        let value: Option<Option<String>> =
+            sqlx::query_scalar("SELECT value FROM meta WHERE key = ?1")
+                .bind(key)
+                .fetch_optional(self.database.readers())
+                .await
+                .map_err(|error| self.database.error(error))?;
+        Ok(value.flatten())
+    }
+
+    /// Keeps a value under a key.
+    pub async fn set_meta(&self, key: &str, value: &str) -> Result<(), StoreError> {
+        let mut write = self.database.begin().await?;
+        sqlx::query(
+            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        )
+        .bind(key)
+        .bind(value)
+        .execute(&mut *write)
+        .await
+        .map_err(|error| self.database.error(error))?;
+        write.commit().await
+    }
+}
+
+fn path(home: &Home) -> PathBuf {
+    home.path().join("runtime.db")
+}
+
+/// Takes the steps that are missing, each in a transaction of its own.
+async fn migrate(database: &Database) -> Result<(), StoreError> {
+    let error = |error| database.error(error);
+    let mut connection = database.writer().await?;
+    db::use_write_ahead_log(&mut connection)
+        .await
+        .map_err(error)?;
+    let done = version(&mut connection).await.map_err(error)?;
+    drop(connection);
+    if done > MIGRATIONS.len() {
+        return Err(StoreError::Newer {
+            path: database.path().to_path_buf(),
+            version: i64::try_from(done).unwrap_or(i64::MAX),
+            missing: "nothing we could check".into(),
+        });
+    }
+    for (step, sql) in MIGRATIONS.iter().enumerate().skip(done) {
+        let mut write = database.begin().await?;
+        // Another process may have been quicker.
+        if version(&mut write).await.map_err(error)? > step {
+            continue;
+        }
+        sqlx::raw_sql(*sql)
+            .execute(&mut *write)
+            .await
+            .map_err(error)?;
+        // A pragma takes no bound value; this one is a number we counted.
+        sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {}", step + 1)))
+            .execute(&mut *write)
+            .await
+            .map_err(error)?;
+        write.commit().await?;
+    }
+    Ok(())
+}
+
+async fn version(connection: &mut sqlx::SqliteConnection) -> Result<usize, sqlx::Error> {
+    let version: i64 = sqlx::query_scalar("PRAGMA user_version")
+        .fetch_one(connection)
+        .await?;
+    Ok(usize::try_from(version).unwrap_or_default())
+}

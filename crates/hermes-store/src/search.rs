@@ -1,0 +1,237 @@
+//! Full-text search over messages, live and compacted ones.
+//!
+//! Words are looked up in `messages_fts`; text without spaces between words (Chinese, Japanese, Korean) and parts
+//! of words in `messages_fts_trigram`. Both yield their rows by id, so the newest matches come first without
+//! sorting the others.
+
+use sqlx::sqlite::SqliteRow;
+
+use crate::{Content, MessageId, Role, SessionId, Store, StoreError, db::row};
+
+mod query;
+
+use query::Plan;
+
+/// What to search for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// Words that must all occur; those in double quotes next to each other. Nothing else has a meaning.
+    pub text: String,
+    /// How words are compared.
+    pub matching: Matching,
+    /// Only messages of these roles; all, if empty.
+    pub roles: Vec<Role>,
+    /// Only this session.
+    pub session: Option<SessionId>,
+    /// Not this session.
+    pub exclude_session: Option<SessionId>,
+    /// Only sessions of these sources; all, if empty.
+    pub sources: Vec<String>,
+    /// What comes first.
+    pub order: SearchOrder,
+    /// At most so many.
+    pub limit: u32,
+    /// So many are passed over first.
+    pub offset: u32,
+}
+
+impl Search {
+    /// The 20 newest messages with these words.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            matching: Matching::Auto,
+            roles: Vec::new(),
+            session: None,
+            exclude_session: None,
+            sources: Vec::new(),
+            order: SearchOrder::Newest,
+            limit: 20,
+            offset: 0,
+        }
+    }
+}
+
+/// How the words of a search are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matching {
+    /// As whole words; where nothing is found, as parts of words.
+    Auto,
+    /// As whole words.
+    Words,
+    /// As parts of words, three characters or more.
+    Substrings,
+}
+
+/// What comes first among the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchOrder {
+    /// The last written. The quickest: only as many matches are looked at as are returned.
+    Newest,
+    /// The first written.
+    Oldest,
+    /// The best match. Every match is weighed.
+    Relevance,
+}
+
+/// A message that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// The message.
+    pub message: MessageId,
+    /// Its session.
+    pub session: SessionId,
+    /// Who speaks.
+    pub role: Role,
+    /// Seconds since 1970.
+    pub timestamp: f64,
+    /// The place where it matches, with `>>>` and `<<<` around the match.
+    pub snippet: String,
+    /// The tool, in a tool's result.
+    pub tool_name: Option<String>,
+    /// Where the session takes place.
+    pub source: String,
+    /// The session's title.
+    pub title: Option<String>,
+    /// When the session began.
+    pub session_started: f64,
+}
+
+/// What is read of a hit, and the filters: ?2 roles, ?3 session, ?4 excluded session, ?5 sources.
+macro_rules! search_sql {
+    ($snippet:literal, $from:literal, $condition:literal, $order:literal) => {
+        concat!(
+            "SELECT m.id, m.session_id, m.role, m.timestamp, m.tool_name, s.source, s.title, s.started_at, ",
+            $snippet,
+            " AS snippet FROM ",
+            $from,
+            // The cross joins fix the order: matches first, then their rows.
+            " CROSS JOIN {sessions} AS s ON s.id = m.session_id WHERE ",
+            $condition,
+            " AND (m.active = 1 OR m.compacted = 1) \
+             AND (?2 = '[]' OR m.role IN (SELECT value FROM json_each(?2))) \
+             AND (?3 IS NULL OR m.session_id = ?3) AND (?4 IS NULL OR m.session_id != ?4) \
+             AND (?5 = '[]' OR s.source IN (SELECT value FROM json_each(?5))) ORDER BY ",
+            $order,
+            " LIMIT ?6 OFFSET ?7"
+        )
+    };
+}
+
+macro_rules! words_sql {
+    ($order:literal) => {
+        search_sql!(
+            "snippet(messages_fts, 0, '>>>', '<<<', '...', 40)",
+            "messages_fts CROSS JOIN {messages} AS m ON m.id = messages_fts.rowid",
+            "messages_fts MATCH ?1",
+            $order
+        )
+    };
+}
+
+macro_rules! trigram_sql {
+    ($order:literal) => {
+        search_sql!(
+            "snippet(messages_fts_trigram, 0, '>>>', '<<<', '...', 64)",
+            "messages_fts_trigram CROSS JOIN {messages} AS m ON m.id = messages_fts_trigram.rowid",
+            "messages_fts_trigram MATCH ?1",
+            $order
+        )
+    };
+}
+
+/// Looks at every message: for what neither table can find. The longest term first, then the others.
+macro_rules! scan_sql {
+    ($order:literal) => {
+        search_sql!(
+            "m.content",
+            "{messages} AS m",
+            "instr(m.content, json_extract(?1, '$[0]')) > 0 AND NOT EXISTS (\
+             SELECT 1 FROM json_each(?1) AS term WHERE instr(lower(m.content), lower(term.value)) = 0)",
+            $order
+        )
+    };
+}
+
+impl Store {
+    /// The messages that match.
+    pub async fn search(&self, search: &Search) -> Result<Vec<Hit>, StoreError> {
+        let terms = query::terms(&search.text);
+        let plan = query::plan(&terms, search.matching);
+        let hits = self.run(search, &terms, plan).await?;
+        let widen = search.matching == Matching::Auto
+            && plan == Plan::Words
+            && hits.is_empty()
+            && search.offset == 0
+            && query::has_trigrams(&terms);
+        if widen {
+            return self.run(search, &terms, Plan::Trigrams).await;
+        }
+        Ok(hits)
+    }
+
+    async fn run(
+        &self,
+        search: &Search,
+        terms: &[String],
+        plan: Plan,
+    ) -> Result<Vec<Hit>, StoreError> {
+        let plan = match plan {
+            Plan::Words if !self.layout().has("messages_fts") => Plan::Scan,
+            Plan::Trigrams if !self.layout().has("messages_fts_trigram") => Plan::Scan,
+            plan => plan,
+        };
+        let sql = match (plan, search.order) {
+            (Plan::Nothing, _) => return Ok(Vec::new()),
+            (Plan::Words, SearchOrder::Newest) => words_sql!("messages_fts.rowid DESC"),
+            (Plan::Words, SearchOrder::Oldest) => words_sql!("messages_fts.rowid"),
+            (Plan::Words, SearchOrder::Relevance) => words_sql!("messages_fts.rank"),
+            (Plan::Trigrams, SearchOrder::Newest) => {
+                trigram_sql!("messages_fts_trigram.rowid DESC")
+            }
+            (Plan::Trigrams, SearchOrder::Oldest) => trigram_sql!("messages_fts_trigram.rowid"),
+            (Plan::Trigrams, SearchOrder::Relevance) => trigram_sql!("messages_fts_trigram.rank"),
+            (Plan::Scan, SearchOrder::Oldest) => scan_sql!("m.id"),
+            (Plan::Scan, _) => scan_sql!("m.id DESC"),
+        };
+        let first = match plan {
+            Plan::Scan => query::longest_first(terms),
+            _ => query::quoted(terms),
+        };
+        let roles: Vec<_> = search.roles.iter().map(Role::as_str).collect();
+        let rows = sqlx::query(self.sql(sql))
+            .bind(first)
+            .bind(serde_json::json!(roles).to_string())
+            .bind(search.session.as_ref().map(SessionId::as_str))
+            .bind(search.exclude_session.as_ref().map(SessionId::as_str))
+            .bind(serde_json::json!(search.sources).to_string())
+            .bind(search.limit)
+            .bind(search.offset)
+            .fetch_all(self.readers())
+            .await
+            .map_err(|error| self.error(error))?;
+        rows.iter()
+            .map(|found| hit(found, plan, terms))
+            .collect::<Result<_, _>>()
+            .map_err(|error| self.error(error))
+    }
+}
+
+fn hit(found: &SqliteRow, plan: Plan, terms: &[String]) -> Result<Hit, sqlx::Error> {
+    let snippet = row::required(found, "snippet")?;
+    Ok(Hit {
+        message: MessageId(row::integer(found, "id")?),
+        session: SessionId::stored(row::required(found, "session_id")?),
+        role: row::required(found, "role")?.into(),
+        timestamp: row::real(found, "timestamp")?.unwrap_or_default(),
+        snippet: match plan {
+            Plan::Scan => query::cut_around(&Content::decode(snippet).text(), terms),
+            // The mark of structured content is no text.
+            _ => snippet.replace('\0', "").trim().to_owned(),
+        },
+        tool_name: row::text(found, "tool_name")?,
+        source: row::required(found, "source")?,
+        title: row::text(found, "title")?,
+        session_started: row::real(found, "started_at")?.unwrap_or_default(),
+    })
+}

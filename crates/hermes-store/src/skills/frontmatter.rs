@@ -1,0 +1,76 @@
+//! The head of a Markdown file: YAML between two lines of `---`.
+
+use serde_json::{Map, Value};
+
+/// Splits a text into its head and the rest. What is no YAML is read line by line as `key: value`.
+pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some((yaml, body)) = fenced(text) else {
+        return (Map::new(), text);
+    };
+    // A tag called `y` or `no` is a word.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let head = match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
+        Ok(Value::Object(map)) => map,
+        Ok(_) => Map::new(),
+        Err(_) => lines(yaml),
+    };
+    (head, body)
+}
+
+fn fenced(text: &str) -> Option<(&str, &str)> {
+    let (first, rest) = text.split_once('\n')?;
+    if first.trim_end() != "---" {
+        return None;
+    }
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some((&rest[..at], &rest[at + line.len()..]));
+        }
+        at += line.len();
+    }
+    None
+}
+
+fn lines(yaml: &str) -> Map<String, Value> {
+    yaml.lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(key, value)| (key.trim().to_owned(), value.trim().into()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_head_is_yaml() {
+        let (head, body) =
+            split("\u{feff}---\nname: a\nmetadata:\n  hermes:\n    tags: [x, y]\n---\n# Body\n");
+        assert_eq!(head["name"], "a");
+        assert_eq!(head["metadata"]["hermes"]["tags"], json!(["x", "y"]));
+        assert_eq!(body, "# Body\n");
+    }
+
+    #[test]
+    fn bad_yaml_is_read_line_by_line() {
+        let (head, body) = split("---\nname: a\ndescription: Use: when [asked\n---\nx");
+        assert_eq!(head["name"], "a");
+        assert_eq!(head["description"], "Use: when [asked");
+        assert_eq!(body, "x");
+    }
+
+    #[test]
+    fn without_a_closed_head_all_is_body() {
+        for text in ["# x\n---\n", "---\nname: a\n", "", "---"] {
+            let (head, body) = split(text);
+            assert!(head.is_empty());
+            assert_eq!(body, text);
+        }
+        let (head, body) = split("---\r\nname: a\r\n---\r\nx");
+        assert_eq!((head["name"].as_str(), body), (Some("a"), "x"));
+    }
+}

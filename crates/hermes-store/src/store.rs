@@ -1,0 +1,88 @@
+//! The door to `state.db`. What can be done with it is in `sessions`, `messages` and `search`.
+
+use std::{path::Path, sync::Arc};
+
+use hermes_config::Home;
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, SqlitePool};
+
+use crate::{
+    StoreError,
+    db::{
+        Database, Write,
+        state::{self, Layout},
+    },
+};
+
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Creates and changes nothing.
+    ReadOnly,
+    /// Makes the database where there is none.
+    ReadWrite,
+}
+
+/// A home's conversations. Clones share the connections.
+#[derive(Debug, Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    layout: Layout,
+}
+
+impl Store {
+    /// Opens the database of a home.
+    pub async fn open(home: &Home, access: Access) -> Result<Self, StoreError> {
+        let (database, layout) = match access {
+            Access::ReadOnly => state::open_for_reading(home).await?,
+            Access::ReadWrite => state::open_for_writing(home).await?,
+        };
+        Ok(Self {
+            inner: Arc::new(Inner { database, layout }),
+        })
+    }
+
+    /// Writes everything back into the one file and closes the connections, those of clones too.
+    pub async fn close(&self) {
+        self.inner.database.close().await;
+    }
+
+    /// The database file.
+    pub fn path(&self) -> &Path {
+        self.inner.database.path()
+    }
+
+    pub(crate) fn readers(&self) -> &SqlitePool {
+        self.inner.database.readers()
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.inner.layout
+    }
+
+    pub(crate) async fn begin(&self) -> Result<Write<'_>, StoreError> {
+        self.inner.database.begin().await
+    }
+
+    pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
+        self.inner.database.error(error)
+    }
+
+    /// A reading statement: `{sessions}` and `{messages}` stand for the tables, or for what fills in an older one.
+    /// The text is one of this crate's constants; values are bound.
+    pub(crate) fn sql(&self, statement: &'static str) -> SqlStr {
+        let layout = self.layout();
+        if layout.sessions == "sessions" && layout.messages == "messages" {
+            let text = statement.replace(['{', '}'], "");
+            return AssertSqlSafe(text).into_sql_str();
+        }
+        let text = statement
+            .replace("{sessions}", &layout.sessions)
+            .replace("{messages}", &layout.messages);
+        AssertSqlSafe(text).into_sql_str()
+    }
+}

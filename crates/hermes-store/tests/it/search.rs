@@ -1,0 +1,217 @@
+//! Search: words, parts of words, signs without spaces; filters, order and what must not be found.
+
+use hermes_store::{
+    Content, Matching, NewMessage, NewSession, Role, Search, SearchOrder, SessionId, Store,
+};
+use serde_json::json;
+
+use crate::{assistant, id, user, with_session};
+
+async fn found(store: &Store, search: Search) -> Vec<i64> {
+    let hits = store.search(&search).await.unwrap();
+    hits.iter().map(|hit| hit.message.0).collect()
+}
+
+async fn filled(texts: &[&str]) -> (tempfile::TempDir, Store, SessionId) {
+    let (directory, _home, store, session) = with_session().await;
+    for text in texts {
+        store.append(&session, &user(text)).await.unwrap();
+    }
+    (directory, store, session)
+}
+
+#[tokio::test]
+async fn all_words_must_occur_and_phrases_stay_together() {
+    let (_directory, store, _) = filled(&[
+        "deploy the docker image",
+        "the image of a docker",
+        "Docker only",
+        "a chat-send.tool call",
+    ])
+    .await;
+    for (text, expected) in [
+        ("docker image", vec![2, 1]),
+        ("\"docker image\"", vec![1]),
+        ("DOCKER", vec![3, 2, 1]),
+        ("docker missing", vec![]),
+        ("chat-send", vec![4]),
+        ("send.tool", vec![4]),
+        ("docker OR chat", vec![]),
+        ("", vec![]),
+        ("   ", vec![]),
+        ("\"", vec![]),
+    ] {
+        assert_eq!(found(&store, Search::new(text)).await, expected, "{text}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn nothing_that_is_typed_is_an_error() {
+    let (_directory, store, _) = filled(&["x"]).await;
+    for text in [
+        "\"",
+        "'",
+        "*",
+        "a*",
+        "a AND",
+        "NOT",
+        "NEAR(a b)",
+        "content:x",
+        "^x",
+        "-x",
+        "(",
+        ")",
+        "{x}",
+        "x:",
+        "+",
+        "a\"b",
+        "\"\"\"",
+        "\0",
+        "😀",
+        "%",
+        "_",
+        "\\",
+    ] {
+        store.search(&Search::new(text)).await.unwrap();
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn signs_without_spaces_are_found_inside_a_text() {
+    let (_directory, store, session) = filled(&[
+        "我们讨论了大别山项目的进展",
+        "广西的天气",
+        "日本語のテキスト検索",
+        "한국어 검색입니다",
+    ])
+    .await;
+    for (text, expected) in [
+        ("大别山", vec![1]),
+        ("大别山项目", vec![1]),
+        ("别山", vec![1]),
+        ("广西", vec![2]),
+        ("西", vec![2]),
+        ("テキスト", vec![3]),
+        ("검색입", vec![4]),
+        ("검색", vec![4]),
+        ("大别山 广西", vec![]),
+        ("桂林", vec![]),
+    ] {
+        assert_eq!(found(&store, Search::new(text)).await, expected, "{text}");
+    }
+    let parts = json!([{"type": "text", "text": "图片里的大别山"}]);
+    let picture = NewMessage::new(Role::User, Content::Parts(parts));
+    store.append(&session, &picture).await.unwrap();
+    assert_eq!(found(&store, Search::new("大别山")).await, [5, 1]);
+    assert_eq!(found(&store, Search::new("图片")).await, [5]);
+    let hit = store.search(&Search::new("图片")).await.unwrap().remove(0);
+    assert_eq!(hit.snippet, ">>>图片<<<里的大别山");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn parts_of_words_are_found_where_no_word_is() {
+    let (_directory, store, _) = filled(&["deployment failed", "=>=> arrow", "ploy"]).await;
+    assert_eq!(found(&store, Search::new("ploy")).await, [3]);
+    assert_eq!(found(&store, Search::new("eploymen")).await, [1]);
+    assert_eq!(found(&store, Search::new("=>=>")).await, [2]);
+    let substrings = Search {
+        matching: Matching::Substrings,
+        ..Search::new("ploy")
+    };
+    assert_eq!(found(&store, substrings).await, [3, 1]);
+    let words = Search {
+        matching: Matching::Words,
+        ..Search::new("eploymen")
+    };
+    assert_eq!(found(&store, words).await, [0; 0]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn tool_names_and_calls_are_searched_too() {
+    let (_directory, store, session) = filled(&[]).await;
+    let call = NewMessage {
+        tool_calls: Some(
+            json!([{"function": {"name": "read_weather", "arguments": "{\"town\":\"Oslo\"}"}}]),
+        ),
+        ..NewMessage::silent(Role::Assistant)
+    };
+    let result = NewMessage {
+        tool_name: Some("barometer".into()),
+        ..NewMessage::new(Role::Tool, "sunny")
+    };
+    store.append_all(&session, &[call, result]).await.unwrap();
+    assert_eq!(found(&store, Search::new("oslo")).await, [1]);
+    assert_eq!(found(&store, Search::new("barometer")).await, [2]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn filters_and_order_are_kept() {
+    let (_directory, store, session) = filled(&["apple one", "apple two"]).await;
+    store
+        .append(&session, &assistant("apple apple apple"))
+        .await
+        .unwrap();
+    let other = id("other");
+    store
+        .create_session(&NewSession::new(other.clone(), "telegram"))
+        .await
+        .unwrap();
+    store.set_title(&other, "Fruit").await.unwrap();
+    store
+        .append(&other, &user(&format!("apple {}", "pear ".repeat(50))))
+        .await
+        .unwrap();
+    let apple = || Search::new("apple");
+    assert_eq!(found(&store, apple()).await, [4, 3, 2, 1]);
+    let oldest = Search {
+        order: SearchOrder::Oldest,
+        ..apple()
+    };
+    assert_eq!(found(&store, oldest).await, [1, 2, 3, 4]);
+    let best = Search {
+        order: SearchOrder::Relevance,
+        ..apple()
+    };
+    let ranked = found(&store, best).await;
+    assert_eq!((ranked[0], ranked[3]), (3, 4));
+    let users = Search {
+        roles: vec![Role::User],
+        ..apple()
+    };
+    assert_eq!(found(&store, users).await, [4, 2, 1]);
+    let one = Search {
+        session: Some(session.clone()),
+        ..apple()
+    };
+    assert_eq!(found(&store, one).await, [3, 2, 1]);
+    let not = Search {
+        exclude_session: Some(session),
+        ..apple()
+    };
+    assert_eq!(found(&store, not).await, [4]);
+    let source = Search {
+        sources: vec!["telegram".into()],
+        ..apple()
+    };
+    let hit = store.search(&source).await.unwrap().remove(0);
+    assert_eq!((hit.message.0, hit.session), (4, other));
+    assert_eq!(hit.title.as_deref(), Some("Fruit"));
+    assert!(
+        hit.snippet.starts_with(">>>apple<<< pear"),
+        "{}",
+        hit.snippet
+    );
+    assert!(hit.snippet.ends_with("..."), "{}", hit.snippet);
+    let page = Search {
+        limit: 2,
+        offset: 1,
+        ..apple()
+    };
+    assert_eq!(found(&store, page).await, [3, 2]);
+    store.close().await;
+}
