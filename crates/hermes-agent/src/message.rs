@@ -101,11 +101,7 @@ pub struct AssistantMessage {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reasoning {
     /// The thoughts as text, for people.
-    #[serde(
-        rename = "reasoning",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "reasoning", default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Text that some providers want back while tools are being called.
     #[serde(
@@ -130,11 +126,7 @@ pub struct ToolResult {
     /// The call it answers.
     pub tool_call_id: String,
     /// The tool.
-    #[serde(
-        default,
-        alias = "tool_name",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, alias = "tool_name", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What it returned.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -372,7 +364,7 @@ impl Image {
     }
 }
 
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -1,9 +1,21 @@
 //! Language models: what is asked of them, what they answer, and the one trait they all have.
 //!
-//! A model is built in layers: one makes an attempt at one endpoint, one tries again where that helps, one goes on to
-//! the next provider.
+//! [`resolve`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one attempt at one
+//! endpoint, [`Retrying`] tries again where that helps, [`Fallback`] goes on to the next provider.
 
+mod address;
+mod anthropic;
+mod auxiliary;
+mod calls;
+mod chat;
+mod detect;
+mod endpoint;
 mod error;
+mod fallback;
+mod http;
+mod refusal;
+mod resolve;
+mod retry;
 
 use std::{ops::AddAssign, time::Duration};
 
@@ -12,7 +24,18 @@ use serde_json::{Map, Value};
 
 use crate::message::{AssistantMessage, Content, Message, Reasoning, ToolCall};
 
-pub use self::error::{ModelError, Problem};
+pub use self::{
+    auxiliary::Auxiliary,
+    detect::{LocalModel, LocalServers},
+    endpoint::{Endpoint, Key, Protocol},
+    error::{ModelError, Problem},
+    fallback::Fallback,
+    http::{HttpClients, HttpModel, Patience},
+    resolve::{
+        NoModel, Origin, ResolveError, Selection, StoredModel, Surroundings, Wanted, resolve,
+    },
+    retry::{RetryPolicy, Retrying},
+};
 
 /// Something that continues a conversation.
 pub trait Model: Send + Sync {

@@ -209,8 +209,8 @@ impl Default for AgentSettings {
             api_max_retries: 3,
             loop_guard: LoopGuard::default(),
             reasoning_effort: None,
-            gateway_timeout: Some(Duration::from_secs(1800)),
-            gateway_timeout_warning: Some(Duration::from_secs(900)),
+            gateway_timeout: Some(Duration::from_mins(30)),
+            gateway_timeout_warning: Some(Duration::from_mins(15)),
             restart_drain_timeout: Duration::ZERO,
         }
     }

@@ -20,9 +20,10 @@ pub(super) fn is_local(url: &Url) -> bool {
             Some(Host::Ipv6(address)) => {
                 address.is_unique_local() || address.is_unicast_link_local()
             }
-            Some(Host::Domain(name)) => {
-                name.ends_with(".local") || name.ends_with(".lan") || !name.contains('.')
-            }
+            Some(Host::Domain(name)) => match name.rsplit_once('.') {
+                Some((_, top)) => top == "local" || top == "lan",
+                None => true,
+            },
             None => false,
         }
 }

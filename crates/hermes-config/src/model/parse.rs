@@ -55,7 +55,9 @@ fn key_template(section: &Fields) -> Option<Template> {
     for variable in template.unset_variables(section.variables()) {
         section.warn(
             "api_key",
-            format!("names the variable `{variable}`, which is not set; set it in the home's `.env`"),
+            format!(
+                "names the variable `{variable}`, which is not set; set it in the home's `.env`"
+            ),
         );
     }
     Some(template)
@@ -102,27 +104,24 @@ pub(crate) fn providers(root: &Fields) -> Vec<ProviderSettings> {
 
 fn named_entries<'a>(root: &Fields<'a>, key: &str) -> Vec<(String, Fields<'a>)> {
     let mut named = Vec::new();
-    match root.get(key) {
-        Some(Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                let place = format!("{key}[{index}]");
-                let entry = item.as_object().map(|map| root.mapping(&place, map));
-                match entry.and_then(|entry| Some((filled(&entry, "name")?, entry))) {
-                    Some(found) => named.push(found),
-                    None => root.warn(&place, "must be a mapping with a `name`; it is ignored"),
-                }
+    if let Some(Value::Array(items)) = root.get(key) {
+        for (index, item) in items.iter().enumerate() {
+            let place = format!("{key}[{index}]");
+            let entry = item.as_object().map(|map| root.mapping(&place, map));
+            match entry.and_then(|entry| Some((filled(&entry, "name")?, entry))) {
+                Some(found) => named.push(found),
+                None => root.warn(&place, "must be a mapping with a `name`; it is ignored"),
             }
         }
-        _ => {
-            let section = root.section(key);
-            for (name, entry) in section.entries() {
-                match entry {
-                    Value::Object(map) => {
-                        named.push((name.trim().to_owned(), section.mapping(name, map)));
-                    }
-                    _ => section.warn(name, "must be a mapping; it is ignored"),
-                }
+        return named;
+    }
+    let section = root.section(key);
+    for (name, entry) in section.entries() {
+        match entry {
+            Value::Object(map) => {
+                named.push((name.trim().to_owned(), section.mapping(name, map)));
             }
+            _ => section.warn(name, "must be a mapping; it is ignored"),
         }
     }
     named

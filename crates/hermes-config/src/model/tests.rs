@@ -6,7 +6,11 @@ use super::*;
 use crate::{Settings, Variables};
 
 fn parse(text: &str) -> Settings {
-    Settings::parse(text, Variables::from_pairs([("KEY", "k-123"), ("HOST", "box")])).unwrap()
+    Settings::parse(
+        text,
+        Variables::from_pairs([("KEY", "k-123"), ("HOST", "box")]),
+    )
+    .unwrap()
 }
 
 /// Reads a text that must be fine.
@@ -18,7 +22,10 @@ fn clean(text: &str) -> Settings {
 
 fn warned(text: &str) -> Vec<String> {
     let warnings = parse(text).warnings;
-    warnings.into_iter().filter_map(|warning| warning.key).collect()
+    warnings
+        .into_iter()
+        .filter_map(|warning| warning.key)
+        .collect()
 }
 
 #[test]
@@ -32,7 +39,7 @@ fn nothing_written_means_defaults() {
     assert_eq!(settings.agent, AgentSettings::default());
     assert_eq!(settings.compression, CompressionSettings::default());
     assert_eq!(settings.agent.max_turns, 90);
-    assert_eq!(settings.auxiliary.vision.timeout, Duration::from_secs(120));
+    assert_eq!(settings.auxiliary.vision.timeout, Duration::from_mins(2));
 }
 
 #[test]
@@ -62,7 +69,10 @@ fn a_model_is_a_name_or_a_mapping() {
         clean("model: {model: a}\n").model.choice.name.as_deref(),
         Some("a")
     );
-    assert_eq!(clean("model: {provider: auto}\n").model.choice.provider, None);
+    assert_eq!(
+        clean("model: {provider: auto}\n").model.choice.provider,
+        None
+    );
     assert_eq!(clean("model: ''\n").model, ModelSettings::default());
 }
 
@@ -177,16 +187,23 @@ fn mistakes_are_warned_of_and_defaults_apply() {
         ("agent: {loop_guard: perhaps}\n", "agent.loop_guard"),
         ("compression: {threshold: 1.5}\n", "compression.threshold"),
         ("compression: {threshold: 0}\n", "compression.threshold"),
-        ("auxiliary: {mcp: {extra_body: 5}}\n", "auxiliary.mcp.extra_body"),
+        (
+            "auxiliary: {mcp: {extra_body: 5}}\n",
+            "auxiliary.mcp.extra_body",
+        ),
     ] {
         assert_eq!(warned(text), [key], "{text}");
     }
-    assert_eq!(parse("compression: {threshold: 2}\n").compression.threshold, 0.5);
+    assert_eq!(
+        parse("compression: {threshold: 2}\n").compression,
+        CompressionSettings::default()
+    );
 }
 
 #[test]
 fn debug_output_shows_no_key() {
-    let settings = parse("model: {api_key: sk-plain}\nproviders: {a: {base_url: x, api_key: sk-plain}}\n");
+    let settings =
+        parse("model: {api_key: sk-plain}\nproviders: {a: {base_url: x, api_key: sk-plain}}\n");
     let shown = format!("{:?} {:?}", settings.model, settings.providers);
     assert!(!shown.contains("sk-plain"), "{shown}");
 }

@@ -74,7 +74,8 @@ mod tests {
         std::fs::write(directory.path().join("key"), "from file\n").unwrap();
         let home = Home::at(directory.path());
         let variables = Variables::from_pairs([("KEY", "k-1"), ("TRAP", "${cmd:echo no}")]);
-        let filled = Template::new(text).fill("api_key", &home, &variables, &ReferencePolicy::tenant())?;
+        let filled =
+            Template::new(text).fill("api_key", &home, &variables, &ReferencePolicy::tenant())?;
         Ok(filled.map(|secret| secret.expose().clone()))
     }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::{
     server::{ServerEntry, ServerName, parse},
     settings::{
-        McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings,
-        ToolsetSettings, fields::Fields, misplaced,
+        McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings, ToolsetSettings,
+        fields::Fields, misplaced,
     },
 };
 

@@ -50,6 +50,9 @@ fn the_example_of_every_key_is_complete() {
     for server in ["local", "remote"] {
         collect("", &document["mcp_servers"][server], &mut keys);
     }
+    for section in ["model", "agent", "compression", "auxiliary"] {
+        collect(&format!("{section}."), &document[section], &mut keys);
+    }
     for expected in [
         "command",
         "args",
@@ -104,6 +107,37 @@ fn the_example_of_every_key_is_complete() {
         "sandbox.write",
         "sandbox.network",
         "sandbox.required",
+        "model.default",
+        "model.provider",
+        "model.base_url",
+        "model.key_env",
+        "model.api_key",
+        "model.api_mode",
+        "model.context_length",
+        "model.extra_body",
+        "model.autodetect",
+        "agent.disabled_toolsets",
+        "agent.max_turns",
+        "agent.api_max_retries",
+        "agent.loop_guard",
+        "agent.reasoning_effort",
+        "agent.gateway_timeout",
+        "agent.gateway_timeout_warning",
+        "agent.restart_drain_timeout",
+        "compression.enabled",
+        "compression.threshold",
+        "compression.target_ratio",
+        "compression.protect_first_n",
+        "compression.protect_last_n",
+        "compression.in_place",
+        "auxiliary.transient_retries",
+        "auxiliary.mcp.provider",
+        "auxiliary.mcp.model",
+        "auxiliary.mcp.base_url",
+        "auxiliary.mcp.api_key",
+        "auxiliary.mcp.timeout",
+        "auxiliary.mcp.extra_body",
+        "auxiliary.mcp.reasoning_effort",
     ] {
         assert!(keys.iter().any(|key| key == expected), "{expected}");
     }

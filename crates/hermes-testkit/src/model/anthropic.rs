@@ -37,8 +37,7 @@ pub(super) fn pieces(model: &str, reply: &Reply) -> Vec<String> {
     for call in &reply.calls {
         let start = json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": {} });
         let deltas = call.arguments.iter();
-        let deltas =
-            deltas.map(|json| json!({ "type": "input_json_delta", "partial_json": json }));
+        let deltas = deltas.map(|json| json!({ "type": "input_json_delta", "partial_json": json }));
         events.extend(block(index, &start, deltas));
         index += 1;
     }
@@ -79,9 +78,8 @@ pub(super) fn whole(model: &str, reply: &Reply) -> Value {
     }
     for call in &reply.calls {
         let input: Value = serde_json::from_str(&call.arguments.concat()).unwrap_or_default();
-        content.push(
-            json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input }),
-        );
+        content
+            .push(json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input }));
     }
     let usage = reply.usage.unwrap_or_default();
     let mut counts = prompt_counts(&usage);

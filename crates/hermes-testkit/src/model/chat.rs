@@ -8,7 +8,7 @@ const ID: &str = "chatcmpl-testkit";
 
 /// The events of a streamed reply, without its end.
 pub(super) fn pieces(model: &str, reply: &Reply) -> Vec<String> {
-    let chunk = |delta: Value| event(&chunk(model, &delta, Value::Null));
+    let chunk = |delta: Value| event(&chunk(model, &delta, None));
     let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
     for thought in &reply.reasoning {
         events.push(chunk(json!({ "reasoning_content": thought })));
@@ -41,9 +41,9 @@ pub(super) fn pieces(model: &str, reply: &Reply) -> Vec<String> {
 
 /// The events that end a reply properly.
 pub(super) fn end(model: &str, reply: &Reply) -> Vec<String> {
-    let mut events = vec![event(&chunk(model, &json!({}), finish(reply).into()))];
+    let mut events = vec![event(&chunk(model, &json!({}), Some(&finish(reply))))];
     if let Some(usage) = &reply.usage {
-        let mut last = chunk(model, &json!({}), Value::Null);
+        let mut last = chunk(model, &json!({}), None);
         last["choices"] = json!([]);
         last["usage"] = counts(usage);
         events.push(event(&last));
@@ -77,7 +77,7 @@ pub(super) fn event(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-fn chunk(model: &str, delta: &Value, finish: Value) -> Value {
+fn chunk(model: &str, delta: &Value, finish: Option<&str>) -> Value {
     json!({
         "id": ID, "object": "chat.completion.chunk", "model": model,
         "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }],
@@ -110,7 +110,9 @@ pub(super) fn error(message: &str, code: Option<&str>) -> Value {
 /// How a conversation that is too long is refused.
 pub(super) fn overflow(context_length: u32) -> Value {
     error(
-        &format!("This model's maximum context length is {context_length} tokens. However, your messages resulted in more."),
+        &format!(
+            "This model's maximum context length is {context_length} tokens. However, your messages resulted in more."
+        ),
         Some("context_length_exceeded"),
     )
 }

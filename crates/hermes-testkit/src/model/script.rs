@@ -215,16 +215,19 @@ impl Answer {
 
     /// Calls of several tools in one reply, each with its arguments in two pieces.
     pub fn calls<'n>(calls: impl IntoIterator<Item = (&'n str, Value)>) -> Self {
-        let calls = calls.into_iter().enumerate().map(|(index, (name, arguments))| {
-            let text = arguments.to_string();
-            let (first, second) = text.split_at(text.len() / 2);
-            Call {
-                id: Some(format!("call_{index}")),
-                name: name.into(),
-                arguments: vec![first.into(), second.into()],
-                name_last: false,
-            }
-        });
+        let calls = calls
+            .into_iter()
+            .enumerate()
+            .map(|(index, (name, arguments))| {
+                let text = arguments.to_string();
+                let (first, second) = text.split_at(text.len() / 2);
+                Call {
+                    id: Some(format!("call_{index}")),
+                    name: name.into(),
+                    arguments: vec![first.into(), second.into()],
+                    name_last: false,
+                }
+            });
         Self::Reply(Reply {
             calls: calls.collect(),
             ..Reply::default()

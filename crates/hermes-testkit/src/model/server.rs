@@ -137,28 +137,25 @@ impl Server {
     }
 
     fn refuse_as_told(&self, protocol: Protocol, refusal: Answer) -> Response {
-        match refusal {
-            Answer::Status {
-                status,
-                message,
-                code,
-                retry_after,
-            } => {
-                let mut response = refuse(protocol, status, &message, code.as_deref());
-                if let Some(value) = retry_after.and_then(|value| value.parse().ok()) {
-                    response.headers_mut().insert(header::RETRY_AFTER, value);
-                }
-                response
-            }
-            _ => {
-                let context_length = self.script.context_length.unwrap_or(8192);
-                let body = match protocol {
-                    Protocol::Chat => chat::overflow(context_length),
-                    Protocol::Anthropic => anthropic::overflow(context_length),
-                };
-                (StatusCode::BAD_REQUEST, Json(body)).into_response()
-            }
+        let Answer::Status {
+            status,
+            message,
+            code,
+            retry_after,
+        } = refusal
+        else {
+            let context_length = self.script.context_length.unwrap_or(8192);
+            let body = match protocol {
+                Protocol::Chat => chat::overflow(context_length),
+                Protocol::Anthropic => anthropic::overflow(context_length),
+            };
+            return (StatusCode::BAD_REQUEST, Json(body)).into_response();
+        };
+        let mut response = refuse(protocol, status, &message, code.as_deref());
+        if let Some(value) = retry_after.and_then(|value| value.parse().ok()) {
+            response.headers_mut().insert(header::RETRY_AFTER, value);
         }
+        response
     }
 
     /// The lists of models.

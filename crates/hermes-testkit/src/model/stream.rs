@@ -15,8 +15,7 @@ use super::script::{Ending, Reply};
 
 /// Sends a reply as an event stream.
 pub(super) fn send(reply: &Reply, pieces: Vec<String>, end: Vec<String>, watch: Watch) -> Response {
-    let is_at_once =
-        reply.delay_ms == 0 && reply.pause_ms == 0 && reply.ending == Ending::Proper;
+    let is_at_once = reply.delay_ms == 0 && reply.pause_ms == 0 && reply.ending == Ending::Proper;
     let body = if is_at_once {
         let mut watch = watch;
         watch.complete();
