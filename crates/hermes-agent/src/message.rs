@@ -126,7 +126,7 @@ pub struct ToolResult {
     /// The call it answers.
     pub tool_call_id: String,
     /// The tool.
-    #[serde(default, alias = "tool_name", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What it returned.
     #[serde(default, deserialize_with = "null_is_default")]

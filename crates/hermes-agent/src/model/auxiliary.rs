@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use super::{
     Endpoint, HttpClients, HttpModel, Model as _, ModelError, ModelRequest, Problem, Reply,
-    ResolveError, RetryPolicy, Retrying, Selection, Surroundings,
-    resolve::{Found, endpoint},
+    ResolveError, RetryPolicy, Retrying, Selection, ShownText, Surroundings, Wanted,
+    resolve::{Found, endpoint, resolve},
 };
 
 /// The model for one kind of side work, with that work's own limits.
@@ -21,38 +21,14 @@ pub struct Auxiliary {
     reasoning_effort: Option<String>,
 }
 
-impl Selection {
-    /// The model for a task: what its settings say, and the conversation's own where they say nothing.
-    pub async fn auxiliary(
-        &self,
-        around: &Surroundings<'_>,
-        task: AuxiliaryTask,
-    ) -> Result<Auxiliary, ResolveError> {
-        let settings = around.settings.auxiliary.task(task);
-        let endpoint = match choice(settings) {
-            Some(choice) => match endpoint(around, &choice).await? {
-                Found::Stated(endpoint) | Found::Detected(endpoint) => endpoint,
-            },
-            None => self.own_endpoint(settings),
-        };
-        Ok(Auxiliary {
-            endpoint,
-            clients: Arc::clone(&around.clients),
-            retry: RetryPolicy::new(around.settings.auxiliary.transient_retries),
-            timeout: settings.timeout,
-            reasoning_effort: settings.reasoning_effort.clone(),
-        })
-    }
-
-    /// The conversation's own endpoint, perhaps with another of its models.
-    fn own_endpoint(&self, settings: &AuxiliaryModel) -> Endpoint {
-        let mut endpoint = match &settings.model {
-            Some(model) => self.endpoint.with_model(model),
-            None => self.endpoint.clone(),
-        };
-        endpoint.extra_body.extend(settings.extra_body.clone());
-        endpoint
-    }
+/// The conversation's own endpoint, perhaps with another of its models.
+fn own_endpoint(main: &Selection, settings: &AuxiliaryModel) -> Endpoint {
+    let mut endpoint = match &settings.model {
+        Some(model) => main.endpoint.with_model(model),
+        None => main.endpoint.clone(),
+    };
+    endpoint.extra_body.extend(settings.extra_body.clone());
+    endpoint
 }
 
 /// The place that the settings name; `None` for the conversation's own.
@@ -74,6 +50,33 @@ fn choice(settings: &AuxiliaryModel) -> Option<ModelChoice> {
 }
 
 impl Auxiliary {
+    /// The model for a task: what its settings say, and the conversation's own where they say nothing. That one is
+    /// looked for only if it is needed and not at hand.
+    pub async fn find(
+        around: &Surroundings<'_>,
+        main: Option<&Selection>,
+        task: AuxiliaryTask,
+    ) -> Result<Self, ResolveError> {
+        let settings = around.settings.auxiliary.task(task);
+        let endpoint = match (choice(settings), main) {
+            (Some(choice), _) => match endpoint(around, &choice).await? {
+                Found::Stated(endpoint) | Found::Detected(endpoint) => endpoint,
+            },
+            (None, Some(main)) => own_endpoint(main, settings),
+            (None, None) => {
+                let main = resolve(around, &Wanted::default()).await?;
+                own_endpoint(&main, settings)
+            }
+        };
+        Ok(Self {
+            endpoint,
+            clients: Arc::clone(&around.clients),
+            retry: RetryPolicy::new(around.settings.auxiliary.transient_retries),
+            timeout: settings.timeout,
+            reasoning_effort: settings.reasoning_effort.clone(),
+        })
+    }
+
     /// The model's name.
     pub fn name(&self) -> &str {
         &self.endpoint.model
@@ -109,7 +112,7 @@ impl Auxiliary {
                 .reasoning_effort
                 .or(self.reasoning_effort.as_deref()),
             // Nobody sees the text before it is complete.
-            shown_text: super::ShownText::Revocable,
+            shown_text: ShownText::Revocable,
             ..*request
         };
         match timeout(self.timeout, model.complete(&request, &mut |_| {})).await {

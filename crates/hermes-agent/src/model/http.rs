@@ -264,12 +264,14 @@ impl HttpModel {
             }
         }
         let mut reader = Reader::new(self.endpoint.protocol);
-        reader
-            .whole(&body, sink)
-            .map_err(|trouble| self.problem(trouble))?;
-        reader.finish().ok_or_else(|| Problem::Malformed {
+        let malformed = || Problem::Malformed {
             reason: self.endpoint.clean(&String::from_utf8_lossy(&body)),
-        })
+        };
+        match reader.whole(&body, sink) {
+            Ok(()) => reader.finish().ok_or_else(malformed),
+            Err(Trouble::Malformed(_)) => Err(malformed()),
+            Err(refused) => Err(self.problem(refused)),
+        }
     }
 
     fn problem(&self, trouble: Trouble) -> Problem {

@@ -174,7 +174,7 @@ fn agent_and_compression_are_read() {
 fn mistakes_are_warned_of_and_defaults_apply() {
     for (text, key) in [
         ("model: [a]\n", "model"),
-        ("model: {modle: a}\n", "model.modle"),
+        ("model: {base_ur: a}\n", "model.base_ur"),
         ("model: {api_mode: codex_responses}\n", "model.api_mode"),
         ("model: {context_length: big}\n", "model.context_length"),
         ("model: {context_length: 0}\n", "model.context_length"),

@@ -25,7 +25,7 @@ pub(crate) struct Reader {
     is_done: bool,
 }
 
-/// A piece of a reply, or a whole one: then `delta` is called `message`.
+/// A piece of a reply, or a whole one.
 #[derive(Deserialize)]
 struct Chunk {
     #[serde(default, deserialize_with = "null_is_default")]
@@ -40,8 +40,11 @@ struct Chunk {
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(default, alias = "message", deserialize_with = "null_is_default")]
-    delta: Delta,
+    #[serde(default)]
+    delta: Option<Delta>,
+    /// The place of `delta` in a whole reply.
+    #[serde(default)]
+    message: Option<Delta>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
@@ -144,7 +147,9 @@ impl Reader {
         }
         // Several choices are never asked for.
         if let Some(choice) = chunk.choices.into_iter().next() {
-            self.delta(choice.delta, sink);
+            if let Some(delta) = choice.delta.or(choice.message) {
+                self.delta(delta, sink);
+            }
             if let Some(reason) = choice.finish_reason {
                 self.finish = Some(finish_reason(reason));
             }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hermes_agent::{
     message::Message,
-    model::{ModelRequest, Problem},
+    model::{Auxiliary, ModelRequest, Problem},
 };
 use hermes_config::AuxiliaryTask;
 use hermes_testkit::model::{Answer, Ending, ModelServer, Script};
@@ -47,7 +47,9 @@ async fn a_task_uses_the_main_model_unless_told_otherwise() {
         AuxiliaryTask::Mcp,
         AuxiliaryTask::Vision,
     ] {
-        let auxiliary = selection.auxiliary(&around, task).await.unwrap();
+        let auxiliary = Auxiliary::find(&around, Some(&selection), task)
+            .await
+            .unwrap();
         let reply = auxiliary.complete(&request(&messages)).await.unwrap();
         assert_eq!(reply.text, "hello");
     }
@@ -64,8 +66,7 @@ async fn a_task_uses_the_main_model_unless_told_otherwise() {
     assert_eq!(asked[0].body["model"], "eyes");
     assert_eq!(asked[0].header("authorization"), Some("Bearer key-eyes"));
 
-    let vision = selection
-        .auxiliary(&around, AuxiliaryTask::Vision)
+    let vision = Auxiliary::find(&around, Some(&selection), AuxiliaryTask::Vision)
         .await
         .unwrap();
     assert_eq!(vision.timeout(), Duration::from_secs(7));
@@ -78,12 +79,40 @@ async fn another_address_never_gets_the_main_key() {
     let auxiliary = format!("{{mcp: {{model: m, base_url: '{}'}}}}", other.base_url());
     let setup = config(&main, &auxiliary);
     let selection = setup.configured().await.unwrap();
-    let auxiliary = selection
-        .auxiliary(&setup.around(), AuxiliaryTask::Mcp)
+    let auxiliary = Auxiliary::find(&setup.around(), Some(&selection), AuxiliaryTask::Mcp)
         .await
         .unwrap();
     auxiliary.complete(&request(&hello())).await.unwrap();
     assert_eq!(other.requests()[0].header("authorization"), None);
+}
+
+#[tokio::test]
+async fn the_main_model_is_looked_for_only_if_it_is_needed() {
+    let server = echo();
+    let config = format!(
+        "auxiliary: {{mcp: {{model: m, base_url: '{}'}}}}\n",
+        server.base_url()
+    );
+    let setup = Setup::new(&config, &[]);
+    let around = setup.around();
+    assert!(
+        Auxiliary::find(&around, None, AuxiliaryTask::Mcp)
+            .await
+            .is_ok()
+    );
+    assert!(
+        Auxiliary::find(&around, None, AuxiliaryTask::Vision)
+            .await
+            .is_err()
+    );
+    let setup = super::Setup::new(
+        &format!("model: {{default: n, base_url: '{}'}}\n", server.base_url()),
+        &[],
+    );
+    let found = Auxiliary::find(&setup.around(), None, AuxiliaryTask::Vision)
+        .await
+        .unwrap();
+    assert_eq!(found.name(), "n");
 }
 
 #[tokio::test]
@@ -92,8 +121,7 @@ async fn time_is_limited_as_a_whole() {
     let server = ModelServer::start(Script::new([stalled]));
     let setup = config(&server, "{mcp: {timeout: 0.3}}");
     let selection = setup.configured().await.unwrap();
-    let auxiliary = selection
-        .auxiliary(&setup.around(), AuxiliaryTask::Mcp)
+    let auxiliary = Auxiliary::find(&setup.around(), Some(&selection), AuxiliaryTask::Mcp)
         .await
         .unwrap();
     let begun = Instant::now();
@@ -110,8 +138,7 @@ async fn passing_trouble_is_waited_out_as_often_as_configured() {
     let server = ModelServer::start(Script::new(vec![Answer::too_many_requests("0"); 9]));
     let setup = config(&server, "{transient_retries: 1}");
     let selection = setup.configured().await.unwrap();
-    let auxiliary = selection
-        .auxiliary(&setup.around(), AuxiliaryTask::Approval)
+    let auxiliary = Auxiliary::find(&setup.around(), Some(&selection), AuxiliaryTask::Approval)
         .await
         .unwrap();
     let error = auxiliary.complete(&request(&hello())).await.unwrap_err();

@@ -143,7 +143,7 @@ fn usage_counts_each_token_once() {
 
 #[test]
 fn nulls_and_unknown_members_do_no_harm() {
-    let odd = json!({"id": 5, "choices": [{"delta": {"content": null, "tool_calls": null, "reasoning": null}, "logprobs": null}], "usage": null, "x": []});
+    let odd = json!({"id": 5, "choices": [{"message": {}, "delta": {"content": null, "tool_calls": null, "reasoning": null}, "logprobs": null}], "usage": null, "x": []});
     let (reply, events) = read(&[&odd.to_string(), "{\"choices\": null}", "[DONE]"]);
     assert_eq!(reply.unwrap().text, "");
     assert_eq!(events, []);
