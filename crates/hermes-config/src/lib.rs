@@ -5,6 +5,7 @@
 
 pub mod file;
 pub mod home;
+pub mod model;
 pub mod redact;
 pub mod reference;
 pub mod secret;
@@ -17,9 +18,10 @@ mod yaml;
 
 pub use file::{ConfigFile, FileError};
 pub use home::{Home, HomeError, ProfileName};
+pub use model::*;
 pub use redact::Redactor;
 pub use reference::{
-    Fingerprint, Keyring, KeyringError, ReferenceError, ReferencePolicy, Resolved,
+    Fingerprint, Keyring, KeyringError, ReferenceError, ReferencePolicy, Resolved, Template,
 };
 pub use secret::{Secret, mask};
 pub use server::*;

@@ -16,10 +16,12 @@ use crate::{
     settings::Warning,
 };
 
+mod deferred;
 mod resolver;
 mod source;
 mod template;
 
+pub use deferred::Template;
 use resolver::Resolver;
 use source::Sources;
 use template::{Piece, Reference};

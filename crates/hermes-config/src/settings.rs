@@ -8,7 +8,11 @@ use std::{cell::RefCell, fmt, fs, io, path::PathBuf, time::Duration};
 use serde_json::Value;
 
 use crate::{
-    Home, Secret, Variables,
+    Home, Variables,
+    model::{
+        self, AgentSettings, AuxiliaryModel, AuxiliarySettings, CompressionSettings, ModelChoice,
+        ModelSettings, ProviderSettings,
+    },
     server::ServerEntry,
     yaml::{self, YamlError},
 };
@@ -30,8 +34,20 @@ pub struct Settings {
     pub toolsets: ToolsetSettings,
     /// `tools.tool_search.*`.
     pub tool_search: ToolSearchSettings,
-    /// `auxiliary.mcp.*`: the model that answers sampling requests.
+    /// `model`: the model of conversations.
+    pub model: ModelSettings,
+    /// `providers` and `custom_providers`.
+    pub providers: Vec<ProviderSettings>,
+    /// `fallback_providers`: what to use when the model does not answer, in order.
+    pub fallback_providers: Vec<ModelChoice>,
+    /// `auxiliary.*`: models for work beside the conversation.
+    pub auxiliary: AuxiliarySettings,
+    /// `auxiliary.mcp.*` once more: the model that answers sampling requests.
     pub sampling_model: AuxiliaryModel,
+    /// `agent.*`.
+    pub agent: AgentSettings,
+    /// `compression.*`.
+    pub compression: CompressionSettings,
     /// What was ignored or replaced by a default, and why.
     pub warnings: Vec<Warning>,
     /// The variables references are filled from.
@@ -120,39 +136,6 @@ pub enum ToolSearchMode {
     On,
     /// Never.
     Off,
-}
-
-/// `auxiliary.mcp.*`, with `${VAR}` filled in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AuxiliaryModel {
-    /// `auto` is the agent's own provider.
-    pub provider: String,
-    /// The model; `None` is the provider's default.
-    pub model: Option<String>,
-    /// Another endpoint.
-    pub base_url: Option<String>,
-    /// Its key.
-    pub api_key: Option<Secret<String>>,
-    /// One model call.
-    pub timeout: Duration,
-    /// Members added to the request body.
-    pub extra_body: serde_json::Map<String, Value>,
-    /// Passed on as it is.
-    pub reasoning_effort: Option<String>,
-}
-
-impl Default for AuxiliaryModel {
-    fn default() -> Self {
-        Self {
-            provider: "auto".into(),
-            model: None,
-            base_url: None,
-            api_key: None,
-            timeout: Duration::from_secs(30),
-            extra_body: serde_json::Map::new(),
-            reasoning_effort: None,
-        }
-    }
 }
 
 /// Something the user should look at; work goes on.
@@ -247,13 +230,24 @@ impl Settings {
         let mcp = sections::mcp(&root);
         let toolsets = sections::toolsets(&root);
         let tool_search = sections::tool_search(&root);
-        let sampling_model = sections::sampling_model(&root);
+        let model_settings = model::model(&root);
+        let providers = model::providers(&root);
+        let fallback_providers = model::fallback_providers(&root);
+        let auxiliary = model::auxiliary(&root);
+        let agent = model::agent(&root);
+        let compression = model::compression(&root);
         Ok(Self {
             servers,
             mcp,
             toolsets,
             tool_search,
-            sampling_model,
+            model: model_settings,
+            providers,
+            fallback_providers,
+            sampling_model: auxiliary.mcp.clone(),
+            auxiliary,
+            agent,
+            compression,
             warnings: warnings.into_inner(),
             variables,
             document,

@@ -1,4 +1,4 @@
-//! Test equipment: MCP servers that misbehave on demand, temporary homes, and eyes on processes.
+//! Test equipment: MCP servers that misbehave on demand, a scripted model, temporary homes, and eyes on processes.
 //!
 //! A [`Behaviour`] says what a server does. It is served on stdio by the program `testkit-stdio` and over
 //! HTTP by [`HttpServer`], in the test's own process or as the program `testkit-http`. The servers write
@@ -9,6 +9,7 @@ mod binary;
 mod grandchild;
 mod home;
 mod http;
+pub mod model;
 mod observe;
 mod record;
 mod script;

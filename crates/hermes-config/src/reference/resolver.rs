@@ -72,7 +72,7 @@ impl Resolver<'_> {
         Ok(filled)
     }
 
-    fn text(&mut self, key: &str, text: &str) -> Result<String, ReferenceError> {
+    pub(super) fn text(&mut self, key: &str, text: &str) -> Result<String, ReferenceError> {
         Ok(self.fill(key, text)?.text)
     }
 

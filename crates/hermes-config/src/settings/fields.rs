@@ -188,6 +188,33 @@ impl<'a> Fields<'a> {
         self.fall_back(key, &expected, default, default)
     }
 
+    /// A whole number of at least `least`, where there is no default.
+    pub(crate) fn optional_integer(&self, key: &str, least: u32) -> Option<u32> {
+        let number = self.number(key)?;
+        if number.fract() == 0.0 && (f64::from(least)..=f64::from(u32::MAX)).contains(&number) {
+            return Some(self.integer(key, least, least));
+        }
+        self.warn(
+            key,
+            format!("must be a whole number of at least {least}; it is ignored"),
+        );
+        None
+    }
+
+    /// A share: more than 0, at most 1.
+    pub(crate) fn fraction(&self, key: &str, default: f64) -> f64 {
+        match self.number(key) {
+            None => default,
+            Some(number) if number > 0.0 && number <= 1.0 => number,
+            Some(_) => self.fall_back(key, "a number above 0 and up to 1", default, default),
+        }
+    }
+
+    /// The members of the mapping under a key, as they are.
+    pub(crate) fn members(&self, key: &str) -> Map<String, Value> {
+        self.section(key).map.cloned().unwrap_or_default()
+    }
+
     /// A time in seconds above zero.
     pub(crate) fn seconds(&self, key: &str, default: Duration) -> Duration {
         let Some(number) = self.number(key) else {
@@ -272,6 +299,22 @@ impl<'a> Fields<'a> {
             pairs.push((name.clone(), text.into_owned()));
         }
         Ok(pairs)
+    }
+
+    /// The variables that references are filled from.
+    pub(crate) fn variables(&self) -> &'a Variables {
+        self.variables
+    }
+
+    /// Warns of keys that look like a slip for one of `known`; all others may belong to other programs.
+    pub(crate) fn warn_mistyped(&self, known: &[&str]) {
+        for (key, _) in self.entries() {
+            if !known.contains(&key.as_str())
+                && let Some(near) = nearest(key, known)
+            {
+                self.warn(key, format!("is no known key; did you mean `{near}`?"));
+            }
+        }
     }
 
     /// Warns of every key that is not among `known`, naming a near one.

@@ -11,7 +11,11 @@ use crate::{
 };
 
 /// Top-level keys that are worth a guess when mistyped; all others may belong to other parts.
-const KNOWN: [&str; 4] = [
+const KNOWN: [&str; 8] = [
+    "auxiliary",
+    "compression",
+    "custom_providers",
+    "fallback_providers",
     "mcp_servers",
     "mcp",
     "mcp_discovery_timeout",

@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    Secret,
     server::{ServerEntry, ServerName, parse},
     settings::{
-        AuxiliaryModel, McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings,
-        ToolsetSettings, fields::Fields, misplaced,
+        McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings, ToolsetSettings,
+        fields::Fields, misplaced,
     },
 };
 
@@ -112,33 +111,5 @@ pub(super) fn tool_search(root: &Fields) -> ToolSearchSettings {
             1,
         ),
         max_search_limit: section.integer("max_search_limit", default.max_search_limit, 1),
-    }
-}
-
-pub(super) fn sampling_model(root: &Fields) -> AuxiliaryModel {
-    let default = AuxiliaryModel::default();
-    let section = root.section("auxiliary").section("mcp");
-    section.warn_unknown(&[
-        "provider",
-        "model",
-        "base_url",
-        "api_key",
-        "timeout",
-        "extra_body",
-        "reasoning_effort",
-    ]);
-    let text = |key| section.filled_text(key).filter(|text| !text.is_empty());
-    AuxiliaryModel {
-        provider: text("provider").unwrap_or(default.provider),
-        model: text("model"),
-        base_url: text("base_url"),
-        api_key: text("api_key").map(Secret::new),
-        timeout: section.seconds("timeout", default.timeout),
-        extra_body: section
-            .section("extra_body")
-            .entries()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-        reasoning_effort: text("reasoning_effort"),
     }
 }

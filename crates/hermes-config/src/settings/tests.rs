@@ -158,7 +158,7 @@ fn every_top_level_key_is_read() {
             provider: "openai".into(),
             model: Some("m".into()),
             base_url: Some("https://x".into()),
-            api_key: Some(Secret::new("k-123".into())),
+            api_key: Some(crate::Template::new("${KEY}")),
             timeout: Duration::from_secs(9),
             extra_body: [("a".to_owned(), json!(1))].into_iter().collect(),
             reasoning_effort: Some("low".into()),

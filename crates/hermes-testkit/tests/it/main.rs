@@ -6,6 +6,7 @@
 )]
 
 mod http;
+mod model;
 mod pipe;
 mod stdio;
 

@@ -1,0 +1,6 @@
+//! The agent: what a conversation consists of, and the models that continue it.
+//!
+//! [`model::resolve`] finds the model a home wants; the [`model::Model`] it gives turns messages into a reply.
+
+pub mod message;
+pub mod model;

@@ -1,0 +1,376 @@
+//! The messages of a conversation, in the shape that sessions are stored in and most providers speak.
+//!
+//! Reading is tolerant: unknown members are passed over, unknown content parts are kept as they are.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub enum Message {
+    /// What the model is told about itself and its surroundings.
+    #[serde(alias = "developer")]
+    System {
+        /// The text.
+        content: Content,
+    },
+    /// What the user says.
+    User {
+        /// Text, perhaps with images.
+        content: Content,
+    },
+    /// What the model said.
+    Assistant(AssistantMessage),
+    /// What a tool returned.
+    Tool(ToolResult),
+}
+
+impl Message {
+    /// A system message.
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::System {
+            content: Content::Text(text.into()),
+        }
+    }
+
+    /// A user's message.
+    pub fn user(content: impl Into<Content>) -> Self {
+        Self::User {
+            content: content.into(),
+        }
+    }
+
+    /// An answer that is only text.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::Assistant(AssistantMessage {
+            content: Content::Text(text.into()),
+            ..AssistantMessage::default()
+        })
+    }
+
+    /// The result of a tool call.
+    pub fn tool(call: &ToolCall, content: impl Into<Content>) -> Self {
+        Self::Tool(ToolResult {
+            tool_call_id: call.id.clone(),
+            name: Some(call.name.clone()),
+            content: content.into(),
+        })
+    }
+
+    /// What the message holds besides tool calls.
+    pub fn content(&self) -> &Content {
+        match self {
+            Self::System { content } | Self::User { content } => content,
+            Self::Assistant(message) => &message.content,
+            Self::Tool(result) => &result.content,
+        }
+    }
+
+    /// The calls of an assistant's message; none for every other.
+    pub fn tool_calls(&self) -> &[ToolCall] {
+        match self {
+            Self::Assistant(message) => &message.tool_calls,
+            _ => &[],
+        }
+    }
+}
+
+/// An answer of the model: text, calls, or both.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AssistantMessage {
+    /// The text; empty where it only calls tools.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub content: Content,
+    /// The calls, in order.
+    #[serde(
+        default,
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub tool_calls: Vec<ToolCall>,
+    /// What the model thought before it answered.
+    #[serde(flatten)]
+    pub reasoning: Reasoning,
+}
+
+/// A model's thoughts. Nobody but the provider that sent them understands all of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// The thoughts as text, for people.
+    #[serde(rename = "reasoning", default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Text that some providers want back while tools are being called.
+    #[serde(
+        rename = "reasoning_content",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub content: Option<String>,
+    /// Signed or encrypted blocks that others want back unchanged.
+    #[serde(
+        rename = "reasoning_details",
+        default,
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub details: Vec<Value>,
+}
+
+/// What a tool returned to one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The call it answers.
+    pub tool_call_id: String,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it returned.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub content: Content,
+}
+
+/// A call of a tool as the model wrote it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WireCall", into = "WireCall")]
+pub struct ToolCall {
+    /// The id that the result has to repeat.
+    pub id: String,
+    /// The tool's registered name.
+    pub name: String,
+    /// The arguments as the model wrote them: meant to be a JSON object, which nobody has checked.
+    pub arguments: String,
+    /// Members beyond the usual ones; some providers want them back.
+    pub extra: Map<String, Value>,
+}
+
+impl ToolCall {
+    /// A call without extra members.
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            extra: Map::new(),
+        }
+    }
+
+    /// The arguments as an object; empty text counts as an empty one.
+    pub fn parse_arguments(&self) -> Result<Map<String, Value>, serde_json::Error> {
+        if self.arguments.trim().is_empty() {
+            return Ok(Map::new());
+        }
+        serde_json::from_str(&self.arguments)
+    }
+
+    /// The arguments as JSON text that every provider takes back: what is no object goes under `_raw`.
+    pub(crate) fn sendable_arguments(&self) -> Cow<'_, str> {
+        let text = self.arguments.trim();
+        if text.is_empty() {
+            return Cow::Borrowed("{}");
+        }
+        let is_object =
+            text.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        if is_object {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(serde_json::json!({ "_raw": self.arguments }).to_string())
+        }
+    }
+}
+
+/// A call as it is written in JSON.
+#[derive(Serialize, Deserialize)]
+struct WireCall {
+    #[serde(default)]
+    id: String,
+    #[serde(rename = "type", default = "function")]
+    kind: String,
+    function: WireFunction,
+    #[serde(flatten)]
+    extra: Map<String, Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireFunction {
+    name: String,
+    #[serde(default)]
+    arguments: String,
+}
+
+fn function() -> String {
+    "function".into()
+}
+
+impl From<WireCall> for ToolCall {
+    fn from(wire: WireCall) -> Self {
+        Self {
+            id: wire.id,
+            name: wire.function.name,
+            arguments: wire.function.arguments,
+            extra: wire.extra,
+        }
+    }
+}
+
+impl From<ToolCall> for WireCall {
+    fn from(call: ToolCall) -> Self {
+        Self {
+            id: call.id,
+            kind: function(),
+            function: WireFunction {
+                name: call.name,
+                arguments: call.arguments,
+            },
+            extra: call.extra,
+        }
+    }
+}
+
+/// Text, or parts of several kinds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// Only text.
+    Text(String),
+    /// Text and other things, in order.
+    Parts(Vec<Part>),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Vec<Part>> for Content {
+    fn from(parts: Vec<Part>) -> Self {
+        Self::Parts(parts)
+    }
+}
+
+impl Content {
+    /// All text in it, parts joined by line breaks.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Parts(parts) => {
+                let texts: Vec<_> = parts.iter().filter_map(Part::text).collect();
+                Cow::Owned(texts.join("\n"))
+            }
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_empty(),
+            Self::Parts(parts) => parts.is_empty(),
+        }
+    }
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Part {
+    /// A kind this product knows.
+    Known(KnownPart),
+    /// Any other, kept as it is.
+    Other(Value),
+}
+
+/// The parts that every provider understands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum KnownPart {
+    /// A text.
+    Text {
+        /// It.
+        text: String,
+    },
+    /// An image.
+    ImageUrl {
+        /// Where it is.
+        image_url: Image,
+    },
+}
+
+/// An image, by address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// A `data:` URL that holds the image, or an address the provider can fetch it from.
+    pub url: String,
+    /// How closely the model should look, where it can choose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Part {
+    /// A text part.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self::Known(KnownPart::Text { text: text.into() })
+    }
+
+    /// An image by its address.
+    pub fn from_image_url(url: impl Into<String>) -> Self {
+        let image_url = Image {
+            url: url.into(),
+            detail: None,
+        };
+        Self::Known(KnownPart::ImageUrl { image_url })
+    }
+
+    /// An image from its bytes.
+    pub fn from_image_bytes(media_type: &str, bytes: &[u8]) -> Self {
+        let data = BASE64_STANDARD.encode(bytes);
+        Self::from_image_url(format!("data:{media_type};base64,{data}"))
+    }
+
+    /// The text of a text part.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Known(KnownPart::Text { text }) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Image {
+    /// Media type and base64 data of a `data:` URL.
+    pub(crate) fn inline(&self) -> Option<(&str, &str)> {
+        let (header, data) = self.url.strip_prefix("data:")?.split_once(',')?;
+        let media_type = header.strip_suffix(";base64")?;
+        Some((media_type, data))
+    }
+}
+
+pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Anthropic's messages: the body of a request. Reading the reply is the work of [`reply`].
+//!
+//! System text has a place of its own here, tool results are part of the user's turn, and roles must alternate.
+
+pub(super) mod reply;
+mod thinking;
+
+use serde_json::{Map, Value, json};
+
+use super::{Endpoint, ModelRequest, ToolChoice, ToolDefinition, chat::turn_start};
+use crate::message::{AssistantMessage, Content, Image, KnownPart, Message, Part, ToolCall};
+
+/// Stands before a conversation whose beginning is gone, since the first turn has to be the user's.
+const BEGINNING: &str = "(The beginning of the conversation was left out.)";
+
+/// The body of a request.
+pub(super) fn body(
+    endpoint: &Endpoint,
+    request: &ModelRequest<'_>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let max_tokens = request
+        .max_tokens
+        .unwrap_or_else(|| thinking::default_max_tokens(&endpoint.model));
+    let mut body = Map::new();
+    body.insert("model".into(), endpoint.model.as_str().into());
+    body.insert("max_tokens".into(), max_tokens.into());
+    body.insert("stream".into(), true.into());
+    let mut system = system(request.messages);
+    let mut tools = tools(request);
+    // What comes first and stays the same is worth remembering: tools, then the system text, then the turns.
+    if let Some(last) = system.last_mut().or(tools.last_mut()) {
+        remember(last);
+    }
+    if !system.is_empty() {
+        body.insert("system".into(), system.into());
+    }
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+        body.insert("tool_choice".into(), tool_choice(request));
+    }
+    body.insert("messages".into(), turns(request.messages).into());
+    if !request.stop.is_empty() {
+        body.insert("stop_sequences".into(), request.stop.into());
+    }
+    let thinking = thinking::members(&endpoint.model, request, max_tokens);
+    if thinking.is_empty() {
+        // A model that thinks refuses it.
+        body.extend(
+            request
+                .temperature
+                .map(|temperature| ("temperature".to_owned(), temperature.into())),
+        );
+    }
+    body.extend(thinking);
+    super::http::with_extra(&body, endpoint, request)
+}
+
+/// Marks the end of something that the next request will begin with as well.
+fn remember(block: &mut Value) {
+    if let Some(block) = block.as_object_mut() {
+        block.insert("cache_control".into(), json!({ "type": "ephemeral" }));
+    }
+}
+
+fn system(messages: &[Message]) -> Vec<Value> {
+    messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::System { content } => Some(content.text()),
+            _ => None,
+        })
+        .filter(|text| !text.trim().is_empty())
+        .map(|text| text_block(&text))
+        .collect()
+}
+
+fn tools(request: &ModelRequest<'_>) -> Vec<Value> {
+    if !request.tools.is_empty() {
+        return request.tools.iter().map(tool).collect();
+    }
+    // Calls of the past are refused unless their tools are described.
+    let mut names: Vec<&str> = request
+        .messages
+        .iter()
+        .flat_map(Message::tool_calls)
+        .map(|call| call.name.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| json!({ "name": name, "input_schema": { "type": "object" } }))
+        .collect()
+}
+
+fn tool(tool: &ToolDefinition) -> Value {
+    let schema = match &tool.parameters {
+        Value::Object(schema) if schema.get("type").is_some_and(|kind| kind == "object") => {
+            tool.parameters.clone()
+        }
+        _ => json!({ "type": "object" }),
+    };
+    json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
+}
+
+fn tool_choice(request: &ModelRequest<'_>) -> Value {
+    match request.tool_choice {
+        _ if request.tools.is_empty() => json!({ "type": "none" }),
+        ToolChoice::Auto => json!({ "type": "auto" }),
+        ToolChoice::Required => json!({ "type": "any" }),
+        ToolChoice::None => json!({ "type": "none" }),
+        ToolChoice::Tool(name) => json!({ "type": "tool", "name": name }),
+    }
+}
+
+/// The conversation as alternating turns. The ends of the last two of the user are remembered: the earlier one was
+/// the end of the request before this one.
+fn turns(messages: &[Message]) -> Vec<Value> {
+    let turn_start = turn_start(messages);
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let (role, blocks) = match message {
+            Message::System { .. } => continue,
+            Message::User { content } => ("user", content_blocks(content)),
+            Message::Tool(result) => (
+                "user",
+                vec![json!({
+                    "type": "tool_result",
+                    "tool_use_id": result.tool_call_id,
+                    "content": content_blocks(&result.content),
+                })],
+            ),
+            Message::Assistant(message) => {
+                ("assistant", assistant_blocks(message, index >= turn_start))
+            }
+        };
+        if blocks.is_empty() {
+            continue;
+        }
+        match turns.last_mut() {
+            Some((last, known)) if *last == role => known.extend(blocks),
+            _ => turns.push((role, blocks)),
+        }
+    }
+    if turns.first().is_some_and(|(role, _)| *role != "user") {
+        turns.insert(0, ("user", vec![text_block(BEGINNING)]));
+    }
+    turns
+        .iter_mut()
+        .rev()
+        .filter(|(role, _)| *role == "user")
+        .take(2)
+        .filter_map(|(_, blocks)| blocks.last_mut())
+        .for_each(remember);
+    turns
+        .into_iter()
+        .map(|(role, content)| json!({ "role": role, "content": content }))
+        .collect()
+}
+
+fn assistant_blocks(message: &AssistantMessage, is_in_turn: bool) -> Vec<Value> {
+    let is_thought = |detail: &&Value| {
+        detail["type"] == "redacted_thinking"
+            || (detail["type"] == "thinking" && detail["signature"].is_string())
+    };
+    let mut blocks = Vec::new();
+    if is_in_turn {
+        blocks.extend(message.reasoning.details.iter().filter(is_thought).cloned());
+    }
+    blocks.extend(content_blocks(&message.content));
+    blocks.extend(message.tool_calls.iter().map(tool_use));
+    blocks
+}
+
+fn tool_use(call: &ToolCall) -> Value {
+    let input: Value = serde_json::from_str(&call.sendable_arguments()).unwrap_or_default();
+    json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
+}
+
+fn content_blocks(content: &Content) -> Vec<Value> {
+    match content {
+        // Empty text is refused.
+        Content::Text(text) if text.trim().is_empty() => Vec::new(),
+        Content::Text(text) => vec![text_block(text)],
+        Content::Parts(parts) => parts.iter().filter_map(part_block).collect(),
+    }
+}
+
+fn part_block(part: &Part) -> Option<Value> {
+    Some(match part {
+        Part::Known(KnownPart::Text { text }) if text.trim().is_empty() => return None,
+        Part::Known(KnownPart::Text { text }) => text_block(text),
+        Part::Known(KnownPart::ImageUrl { image_url }) => {
+            json!({ "type": "image", "source": image_source(image_url) })
+        }
+        Part::Other(_) => text_block("[something that can not be shown here was left out]"),
+    })
+}
+
+fn image_source(image: &Image) -> Value {
+    match image.inline() {
+        Some((media_type, data)) => {
+            json!({ "type": "base64", "media_type": media_type, "data": data })
+        }
+        None => json!({ "type": "url", "url": image.url }),
+    }
+}
+
+fn text_block(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Models for work beside the conversation: summaries, approvals, titles, sampling.
+
+use std::{sync::Arc, time::Duration};
+
+use hermes_config::{AuxiliaryModel, AuxiliaryTask, ModelChoice};
+use tokio::time::timeout;
+
+use super::{
+    Endpoint, HttpClients, HttpModel, Model as _, ModelError, ModelRequest, Problem, Reply,
+    ResolveError, RetryPolicy, Retrying, Selection, ShownText, Surroundings, Wanted,
+    resolve::{Found, endpoint, resolve},
+};
+
+/// The model for one kind of side work, with that work's own limits.
+#[derive(Debug, Clone)]
+pub struct Auxiliary {
+    endpoint: Endpoint,
+    clients: Arc<HttpClients>,
+    retry: RetryPolicy,
+    timeout: Duration,
+    reasoning_effort: Option<String>,
+}
+
+/// The conversation's own endpoint, perhaps with another of its models.
+fn own_endpoint(main: &Selection, settings: &AuxiliaryModel) -> Endpoint {
+    let mut endpoint = match &settings.model {
+        Some(model) => main.endpoint.with_model(model),
+        None => main.endpoint.clone(),
+    };
+    endpoint.extra_body.extend(settings.extra_body.clone());
+    endpoint
+}
+
+/// The place that the settings name; `None` for the conversation's own.
+fn choice(settings: &AuxiliaryModel) -> Option<ModelChoice> {
+    let is_own = ["auto", "main"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(&settings.provider));
+    if is_own && settings.base_url.is_none() {
+        return None;
+    }
+    Some(ModelChoice {
+        name: settings.model.clone(),
+        provider: Some(settings.provider.clone()).filter(|_| !is_own),
+        base_url: settings.base_url.clone(),
+        api_key: settings.api_key.clone(),
+        extra_body: settings.extra_body.clone(),
+        ..ModelChoice::default()
+    })
+}
+
+impl Auxiliary {
+    /// The model for a task: what its settings say, and the conversation's own where they say nothing. That one is
+    /// looked for only if it is needed and not at hand.
+    pub async fn find(
+        around: &Surroundings<'_>,
+        main: Option<&Selection>,
+        task: AuxiliaryTask,
+    ) -> Result<Self, ResolveError> {
+        let settings = around.settings.auxiliary.task(task);
+        let endpoint = match (choice(settings), main) {
+            (Some(choice), _) => match endpoint(around, &choice).await? {
+                Found::Stated(endpoint) | Found::Detected(endpoint) => endpoint,
+            },
+            (None, Some(main)) => own_endpoint(main, settings),
+            (None, None) => {
+                let main = resolve(around, &Wanted::default()).await?;
+                own_endpoint(&main, settings)
+            }
+        };
+        Ok(Self {
+            endpoint,
+            clients: Arc::clone(&around.clients),
+            retry: RetryPolicy::new(around.settings.auxiliary.transient_retries),
+            timeout: settings.timeout,
+            reasoning_effort: settings.reasoning_effort.clone(),
+        })
+    }
+
+    /// The model's name.
+    pub fn name(&self) -> &str {
+        &self.endpoint.model
+    }
+
+    /// Another model at the same place.
+    #[must_use]
+    pub fn with_model(&self, model: &str) -> Self {
+        Self {
+            endpoint: self.endpoint.with_model(model),
+            ..self.clone()
+        }
+    }
+
+    /// How long one request may take, retries included.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The same with another limit.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Asks for a complete reply.
+    pub async fn complete(&self, request: &ModelRequest<'_>) -> Result<Reply, ModelError> {
+        let model = HttpModel::new(self.endpoint.clone(), Arc::clone(&self.clients));
+        let model = Retrying::new(model, self.retry);
+        let request = ModelRequest {
+            reasoning_effort: request
+                .reasoning_effort
+                .or(self.reasoning_effort.as_deref()),
+            // Nobody sees the text before it is complete.
+            shown_text: ShownText::Revocable,
+            ..*request
+        };
+        match timeout(self.timeout, model.complete(&request, &mut |_| {})).await {
+            Ok(result) => result,
+            Err(_) => Err(self.endpoint.error(Problem::Silent {
+                after: self.timeout,
+                again: false,
+            })),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! OpenAI's chat completions: the body of a request. Reading the reply is the work of [`reply`].
+
+pub(super) mod reply;
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Endpoint, ModelRequest, ToolChoice, ToolDefinition};
+use crate::message::{Content, Message, Part, ToolCall};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<WireMessage<'a>>,
+    stream: bool,
+    stream_options: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<WireTool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct WireMessage<'a> {
+    role: &'static str,
+    content: Cow<'a, Content>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<WireCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
+    reasoning_details: &'a [Value],
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: WireFunction<'a>,
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: &'a str,
+    arguments: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: WireDefinition<'a>,
+}
+
+#[derive(Serialize)]
+struct WireDefinition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+/// The body of a request.
+pub(super) fn body(
+    endpoint: &Endpoint,
+    request: &ModelRequest<'_>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    // OpenAI's own models refuse the old name of the limit; other servers know only that one.
+    let is_openai = endpoint.is_at("api.openai.com");
+    let effort = request.reasoning_effort.filter(|effort| !effort.is_empty());
+    let is_openrouter = endpoint.is_at("openrouter.ai");
+    let body = Body {
+        model: &endpoint.model,
+        messages: messages(request.messages),
+        stream: true,
+        stream_options: json!({ "include_usage": true }),
+        tools: request.tools.iter().map(tool).collect(),
+        tool_choice: tool_choice(request),
+        max_tokens: request.max_tokens.filter(|_| !is_openai),
+        max_completion_tokens: request.max_tokens.filter(|_| is_openai),
+        temperature: request.temperature,
+        stop: request.stop,
+        reasoning_effort: effort.filter(|effort| !is_openrouter && *effort != "none"),
+        reasoning: effort
+            .filter(|_| is_openrouter)
+            .map(|effort| json!({ "effort": effort })),
+    };
+    super::http::with_extra(&body, endpoint, request)
+}
+
+fn messages(messages: &[Message]) -> Vec<WireMessage<'_>> {
+    let turn_start = turn_start(messages);
+    messages
+        .iter()
+        .enumerate()
+        .map(|(index, message)| wire_message(message, index >= turn_start))
+        .collect()
+}
+
+/// Where the turn in progress begins. Thoughts are of use only within it.
+pub(super) fn turn_start(messages: &[Message]) -> usize {
+    messages
+        .iter()
+        .rposition(|message| matches!(message, Message::User { .. }))
+        .unwrap_or_default()
+}
+
+fn wire_message(message: &Message, is_in_turn: bool) -> WireMessage<'_> {
+    let (role, content) = match message {
+        Message::System { content } => ("system", Cow::Borrowed(content)),
+        Message::User { content } => ("user", Cow::Borrowed(content)),
+        Message::Assistant(message) => ("assistant", Cow::Borrowed(&message.content)),
+        Message::Tool(result) => ("tool", text_only(&result.content)),
+    };
+    let mut wire = WireMessage {
+        role,
+        content,
+        tool_calls: message.tool_calls().iter().map(wire_call).collect(),
+        tool_call_id: None,
+        reasoning_content: None,
+        reasoning_details: &[],
+    };
+    match message {
+        Message::Tool(result) => wire.tool_call_id = Some(&result.tool_call_id),
+        Message::Assistant(message) if is_in_turn => {
+            wire.reasoning_content = message.reasoning.content.as_deref();
+            // Blocks of another protocol mean nothing here.
+            let is_ours = |detail: &Value| {
+                detail["type"]
+                    .as_str()
+                    .is_some_and(|kind| kind.starts_with("reasoning."))
+            };
+            if message.reasoning.details.iter().all(is_ours) {
+                wire.reasoning_details = &message.reasoning.details;
+            }
+        }
+        _ => {}
+    }
+    wire
+}
+
+/// Results of tools can only be text here.
+fn text_only(content: &Content) -> Cow<'_, Content> {
+    let Content::Parts(parts) = content else {
+        return Cow::Borrowed(content);
+    };
+    let texts: Vec<&str> = parts
+        .iter()
+        .map(|part| Part::text(part).unwrap_or("[something that is not text was left out]"))
+        .collect();
+    Cow::Owned(Content::Text(texts.join("\n")))
+}
+
+fn wire_call(call: &ToolCall) -> WireCall<'_> {
+    WireCall {
+        id: &call.id,
+        kind: "function",
+        function: WireFunction {
+            name: &call.name,
+            arguments: call.sendable_arguments(),
+        },
+        extra: &call.extra,
+    }
+}
+
+fn tool(tool: &ToolDefinition) -> WireTool<'_> {
+    WireTool {
+        kind: "function",
+        function: WireDefinition {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.parameters,
+        },
+    }
+}
+
+fn tool_choice(request: &ModelRequest<'_>) -> Option<Value> {
+    if request.tools.is_empty() {
+        return None;
+    }
+    match request.tool_choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

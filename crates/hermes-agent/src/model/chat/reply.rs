@@ -1,0 +1,286 @@
+//! Reading a chat completion, in pieces or whole.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    message::{Content, Reasoning, null_is_default},
+    model::{
+        FinishReason, ModelEvent, Reply, Sink, Usage,
+        calls::{Calls, Piece},
+        http::{Progress, Trouble},
+        refusal::Refusal,
+    },
+};
+
+/// What has arrived of a reply.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    text: String,
+    reasoning: Reasoning,
+    calls: Calls,
+    finish: Option<FinishReason>,
+    usage: Option<Usage>,
+    model: String,
+    is_done: bool,
+}
+
+/// A piece of a reply, or a whole one.
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default, deserialize_with = "null_is_default")]
+    choices: Vec<Choice>,
+    #[serde(default)]
+    usage: Option<WireUsage>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    model: String,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    delta: Option<Delta>,
+    /// The place of `delta` in a whole reply.
+    #[serde(default)]
+    message: Option<Delta>,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Delta {
+    #[serde(default)]
+    content: Option<Content>,
+    #[serde(default)]
+    refusal: Option<String>,
+    #[serde(default)]
+    reasoning: Option<Value>,
+    #[serde(default)]
+    reasoning_content: Option<String>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    reasoning_details: Vec<Value>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    tool_calls: Vec<CallDelta>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    id: String,
+    #[serde(default, deserialize_with = "null_is_default")]
+    function: FunctionDelta,
+    #[serde(flatten)]
+    extra: Map<String, Value>,
+}
+
+#[derive(Deserialize, Default)]
+struct FunctionDelta {
+    #[serde(default, deserialize_with = "null_is_default")]
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+struct WireUsage {
+    #[serde(default, deserialize_with = "null_is_default")]
+    prompt_tokens: u64,
+    #[serde(default, deserialize_with = "null_is_default")]
+    completion_tokens: u64,
+    #[serde(default, deserialize_with = "null_is_default")]
+    prompt_cache_hit_tokens: u64,
+    #[serde(default, deserialize_with = "null_is_default")]
+    prompt_tokens_details: PromptDetails,
+    #[serde(default, deserialize_with = "null_is_default")]
+    completion_tokens_details: CompletionDetails,
+}
+
+#[derive(Deserialize, Default)]
+struct PromptDetails {
+    #[serde(default, deserialize_with = "null_is_default")]
+    cached_tokens: u64,
+    #[serde(default, deserialize_with = "null_is_default")]
+    cache_write_tokens: u64,
+}
+
+#[derive(Deserialize, Default)]
+struct CompletionDetails {
+    #[serde(default, deserialize_with = "null_is_default")]
+    reasoning_tokens: u64,
+}
+
+impl Reader {
+    /// Takes in one event of the stream.
+    pub(crate) fn event(&mut self, data: &str, sink: Sink<'_>) -> Result<Progress, Trouble> {
+        if data.trim() == "[DONE]" {
+            self.is_done = true;
+            return Ok(Progress::Complete);
+        }
+        let chunk: Chunk = serde_json::from_str(data)?;
+        self.take(chunk, sink)?;
+        Ok(match self.finish {
+            Some(_) => Progress::Finishing,
+            None => Progress::More,
+        })
+    }
+
+    /// Takes in a reply that came in one piece.
+    pub(crate) fn whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), Trouble> {
+        let chunk: Chunk = serde_json::from_slice(body)?;
+        self.is_done = !chunk.choices.is_empty();
+        self.take(chunk, sink)
+    }
+
+    fn take(&mut self, chunk: Chunk, sink: Sink<'_>) -> Result<(), Trouble> {
+        if let Some(error) = &chunk.error {
+            return Err(Trouble::Refused(Refusal::from_json(error)));
+        }
+        if !chunk.model.is_empty() {
+            self.model = chunk.model;
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = Some(usage.into());
+        }
+        // Several choices are never asked for.
+        if let Some(choice) = chunk.choices.into_iter().next() {
+            if let Some(delta) = choice.delta.or(choice.message) {
+                self.delta(delta, sink);
+            }
+            if let Some(reason) = choice.finish_reason {
+                self.finish = Some(finish_reason(reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta, sink: Sink<'_>) {
+        let thought = delta.reasoning_content.as_deref();
+        if let Some(thought) = thought {
+            let content = self.reasoning.content.get_or_insert_default();
+            content.push_str(thought);
+        }
+        let thought = thought.or(delta.reasoning.as_ref().and_then(Value::as_str));
+        if let Some(thought) = thought.filter(|thought| !thought.is_empty()) {
+            let text = self.reasoning.text.get_or_insert_default();
+            text.push_str(thought);
+            sink(ModelEvent::ReasoningDelta(thought.to_owned()));
+        }
+        for detail in delta.reasoning_details {
+            merge_detail(&mut self.reasoning.details, detail);
+        }
+        let texts = [
+            delta.content.map(|content| content.text().into_owned()),
+            delta.refusal,
+        ];
+        for text in texts.into_iter().flatten().filter(|text| !text.is_empty()) {
+            self.text.push_str(&text);
+            sink(ModelEvent::TextDelta(text));
+        }
+        for call in delta.tool_calls {
+            if let Some(name) = self.calls.add(call.into()) {
+                sink(ModelEvent::ToolCallStarted { name });
+            }
+        }
+    }
+
+    /// The reply, if it is complete.
+    pub(crate) fn finish(self) -> Option<Reply> {
+        if !self.is_done && self.finish.is_none() {
+            return None;
+        }
+        let finish = match self.finish.unwrap_or_default() {
+            // Some servers say `stop` where they mean "call these".
+            FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolCalls,
+            finish => finish,
+        };
+        Some(Reply {
+            text: self.text,
+            tool_calls: self.calls.finish(),
+            reasoning: self.reasoning,
+            finish,
+            usage: self.usage,
+            model: self.model,
+        })
+    }
+}
+
+fn finish_reason(reason: String) -> FinishReason {
+    match reason.as_str() {
+        "stop" | "eos" | "end_turn" => FinishReason::Stop,
+        "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
+        "length" | "max_tokens" => FinishReason::Length,
+        "content_filter" => FinishReason::ContentFilter,
+        _ => FinishReason::Other(reason),
+    }
+}
+
+/// Adds a piece of a thought block to the block it continues.
+fn merge_detail(details: &mut Vec<Value>, piece: Value) {
+    let same_block = |last: &Value| {
+        piece.get("index").is_some()
+            && last.get("index") == piece.get("index")
+            && last.get("type") == piece.get("type")
+    };
+    let (Some(Value::Object(last)), Value::Object(piece)) =
+        (details.last_mut().filter(|last| same_block(last)), &piece)
+    else {
+        details.push(piece);
+        return;
+    };
+    for (key, value) in piece {
+        match (last.get_mut(key), value) {
+            (Some(Value::String(text)), Value::String(more))
+                if ["text", "summary", "data"].contains(&key.as_str()) =>
+            {
+                text.push_str(more);
+            }
+            (Some(_), Value::Null) => {}
+            _ => {
+                last.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+impl From<CallDelta> for Piece {
+    fn from(delta: CallDelta) -> Self {
+        let mut extra = delta.extra;
+        extra.remove("type");
+        Self {
+            index: delta.index,
+            id: delta.id,
+            name: delta.function.name,
+            arguments: match delta.function.arguments {
+                Value::Null => String::new(),
+                Value::String(text) => text,
+                // Against the rules, but it is clear what is meant.
+                other => other.to_string(),
+            },
+            extra,
+        }
+    }
+}
+
+impl From<WireUsage> for Usage {
+    fn from(wire: WireUsage) -> Self {
+        let cached = wire
+            .prompt_tokens_details
+            .cached_tokens
+            .max(wire.prompt_cache_hit_tokens);
+        let written = wire.prompt_tokens_details.cache_write_tokens;
+        Self {
+            input_tokens: wire.prompt_tokens.saturating_sub(cached + written),
+            cache_read_tokens: cached,
+            cache_write_tokens: written,
+            output_tokens: wire.completion_tokens,
+            reasoning_tokens: wire.completion_tokens_details.reasoning_tokens,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

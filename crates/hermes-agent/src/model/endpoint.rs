@@ -1,0 +1,145 @@
+//! One model at one address: what to send where, and with which key.
+
+use hermes_config::{Redactor, Secret};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::{ModelError, Problem, address};
+
+/// A model that can be asked.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Who offers it, for people: `openai`, `ollama`, a configured name.
+    pub provider: String,
+    /// The language spoken there.
+    pub protocol: Protocol,
+    /// What paths are appended to.
+    pub base_url: Url,
+    /// The key for exactly this address.
+    pub key: Key,
+    /// The model's name there.
+    pub model: String,
+    /// How many tokens fit into one request with its reply.
+    pub context_length: Option<u32>,
+    /// Members added to each request's body.
+    pub extra_body: Map<String, Value>,
+}
+
+/// A key and where it comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Key {
+    /// The key; some servers need none.
+    pub value: Option<Secret<String>>,
+    /// Where it is set, or could be, for people: `` `OPENAI_API_KEY` ``.
+    pub place: String,
+}
+
+/// The languages that models speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// OpenAI's chat completions, which most others speak too.
+    ChatCompletions,
+    /// Anthropic's messages.
+    AnthropicMessages,
+}
+
+impl Endpoint {
+    /// Where requests go.
+    pub(super) fn url(&self) -> String {
+        let base = self.base_url.as_str().trim_end_matches('/');
+        match self.protocol {
+            Protocol::ChatCompletions => format!("{base}/chat/completions"),
+            Protocol::AnthropicMessages => {
+                let base = base.strip_suffix("/v1").unwrap_or(base);
+                format!("{base}/v1/messages")
+            }
+        }
+    }
+
+    /// The same place with another model of its provider.
+    #[must_use]
+    pub fn with_model(&self, model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            context_length: None,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn is_local(&self) -> bool {
+        address::is_local(&self.base_url)
+    }
+
+    /// Whether it is `domain` that is asked.
+    pub(super) fn is_at(&self, domain: &str) -> bool {
+        address::is_of_domain(&self.base_url, domain)
+    }
+
+    /// Text from outside, short and without credentials.
+    pub(super) fn clean(&self, text: &str) -> String {
+        const LONGEST: usize = 500;
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // A very short key would take ordinary words out of the text.
+        let key = self.key.value.iter().filter(|key| key.expose().len() >= 6);
+        let redacted = Redactor::new(key.cloned()).redact(&line).into_owned();
+        match redacted.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}…", &redacted[..end]),
+            None => redacted,
+        }
+    }
+
+    pub(super) fn error(&self, problem: Problem) -> ModelError {
+        ModelError {
+            provider: self.provider.clone(),
+            problem,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn for_tests(protocol: Protocol, base_url: &str, model: &str) -> Endpoint {
+    Endpoint {
+        provider: "test".into(),
+        protocol,
+        base_url: Url::parse(base_url).unwrap(),
+        key: Key {
+            value: Some(Secret::new("k-0123456789".into())),
+            place: "`TEST_KEY`".into(),
+        },
+        model: model.into(),
+        context_length: None,
+        extra_body: Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_appended_once() {
+        let url = |protocol, base| for_tests(protocol, base, "m").url();
+        let chat = Protocol::ChatCompletions;
+        assert_eq!(url(chat, "https://x/v1"), "https://x/v1/chat/completions");
+        assert_eq!(url(chat, "https://x/v1/"), "https://x/v1/chat/completions");
+        let messages = Protocol::AnthropicMessages;
+        for base in ["https://x", "https://x/", "https://x/v1", "https://x/v1/"] {
+            assert_eq!(url(messages, base), "https://x/v1/messages");
+        }
+        assert_eq!(
+            url(messages, "https://x/anthropic"),
+            "https://x/anthropic/v1/messages"
+        );
+    }
+
+    #[test]
+    fn outside_text_is_short_and_without_the_key() {
+        let endpoint = for_tests(Protocol::ChatCompletions, "https://x/v1", "m");
+        assert_eq!(
+            endpoint.clean("wrong key\n  k-0123456789 here"),
+            "wrong key [REDACTED] here"
+        );
+        assert_eq!(endpoint.clean(&"x".repeat(900)).chars().count(), 501);
+        assert!(!format!("{endpoint:?}").contains("0123456789"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Going on to the next provider when one does not answer.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
+
+use super::{Model, ModelError, ModelEvent, ModelRequest, Reply, Sink, retry::Shown};
+
+/// How long the model that stepped in is asked first, so that not every call waits for the one that failed.
+const STAND_IN: Duration = Duration::from_mins(1);
+
+/// Models in order of preference.
+pub struct Fallback {
+    first: Arc<dyn Model>,
+    others: Vec<Arc<dyn Model>>,
+    /// Which of the others steps in, and until when.
+    stand_in: Mutex<Option<(usize, Instant)>>,
+}
+
+impl Fallback {
+    /// The first is asked as long as it answers.
+    pub fn new(first: Arc<dyn Model>, others: Vec<Arc<dyn Model>>) -> Self {
+        Self {
+            first,
+            others,
+            stand_in: Mutex::default(),
+        }
+    }
+
+    /// The models in the order in which they are asked now, each with its place among the others.
+    fn order(&self) -> Vec<(Option<usize>, &Arc<dyn Model>)> {
+        let stand_in = *self.lock();
+        let stand_in = stand_in
+            .filter(|(_, until)| Instant::now() < *until)
+            .map(|(place, _)| place);
+        let mut order = vec![(None, &self.first)];
+        order.extend(
+            self.others
+                .iter()
+                .enumerate()
+                .map(|(place, model)| (Some(place), model)),
+        );
+        order.sort_by_key(|(place, _)| *place != stand_in);
+        order
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(usize, Instant)>> {
+        self.stand_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who answered.
+    fn answered(&self, place: Option<usize>) {
+        let mut stand_in = self.lock();
+        match (place, *stand_in) {
+            (None, _) => *stand_in = None,
+            // The time runs from the failure of the first on.
+            (Some(place), Some((known, until))) if place == known && Instant::now() < until => {}
+            (Some(place), _) => *stand_in = Some((place, Instant::now() + STAND_IN)),
+        }
+    }
+
+    async fn ask(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> Result<Reply, ModelError> {
+        let mut order = self.order().into_iter().peekable();
+        while let Some((place, model)) = order.next() {
+            let mut shown = Shown::default();
+            let error = match model.complete(request, &mut shown.watch(sink)).await {
+                Ok(reply) => {
+                    self.answered(place);
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
+            // A conversation that is too long has to be shortened, not sent elsewhere.
+            let Some((_, next)) = order.peek().filter(|_| !error.is_context_overflow()) else {
+                return Err(error);
+            };
+            if !shown.take_back(request, sink) {
+                return Err(error);
+            }
+            sink(ModelEvent::FellBack {
+                model: next.name().to_owned(),
+                provider: next.provider().to_owned(),
+                error,
+            });
+        }
+        unreachable!("there is always a first")
+    }
+}
+
+impl Model for Fallback {
+    fn name(&self) -> &str {
+        self.first.name()
+    }
+
+    fn provider(&self) -> &str {
+        self.first.provider()
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        self.first.context_length()
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        self.ask(request, sink).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        Problem, ShownText,
+        retry::tests::{Scripted, cut, refused},
+    };
+
+    type Attempts = Vec<(&'static str, Option<Problem>)>;
+
+    fn chain(first: Attempts, second: Attempts) -> Fallback {
+        Fallback::new(
+            Arc::new(Scripted::new(first)),
+            vec![Arc::new(Scripted::new(second))],
+        )
+    }
+
+    async fn ask(
+        model: &Fallback,
+        shown_text: ShownText,
+    ) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
+        let request = ModelRequest {
+            shown_text,
+            ..ModelRequest::default()
+        };
+        let mut events = Vec::new();
+        let result = model
+            .complete(&request, &mut |event| events.push(event))
+            .await;
+        (result, events)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_one_answers_and_the_caller_is_told() {
+        let model = chain(vec![("", Some(refused(402, None)))], vec![("hi", None)]);
+        let (result, events) = ask(&model, ShownText::Final).await;
+        assert_eq!(result.unwrap().text, "hi");
+        assert!(matches!(events[0], ModelEvent::FellBack { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stand_in_is_asked_first_for_a_minute() {
+        let model = chain(
+            vec![("", Some(cut())), ("first", None)],
+            vec![("1", None), ("2", None)],
+        );
+        let text = |result: Result<Reply, ModelError>| result.unwrap().text;
+        assert_eq!(text(ask(&model, ShownText::Final).await.0), "1");
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert_eq!(text(ask(&model, ShownText::Final).await.0), "2");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(text(ask(&model, ShownText::Final).await.0), "first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conversation_that_is_too_long_goes_nowhere_else() {
+        let overflow = Problem::ContextOverflow {
+            limit: None,
+            message: "x".into(),
+        };
+        let model = chain(vec![("", Some(overflow))], vec![]);
+        let (result, events) = ask(&model, ShownText::Final).await;
+        assert!(result.unwrap_err().is_context_overflow());
+        assert_eq!(events, []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shown_text_is_taken_back_or_final() {
+        let model = chain(vec![("Hel", Some(cut()))], vec![]);
+        assert!(ask(&model, ShownText::Final).await.0.is_err());
+        let model = chain(vec![("Hel", Some(cut()))], vec![("Hello", None)]);
+        let (result, events) = ask(&model, ShownText::Revocable).await;
+        assert_eq!(result.unwrap().text, "Hello");
+        assert_eq!(events[1], ModelEvent::TextTakenBack);
+    }
+}

@@ -1,0 +1,355 @@
+//! Which model a home uses: flag, then the resumed session, then the configuration, then a local server.
+
+mod no_model;
+mod place;
+
+use std::sync::Arc;
+
+use hermes_config::{Home, ModelChoice, ReferenceError, ReferencePolicy, Settings};
+
+pub use self::no_model::NoModel;
+use self::place::{Among, guess, known_context_length};
+use super::{
+    Endpoint, Fallback, HttpClients, HttpModel, Key, LocalModel, LocalServers, Model, Protocol,
+    RetryPolicy, Retrying, address, detect,
+};
+
+/// What is needed to find a model.
+#[derive(Debug, Clone)]
+pub struct Surroundings<'a> {
+    /// The home.
+    pub home: &'a Home,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// What references in keys may reach.
+    pub references: ReferencePolicy,
+    /// Where local servers are looked for.
+    pub local: LocalServers,
+    /// The connections of all models.
+    pub clients: Arc<HttpClients>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Those of the owner of a home.
+    pub fn new(home: &'a Home, settings: &'a Settings) -> Self {
+        Self {
+            home,
+            settings,
+            references: ReferencePolicy::owner(),
+            local: LocalServers::default(),
+            clients: Arc::default(),
+        }
+    }
+}
+
+/// What this run asks for, beyond the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// `--model`.
+    pub model: Option<String>,
+    /// `--provider`.
+    pub provider: Option<String>,
+    /// The model of the session that is resumed.
+    pub stored: Option<StoredModel>,
+}
+
+/// A model as a session remembers it. Keys are not remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredModel {
+    /// Its name.
+    pub model: String,
+    /// Its provider, where that is known.
+    pub provider: Option<String>,
+    /// Its address, where that is known.
+    pub base_url: Option<String>,
+}
+
+/// The model that was found.
+#[derive(Clone)]
+pub struct Selection {
+    /// It, with retries and fallbacks.
+    pub model: Arc<dyn Model>,
+    /// Where it is, without fallbacks.
+    pub endpoint: Endpoint,
+    /// Who chose it.
+    pub origin: Origin,
+    /// What the user should know, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Selection {
+    /// What a session has to remember.
+    pub fn stored(&self) -> StoredModel {
+        StoredModel {
+            model: self.endpoint.model.clone(),
+            provider: Some(self.endpoint.provider.clone()),
+            base_url: Some(self.endpoint.base_url.to_string()),
+        }
+    }
+}
+
+/// Who chose a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag of this run.
+    Flag,
+    /// The session that is resumed.
+    Session,
+    /// The configuration.
+    Configuration,
+    /// Nobody: it was found on this machine.
+    Detection,
+}
+
+/// Why there is no model to ask. All of it is for the user to mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// None is configured and none was found.
+    #[error("{0}")]
+    NoModel(Box<NoModel>),
+    /// A provider that is neither built in nor configured.
+    #[error(
+        "there is no provider `{name}`; known are {}. Others need an entry with `base_url` under `providers` in `config.yaml`",
+        known.join(", ")
+    )]
+    UnknownProvider {
+        /// Its name.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// The provider needs a key.
+    #[error("`{provider}` needs a key: set {place}")]
+    NoKey {
+        /// The provider.
+        provider: String,
+        /// Where it could be set.
+        place: String,
+    },
+    /// A model whose provider can not be told by its name.
+    #[error(
+        "it is unclear who offers the model `{model}`: name the provider with `--provider`, or `provider` under `model` in `config.yaml`"
+    )]
+    UnclearProvider {
+        /// The model.
+        model: String,
+    },
+    /// A provider without an address.
+    #[error("the provider `{provider}` needs a `base_url`")]
+    NoBaseUrl {
+        /// The provider.
+        provider: String,
+    },
+    /// An address that is none.
+    #[error("the `base_url` of `{provider}` is not usable: {reason}")]
+    BadBaseUrl {
+        /// The provider.
+        provider: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The key's reference gave no value.
+    #[error("the key of `{provider}` is not to be had: {error}")]
+    Reference {
+        /// The provider.
+        provider: String,
+        /// Why not.
+        error: ReferenceError,
+    },
+}
+
+/// Finds the model to use.
+pub async fn resolve(
+    around: &Surroundings<'_>,
+    wanted: &Wanted,
+) -> Result<Selection, ResolveError> {
+    let (choice, mut origin) = chosen(around.settings, wanted);
+    let mut notes = Vec::new();
+    let endpoint = match endpoint(around, &choice).await? {
+        Found::Stated(endpoint) => endpoint,
+        Found::Detected(endpoint) => {
+            notes.push(format!(
+                "using `{}` from {} on {}",
+                endpoint.model,
+                endpoint.provider,
+                address::shown(&endpoint.base_url)
+            ));
+            if choice.name.is_none() {
+                origin = Origin::Detection;
+            }
+            endpoint
+        }
+    };
+    let mut others: Vec<Arc<dyn Model>> = Vec::new();
+    for fallback in &around.settings.fallback_providers {
+        match self::endpoint(around, fallback).await {
+            Ok(Found::Stated(endpoint) | Found::Detected(endpoint)) => {
+                others.push(around.ask(endpoint));
+            }
+            Err(ResolveError::NoModel(_)) => {
+                notes.push("a fallback provider has no `model` and is left out".to_owned());
+            }
+            Err(error) => notes.push(format!("a fallback provider is left out: {error}")),
+        }
+    }
+    let first = around.ask(endpoint.clone());
+    let model = if others.is_empty() {
+        first
+    } else {
+        Arc::new(Fallback::new(first, others))
+    };
+    Ok(Selection {
+        model,
+        endpoint,
+        origin,
+        notes,
+    })
+}
+
+impl Surroundings<'_> {
+    fn ask(&self, endpoint: Endpoint) -> Arc<dyn Model> {
+        let model = HttpModel::new(endpoint, Arc::clone(&self.clients));
+        let policy = RetryPolicy::new(self.settings.agent.api_max_retries);
+        Arc::new(Retrying::new(model, policy))
+    }
+}
+
+/// What is to be found, and who says so.
+fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
+    let configured = &settings.model.choice;
+    let renamed = |name: &str| ModelChoice {
+        // The length is that of the configured model.
+        context_length: configured
+            .context_length
+            .filter(|_| configured.name.as_deref() == Some(name)),
+        name: Some(name.to_owned()),
+        ..configured.clone()
+    };
+    let is_configured = |provider: &str| {
+        configured
+            .provider
+            .as_deref()
+            .is_some_and(|known| place::same_provider(known, provider))
+    };
+    match (&wanted.model, &wanted.provider, &wanted.stored) {
+        (Some(name), None, _) => (renamed(name), Origin::Flag),
+        (name, Some(provider), _) => {
+            let choice = match name {
+                _ if !is_configured(provider) => ModelChoice {
+                    name: name.clone(),
+                    provider: Some(provider.clone()),
+                    ..ModelChoice::default()
+                },
+                Some(name) => renamed(name),
+                None => configured.clone(),
+            };
+            (choice, Origin::Flag)
+        }
+        (None, None, Some(stored)) => {
+            let is_same_address = match (&stored.base_url, &configured.base_url) {
+                (Some(a), Some(b)) => a.trim_end_matches('/') == b.trim_end_matches('/'),
+                (Some(_), None) => stored.provider.is_some(),
+                (None, _) => true,
+            };
+            let is_same_provider = stored.provider.as_deref().is_none_or(is_configured);
+            let is_ours = is_same_address && is_same_provider;
+            let choice = if is_ours {
+                renamed(&stored.model)
+            } else {
+                ModelChoice {
+                    name: Some(stored.model.clone()),
+                    provider: stored.provider.clone(),
+                    base_url: stored.base_url.clone(),
+                    ..ModelChoice::default()
+                }
+            };
+            (choice, Origin::Session)
+        }
+        (None, None, None) => (configured.clone(), Origin::Configuration),
+    }
+}
+
+/// An endpoint, and whether the user named the model or a local server did.
+pub(super) enum Found {
+    /// All of it was written somewhere.
+    Stated(Endpoint),
+    /// A local server was asked.
+    Detected(Endpoint),
+}
+
+/// Where a choice leads.
+pub(super) async fn endpoint(
+    around: &Surroundings<'_>,
+    choice: &ModelChoice,
+) -> Result<Found, ResolveError> {
+    let variables = &around.settings.variables;
+    let stated = place::stated(around.settings, choice)?;
+    let place = match (stated, choice.name.as_deref()) {
+        (Some(place), _) => place,
+        (None, name) => {
+            if let Some(place) = name.and_then(|name| guess(name, variables, Among::WithKey)) {
+                place
+            } else if let Some(found) = detected(around, name).await {
+                return Ok(Found::Detected(local_endpoint(found)));
+            } else if let Some(name) = name {
+                guess(name, variables, Among::All).ok_or_else(|| ResolveError::UnclearProvider {
+                    model: name.to_owned(),
+                })?
+            } else {
+                return Err(no_model(around, None));
+            }
+        }
+    };
+    let key = place.key(around).await?;
+    let named = choice.name.clone().or_else(|| place.model.clone());
+    let (model, listed_length, is_detected) = match named {
+        Some(model) => (model, None, false),
+        None => match detect::at(&around.clients, &place.base_url).await {
+            Some(found) => (found.model, found.context_length, true),
+            None => return Err(no_model(around, Some(place.provider))),
+        },
+    };
+    let context_length = choice
+        .context_length
+        .or(place.context_length)
+        .or(listed_length)
+        .or_else(|| known_context_length(&place.base_url, &model));
+    let endpoint = Endpoint {
+        provider: place.provider,
+        protocol: place.protocol,
+        base_url: place.base_url,
+        key,
+        model,
+        context_length,
+        extra_body: place.extra_body,
+    };
+    Ok(if is_detected {
+        Found::Detected(endpoint)
+    } else {
+        Found::Stated(endpoint)
+    })
+}
+
+async fn detected(around: &Surroundings<'_>, name: Option<&str>) -> Option<LocalModel> {
+    if !around.settings.model.autodetect {
+        return None;
+    }
+    let variables = &around.settings.variables;
+    around.local.find(&around.clients, variables, name).await
+}
+
+fn local_endpoint(found: LocalModel) -> Endpoint {
+    Endpoint {
+        provider: found.server.to_owned(),
+        protocol: Protocol::ChatCompletions,
+        base_url: found.base_url,
+        key: Key::default(),
+        model: found.model,
+        context_length: found.context_length,
+        extra_body: serde_json::Map::new(),
+    }
+}
+
+fn no_model(around: &Surroundings<'_>, provider: Option<String>) -> ResolveError {
+    ResolveError::NoModel(Box::new(NoModel::new(around, provider)))
+}

@@ -1,0 +1,136 @@
+//! What to tell somebody who has no model.
+
+use std::{fmt, path::PathBuf};
+
+use super::{
+    Surroundings,
+    place::{BUILT_IN, BuiltIn},
+};
+
+/// That there is no model, what was looked for, and what can be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoModel {
+    /// The provider that is configured without a model.
+    pub provider: Option<String>,
+    /// The file in which `model` was looked for.
+    pub config_file: PathBuf,
+    /// The local servers that were looked for; `None` if that is switched off.
+    pub local_servers: Option<String>,
+    /// Variables with a key, each with its provider, that no model makes use of.
+    pub keys: Vec<(&'static str, &'static str)>,
+}
+
+impl NoModel {
+    pub(super) fn new(around: &Surroundings<'_>, provider: Option<String>) -> Self {
+        let settings = around.settings;
+        let is_set = |known: &&BuiltIn| {
+            let key = settings.variables.get(known.variable);
+            key.is_some_and(|key| !key.trim().is_empty())
+        };
+        Self {
+            provider,
+            config_file: around.home.config_file(),
+            local_servers: settings.model.autodetect.then(|| around.local.places()),
+            keys: BUILT_IN
+                .iter()
+                .filter(is_set)
+                .map(|known| (known.variable, known.name))
+                .collect(),
+        }
+    }
+}
+
+impl fmt::Display for NoModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.provider {
+            Some(provider) => writeln!(
+                f,
+                "No model is chosen: the provider `{provider}` is configured without one.\n"
+            )?,
+            None => writeln!(f, "No model is chosen.\n")?,
+        }
+        writeln!(f, "Looked for:")?;
+        writeln!(f, "  `model` in {}", self.config_file.display())?;
+        match (&self.provider, &self.local_servers) {
+            (Some(_), _) => {}
+            (None, Some(places)) => {
+                writeln!(f, "  a local server with a model ({places}): there is none")?;
+            }
+            (None, None) => writeln!(f, "  no local server, since `model.autodetect` is off")?,
+        }
+        match self.keys.as_slice() {
+            [] => writeln!(f, "No provider's key is set.")?,
+            keys => {
+                let names: Vec<_> = keys.iter().map(|(name, _)| format!("`{name}`")).collect();
+                writeln!(f, "Keys without a model name: {}", names.join(", "))?;
+            }
+        }
+        let provider = self.provider.as_deref();
+        let provider = provider.or(self.keys.first().map(|(_, provider)| *provider));
+        let flag = provider.map_or_else(String::new, |name| format!(" --provider {name}"));
+        write!(
+            f,
+            "\nAny of these helps:\n  \
+             `hermes model` asks for a model and writes it to the configuration\n  \
+             `hermes chat{flag} -m MODEL` names one for this run\n  \
+             a local server, such as `ollama run qwen3`, is found by itself"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn no_model() -> NoModel {
+        NoModel {
+            provider: None,
+            config_file: "/home/me/.hermes/config.yaml".into(),
+            local_servers: Some("Ollama on port 11434".into()),
+            keys: vec![],
+        }
+    }
+
+    #[test]
+    fn the_text_says_what_was_looked_for_and_three_ways_out() {
+        let text = no_model().to_string();
+        for part in [
+            "/home/me/.hermes/config.yaml",
+            "Ollama on port 11434",
+            "No provider's key is set",
+            "`hermes model`",
+            "`hermes chat -m MODEL`",
+            "`ollama run qwen3`",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_key_without_a_model_is_named_and_used_in_the_advice() {
+        let text = NoModel {
+            keys: vec![("ANTHROPIC_API_KEY", "anthropic")],
+            local_servers: None,
+            ..no_model()
+        }
+        .to_string();
+        for part in [
+            "Keys without a model name: `ANTHROPIC_API_KEY`",
+            "`hermes chat --provider anthropic -m MODEL`",
+            "`model.autodetect` is off",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_provider_without_a_model_is_named() {
+        let text = NoModel {
+            provider: Some("team".into()),
+            ..no_model()
+        }
+        .to_string();
+        assert!(text.contains("the provider `team`"), "{text}");
+        assert!(!text.contains("local server with"), "{text}");
+    }
+}

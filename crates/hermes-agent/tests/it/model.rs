@@ -1,0 +1,170 @@
+//! Models over real sockets, against a scripted server.
+
+mod auxiliary;
+mod detection;
+mod failures;
+mod fallback;
+mod resolution;
+mod streaming;
+
+use std::{sync::Arc, time::Duration};
+
+use hermes_agent::{
+    message::Message,
+    model::{
+        Endpoint, HttpClients, HttpModel, Key, LocalServers, Model, ModelError, ModelEvent,
+        ModelRequest, Patience, Protocol, Reply, ResolveError, RetryPolicy, Retrying, Selection,
+        Surroundings, Wanted, resolve,
+    },
+};
+use hermes_config::{Home, Secret, Settings, Variables};
+use hermes_testkit::model::{ModelServer, Script};
+
+const BOTH: [Protocol; 2] = [Protocol::ChatCompletions, Protocol::AnthropicMessages];
+const KEY: &str = "key-0123456789";
+
+fn endpoint(server: &ModelServer, protocol: Protocol) -> Endpoint {
+    let base_url = match protocol {
+        Protocol::ChatCompletions => server.base_url(),
+        Protocol::AnthropicMessages => server.origin(),
+    };
+    Endpoint {
+        provider: "scripted".into(),
+        protocol,
+        base_url: base_url.parse().unwrap(),
+        key: Key {
+            value: Some(Secret::new(KEY.into())),
+            place: "`SCRIPTED_KEY`".into(),
+        },
+        model: "some-model".into(),
+        context_length: None,
+        extra_body: serde_json::Map::default(),
+    }
+}
+
+/// A model that is asked once.
+fn once(server: &ModelServer, protocol: Protocol) -> HttpModel {
+    HttpModel::new(endpoint(server, protocol), Arc::new(HttpClients::default()))
+}
+
+/// A model that is asked again, after pauses too short to wait for.
+fn patient(server: &ModelServer, protocol: Protocol) -> Retrying<HttpModel> {
+    let policy = RetryPolicy {
+        retries: 3,
+        first_pause: Duration::from_millis(5),
+    };
+    Retrying::new(once(server, protocol), policy)
+}
+
+fn quick(model: HttpModel) -> HttpModel {
+    model.with_patience(Patience {
+        first_byte: Duration::from_millis(200),
+        next_byte: Duration::from_millis(200),
+    })
+}
+
+/// Sends a conversation of one message.
+async fn ask(model: &dyn Model, text: &str) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
+    let messages = [Message::user(text)];
+    let request = ModelRequest {
+        messages: &messages,
+        ..ModelRequest::default()
+    };
+    complete(model, &request).await
+}
+
+async fn complete(
+    model: &dyn Model,
+    request: &ModelRequest<'_>,
+) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
+    let mut events = Vec::new();
+    let mut sink = |event| events.push(event);
+    let asked = model.complete(request, &mut sink);
+    let result = tokio::time::timeout(Duration::from_secs(30), asked).await;
+    (result.expect("no answer in time"), events)
+}
+
+/// All text of the events.
+fn shown(events: &[ModelEvent]) -> Vec<&str> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            ModelEvent::TextDelta(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn retries(events: &[ModelEvent]) -> usize {
+    events
+        .iter()
+        .filter(|event| matches!(event, ModelEvent::Retrying { .. }))
+        .count()
+}
+
+/// Ports on which nobody listens.
+fn nowhere() -> LocalServers {
+    LocalServers {
+        ollama: free_port(),
+        lm_studio: free_port(),
+        vllm: free_port(),
+        llama_cpp: free_port(),
+        patience: Duration::from_secs(5),
+    }
+}
+
+fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+/// A home with a configuration and variables, and its model.
+struct Setup {
+    home: Home,
+    settings: Settings,
+    local: LocalServers,
+    clients: Arc<HttpClients>,
+    _directory: tempfile::TempDir,
+}
+
+impl Setup {
+    fn new(config: &str, variables: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let variables = Variables::from_pairs(variables.iter().copied());
+        let settings = Settings::parse(config, variables).unwrap();
+        Self {
+            home: Home::at(directory.path()),
+            settings,
+            local: nowhere(),
+            clients: Arc::default(),
+            _directory: directory,
+        }
+    }
+
+    fn around(&self) -> Surroundings<'_> {
+        Surroundings {
+            local: self.local.clone(),
+            clients: Arc::clone(&self.clients),
+            ..Surroundings::new(&self.home, &self.settings)
+        }
+    }
+
+    async fn resolve(&self, wanted: &Wanted) -> Result<Selection, ResolveError> {
+        resolve(&self.around(), wanted).await
+    }
+
+    async fn configured(&self) -> Result<Selection, ResolveError> {
+        self.resolve(&Wanted::default()).await
+    }
+}
+
+fn error<T>(result: Result<T, ResolveError>) -> ResolveError {
+    match result {
+        Ok(_) => panic!("there is a model"),
+        Err(error) => error,
+    }
+}
+
+fn echo() -> ModelServer {
+    ModelServer::start(Script::echo())
+}

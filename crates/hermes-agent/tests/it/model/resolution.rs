@@ -1,0 +1,291 @@
+//! Which model is used, where it is, and which key goes there.
+
+use hermes_agent::model::{Origin, Protocol, ResolveError, StoredModel, Wanted};
+
+use super::{Setup, ask, echo, error};
+
+const KEYS: [(&str, &str); 3] = [
+    ("OPENAI_API_KEY", "key-openai"),
+    ("OPENROUTER_API_KEY", "key-openrouter"),
+    ("ANTHROPIC_API_KEY", "key-anthropic"),
+];
+
+fn flags(model: &str, provider: &str) -> Wanted {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Wanted {
+        model: text(model),
+        provider: text(provider),
+        stored: None,
+    }
+}
+
+/// Provider, address, key and model of a configuration.
+async fn found(setup: &Setup, wanted: &Wanted) -> (String, String, Option<String>, String) {
+    let endpoint = setup
+        .resolve(wanted)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"))
+        .endpoint;
+    (
+        endpoint.provider,
+        endpoint.base_url.to_string(),
+        endpoint.key.value.map(|key| key.expose().clone()),
+        endpoint.model,
+    )
+}
+
+fn expected(
+    provider: &str,
+    url: &str,
+    key: &str,
+    model: &str,
+) -> (String, String, Option<String>, String) {
+    let key = Some(key.to_owned()).filter(|key| !key.is_empty());
+    (provider.into(), url.into(), key, model.into())
+}
+
+#[tokio::test]
+async fn built_in_providers_are_known_by_name() {
+    let setup = Setup::new("", &KEYS);
+    for (provider, url, key) in [
+        ("openai", "https://api.openai.com/v1", "key-openai"),
+        (
+            "OpenRouter",
+            "https://openrouter.ai/api/v1",
+            "key-openrouter",
+        ),
+        ("anthropic", "https://api.anthropic.com/", "key-anthropic"),
+    ] {
+        let found = found(&setup, &flags("m", provider)).await;
+        assert_eq!(found, expected(provider, url, key, "m"));
+    }
+    let selection = setup.resolve(&flags("m", "anthropic")).await.unwrap();
+    assert_eq!(selection.endpoint.protocol, Protocol::AnthropicMessages);
+    assert_eq!(selection.origin, Origin::Flag);
+}
+
+#[tokio::test]
+async fn a_name_may_say_whose_model_it_is() {
+    let setup = Setup::new("", &KEYS);
+    for (model, provider) in [
+        ("gpt-5", "openai"),
+        ("o3-mini", "openai"),
+        ("claude-sonnet-4-5", "anthropic"),
+        ("qwen/qwen3-coder", "openrouter"),
+    ] {
+        assert_eq!(
+            found(&setup, &flags(model, "")).await.0,
+            provider,
+            "{model}"
+        );
+    }
+    let unclear = error(setup.resolve(&flags("mystery", "")).await);
+    assert!(
+        matches!(unclear, ResolveError::UnclearProvider { .. }),
+        "{unclear}"
+    );
+    let keyless = error(Setup::new("", &[]).resolve(&flags("gpt-5", "")).await);
+    assert!(
+        keyless.to_string().contains("`OPENAI_API_KEY`"),
+        "{keyless}"
+    );
+}
+
+#[tokio::test]
+async fn a_key_goes_only_to_its_own_host() {
+    for config in [
+        "model: {default: m, provider: openai, base_url: 'https://evil.example/v1'}\n",
+        "model: {default: m, provider: custom, base_url: 'https://evil.example/v1'}\n",
+        "model: {default: m, base_url: 'https://api.openai.com.evil.example/v1'}\n",
+        "model: {default: m, base_url: 'http://api.openai.com.evil.example/v1'}\n",
+        "model: {default: m, provider: team, base_url: 'https://evil.example/v1'}\nproviders: {team: {base_url: 'https://team.example/v1', key_env: ANTHROPIC_API_KEY}}\n",
+    ] {
+        let setup = Setup::new(config, &KEYS);
+        assert_eq!(found(&setup, &Wanted::default()).await.2, None, "{config}");
+    }
+    // Not in the clear, either.
+    let setup = Setup::new(
+        "model: {default: m, base_url: 'http://api.openai.com/v1'}\n",
+        &KEYS,
+    );
+    assert_eq!(found(&setup, &Wanted::default()).await.2, None);
+    let setup = Setup::new(
+        "model: {default: m, base_url: 'https://eu.api.openai.com/v1'}\n",
+        &KEYS,
+    );
+    assert_eq!(
+        found(&setup, &Wanted::default()).await.2.as_deref(),
+        Some("key-openai")
+    );
+}
+
+#[tokio::test]
+async fn the_address_in_the_environment_is_not_read() {
+    let setup = Setup::new(
+        "model: {default: m, provider: openai}\n",
+        &[
+            ("OPENAI_API_KEY", "k-1"),
+            ("OPENAI_BASE_URL", "https://evil.example/v1"),
+        ],
+    );
+    assert_eq!(
+        found(&setup, &Wanted::default()).await.1,
+        "https://api.openai.com/v1"
+    );
+}
+
+#[tokio::test]
+async fn configured_providers_are_used_by_either_name() {
+    let config = "providers: {Team: {base_url: 'https://team.example/v1', key_env: TEAM_KEY, api_key: other, model: house, context_length: 9000}}\n";
+    let setup = Setup::new(config, &[("TEAM_KEY", "key-team")]);
+    for name in ["team", "custom:team", "Team"] {
+        let (_, url, key, model) = found(&setup, &flags("", name)).await;
+        assert_eq!(
+            (url.as_str(), key.as_deref(), model.as_str()),
+            ("https://team.example/v1", Some("key-team"), "house")
+        );
+    }
+    let lengths = [("", Some(9000)), ("house", Some(9000)), ("other", None)];
+    for (model, length) in lengths {
+        let selection = setup.resolve(&flags(model, "team")).await.unwrap();
+        assert_eq!(selection.endpoint.context_length, length);
+    }
+    // Without the variable the written key is used.
+    let setup = Setup::new(config, &[]);
+    assert_eq!(
+        found(&setup, &flags("", "team")).await.2.as_deref(),
+        Some("other")
+    );
+}
+
+#[tokio::test]
+async fn keys_may_be_references() {
+    let config = "model: {default: m, provider: custom, base_url: 'https://x.example/v1', api_key: '${file:key.txt}'}\n";
+    let setup = Setup::new(config, &[]);
+    std::fs::write(setup.home.path().join("key.txt"), "key-from-file\n").unwrap();
+    assert_eq!(
+        found(&setup, &Wanted::default()).await.2.as_deref(),
+        Some("key-from-file")
+    );
+    std::fs::remove_file(setup.home.path().join("key.txt")).unwrap();
+    let error = error(setup.configured().await);
+    assert!(error.to_string().contains("${file:key.txt}"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named_before_anything_is_sent() {
+    let server = echo();
+    let config = format!(
+        "model: {{default: m, base_url: '{}', api_key: '${{NOPE}}'}}\n",
+        server.base_url()
+    );
+    let error = error(Setup::new(&config, &[]).configured().await);
+    assert!(matches!(error, ResolveError::NoKey { .. }), "{error}");
+    assert_eq!(server.paths().len(), 0);
+}
+
+#[tokio::test]
+async fn flag_wins_over_session_and_session_over_configuration() {
+    let setup = Setup::new(
+        "model: {default: c, provider: openai, context_length: 7}\n",
+        &KEYS,
+    );
+    let mut wanted = Wanted::default();
+    let selection = setup.resolve(&wanted).await.unwrap();
+    assert_eq!(selection.endpoint.model, "c");
+    assert_eq!(selection.endpoint.context_length, Some(7));
+    assert_eq!(selection.origin, Origin::Configuration);
+
+    wanted.stored = Some(StoredModel {
+        model: "s".into(),
+        provider: Some("anthropic".into()),
+        base_url: Some("https://api.anthropic.com/".into()),
+    });
+    let selection = setup.resolve(&wanted).await.unwrap();
+    assert_eq!(selection.endpoint.model, "s");
+    assert_eq!(selection.endpoint.provider, "anthropic");
+    assert_eq!(selection.origin, Origin::Session);
+    assert_eq!(Some(selection.stored()), wanted.stored);
+
+    wanted.model = Some("f".into());
+    let selection = setup.resolve(&wanted).await.unwrap();
+    assert_eq!(selection.endpoint.model, "f");
+    assert_eq!(selection.endpoint.provider, "openai");
+    assert_eq!(selection.endpoint.context_length, None);
+    assert_eq!(selection.origin, Origin::Flag);
+}
+
+#[tokio::test]
+async fn a_session_that_knows_only_a_name_uses_the_configured_provider() {
+    let setup = Setup::new("model: {default: c, provider: openrouter}\n", &KEYS);
+    let wanted = Wanted {
+        stored: Some(StoredModel {
+            model: "s".into(),
+            ..StoredModel::default()
+        }),
+        ..Wanted::default()
+    };
+    let (provider, _, key, model) = found(&setup, &wanted).await;
+    assert_eq!(
+        (provider.as_str(), key.as_deref(), model.as_str()),
+        ("openrouter", Some("key-openrouter"), "s")
+    );
+}
+
+#[tokio::test]
+async fn mistakes_say_what_to_do() {
+    for (config, part) in [
+        (
+            "model: {default: m, provider: nobody}\n",
+            "`openai`, `openrouter`, `anthropic`, `team`",
+        ),
+        ("model: {default: m, provider: custom}\n", "`base_url`"),
+        ("model: {default: m, base_url: 'ftp://x'}\n", "`http://`"),
+        (
+            "model: {default: m, provider: openai}\n",
+            "`OPENAI_API_KEY`",
+        ),
+        (
+            "model: {provider: team}\n",
+            "the provider `team` is configured without one",
+        ),
+    ] {
+        let config =
+            format!("{config}providers: {{team: {{base_url: 'https://team.example/v1'}}}}\n");
+        let text = error(Setup::new(&config, &[]).configured().await).to_string();
+        assert!(text.contains(part), "{config}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_configured_server_is_really_asked() {
+    let server = echo();
+    for (config, path) in [
+        (
+            format!("model: {{default: m, base_url: '{}'}}\n", server.base_url()),
+            "/v1/chat/completions",
+        ),
+        (
+            format!(
+                "model: {{default: m, provider: anthropic, base_url: '{}', api_key: k-123456, extra_body: {{top_k: 3}}}}\n",
+                server.origin()
+            ),
+            "/v1/messages",
+        ),
+        (
+            format!(
+                "model: {{default: m, base_url: '{}', api_mode: anthropic_messages}}\n",
+                server.origin()
+            ),
+            "/v1/messages",
+        ),
+    ] {
+        let selection = Setup::new(&config, &KEYS).configured().await.unwrap();
+        let (reply, _) = ask(&*selection.model, "hello").await;
+        assert_eq!(reply.unwrap().text, "hello");
+        assert_eq!(server.requests().last().unwrap().path, path);
+    }
+    assert_eq!(server.requests()[1].header("x-api-key"), Some("k-123456"));
+    assert_eq!(server.requests()[1].body["top_k"], 3);
+    assert_eq!(server.requests()[2].header("x-api-key"), None);
+}

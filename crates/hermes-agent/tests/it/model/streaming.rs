@@ -1,0 +1,262 @@
+//! Replies that arrive as they should.
+
+use std::time::{Duration, Instant};
+
+use hermes_agent::{
+    message::{AssistantMessage, Message, ToolCall},
+    model::{FinishReason, Model, ModelEvent, ModelRequest, Protocol, ToolDefinition, Usage},
+};
+use hermes_testkit::{
+    eventually,
+    model::{Answer, Call, Ending, ModelServer, Reply, Script, Usage as Tokens},
+};
+use serde_json::json;
+
+use super::{BOTH, KEY, ask, complete, echo, endpoint, once, shown};
+
+#[tokio::test]
+async fn text_is_shown_as_it_arrives() {
+    for protocol in BOTH {
+        let answer = Answer::pieces(["Hel", "lo ", "you"]).with(|reply| reply.pause_ms = 100);
+        let server = ModelServer::start(Script::new([answer]));
+        let model = once(&server, protocol);
+        let messages = [Message::user("hi")];
+        let request = ModelRequest {
+            messages: &messages,
+            ..ModelRequest::default()
+        };
+        let mut times = Vec::new();
+        let reply = model
+            .complete(&request, &mut |_| times.push(Instant::now()))
+            .await
+            .unwrap();
+        assert_eq!(reply.text, "Hello you");
+        assert_eq!(reply.finish, FinishReason::Stop);
+        assert_eq!(times.len(), 3);
+        // Two pauses between the first piece and the last.
+        assert!(times[2] - times[0] >= Duration::from_millis(190));
+    }
+}
+
+#[tokio::test]
+async fn each_protocol_has_its_own_address_and_headers() {
+    let server = echo();
+    for protocol in BOTH {
+        let (reply, events) = ask(&once(&server, protocol), "hello").await;
+        assert_eq!(reply.unwrap().text, "hello");
+        assert_eq!(shown(&events), ["hello"]);
+    }
+    let requests = server.requests();
+    assert_eq!(requests[0].path, "/v1/chat/completions");
+    assert_eq!(
+        requests[0].header("authorization"),
+        Some(format!("Bearer {KEY}").as_str())
+    );
+    assert_eq!(requests[0].header("x-api-key"), None);
+    assert_eq!(requests[1].path, "/v1/messages");
+    assert_eq!(requests[1].header("x-api-key"), Some(KEY));
+    assert_eq!(requests[1].header("anthropic-version"), Some("2023-06-01"));
+    assert_eq!(requests[1].header("authorization"), None);
+    for request in &requests {
+        assert_eq!(request.body["model"], "some-model");
+        assert_eq!(request.body["stream"], true);
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_no_key_is_sent() {
+    let server = echo();
+    for protocol in BOTH {
+        let mut endpoint = endpoint(&server, protocol);
+        endpoint.key.value = None;
+        let model = hermes_agent::model::HttpModel::new(endpoint, std::sync::Arc::default());
+        ask(&model, "hello").await.0.unwrap();
+    }
+    for request in server.requests() {
+        assert_eq!(request.header("authorization"), None);
+        assert_eq!(request.header("x-api-key"), None);
+    }
+}
+
+#[tokio::test]
+async fn parallel_calls_are_put_together_from_interleaved_pieces() {
+    for protocol in BOTH {
+        let answer = Answer::calls([
+            ("read", json!({"path": "a.txt"})),
+            ("list", json!({"path": "b"})),
+        ])
+        .with(|reply| reply.text = vec!["Let me look.".into()]);
+        let server = ModelServer::start(Script::new([answer]));
+        let (reply, events) = ask(&once(&server, protocol), "go").await;
+        let reply = reply.unwrap();
+        assert_eq!(reply.finish, FinishReason::ToolCalls);
+        assert_eq!(
+            reply.tool_calls,
+            [
+                ToolCall::new("call_0", "read", "{\"path\":\"a.txt\"}"),
+                ToolCall::new("call_1", "list", "{\"path\":\"b\"}"),
+            ]
+        );
+        let started: Vec<_> = events
+            .into_iter()
+            .filter(|event| matches!(event, ModelEvent::ToolCallStarted { .. }))
+            .collect();
+        assert_eq!(
+            started,
+            [
+                ModelEvent::ToolCallStarted {
+                    name: "read".into()
+                },
+                ModelEvent::ToolCallStarted {
+                    name: "list".into()
+                },
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn odd_calls_arrive_all_the_same() {
+    let answer = Answer::Reply(Reply {
+        calls: vec![
+            Call {
+                name: "late".into(),
+                arguments: vec!["{\"a\"".into(), ":1}".into()],
+                name_last: true,
+                ..Call::default()
+            },
+            Call {
+                id: Some("x".into()),
+                name: "broken".into(),
+                arguments: vec!["{\"a\": ".into()],
+                ..Call::default()
+            },
+        ],
+        finish: Some("stop".into()),
+        ..Reply::default()
+    });
+    let server = ModelServer::start(Script::new([answer]));
+    let (reply, _) = ask(&once(&server, Protocol::ChatCompletions), "go").await;
+    let reply = reply.unwrap();
+    assert_eq!(reply.finish, FinishReason::ToolCalls);
+    let [late, broken] = reply.tool_calls.as_slice() else {
+        panic!("{:?}", reply.tool_calls);
+    };
+    assert!(late.id.starts_with("call_"));
+    assert_eq!(
+        (late.name.as_str(), late.arguments.as_str()),
+        ("late", "{\"a\":1}")
+    );
+    assert_eq!(broken, &ToolCall::new("x", "broken", "{\"a\": "));
+    assert!(broken.parse_arguments().is_err());
+}
+
+#[tokio::test]
+async fn thoughts_usage_and_reasons_are_reported() {
+    for protocol in BOTH {
+        let (reason, expected) = match protocol {
+            Protocol::ChatCompletions => ("length", FinishReason::Length),
+            Protocol::AnthropicMessages => ("max_tokens", FinishReason::Length),
+        };
+        let answer = Answer::text("4").with(|reply| {
+            reply.reasoning = vec!["two ".into(), "and two".into()];
+            reply.finish = Some(reason.into());
+            reply.usage = Some(Tokens {
+                prompt: 100,
+                cached: 80,
+                completion: 5,
+            });
+        });
+        let server = ModelServer::start(Script::new([answer]));
+        let (reply, events) = ask(&once(&server, protocol), "2+2").await;
+        let reply = reply.unwrap();
+        assert_eq!(reply.text, "4");
+        assert_eq!(reply.reasoning.text.as_deref(), Some("two and two"));
+        assert_eq!(events[0], ModelEvent::ReasoningDelta("two ".into()));
+        assert_eq!(reply.finish, expected);
+        assert_eq!(
+            reply.usage.unwrap(),
+            Usage {
+                input_tokens: 20,
+                cache_read_tokens: 80,
+                output_tokens: 5,
+                ..Usage::default()
+            }
+        );
+        assert_eq!(reply.model, "some-model");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stream_is_understood() {
+    for protocol in BOTH {
+        let answer = Answer::calls([("read", json!({"n": 1})), ("read", json!({"n": 2}))])
+            .with(|reply| reply.text = vec!["so".into()]);
+        let server = ModelServer::start(Script {
+            never_streams: true,
+            ..Script::new([answer])
+        });
+        let (reply, events) = ask(&once(&server, protocol), "go").await;
+        let reply = reply.unwrap();
+        assert_eq!(reply.text, "so");
+        assert_eq!(reply.tool_calls.len(), 2);
+        assert_eq!(reply.tool_calls[1].arguments, "{\"n\":2}");
+        assert_eq!(shown(&events), ["so"]);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_with_calls_goes_round() {
+    for protocol in BOTH {
+        let script = Script::new([Answer::call("weather", &json!({"city": "Bern"}))])
+            .rule("rain", Answer::text("Take an umbrella."));
+        let server = ModelServer::start(script);
+        let model = once(&server, protocol);
+        let tools = [ToolDefinition {
+            name: "weather".into(),
+            description: "tells the weather".into(),
+            parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
+        }];
+        let mut messages = vec![Message::system("be brief"), Message::user("umbrella?")];
+        let request = ModelRequest {
+            messages: &messages,
+            tools: &tools,
+            ..ModelRequest::default()
+        };
+        let reply = complete(&model, &request).await.0.unwrap();
+        let call = reply.tool_calls[0].clone();
+        messages.push(reply.into_message());
+        messages.push(Message::tool(&call, "rain"));
+        let request = ModelRequest {
+            messages: &messages,
+            tools: &tools,
+            ..ModelRequest::default()
+        };
+        let reply = complete(&model, &request).await.0.unwrap();
+        assert_eq!(reply.text, "Take an umbrella.");
+        assert!(matches!(
+            &messages[2],
+            Message::Assistant(AssistantMessage { tool_calls, .. }) if tool_calls.len() == 1
+        ));
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_request_closes_the_connection() {
+    for protocol in BOTH {
+        let server = ModelServer::start(Script::new([
+            Answer::Silence,
+            Answer::text("slow").with(|reply| reply.ending = Ending::Stalled),
+        ]));
+        let model = once(&server, protocol);
+        for number in 1..=2 {
+            let waiting = tokio::time::timeout(Duration::from_millis(300), ask(&model, "hi")).await;
+            assert!(waiting.is_err());
+            let is_closed = || {
+                let requests = server.requests();
+                requests.len() == number && requests[number - 1].abandoned
+            };
+            assert!(eventually(Duration::from_secs(1), is_closed).await);
+        }
+    }
+}

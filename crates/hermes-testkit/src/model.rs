@@ -1,0 +1,120 @@
+//! A model server that answers by script, in OpenAI's and Anthropic's protocol, over real sockets.
+//!
+//! It listens on loopback and lists its models the way Ollama and OpenAI-like servers do. Like [`HttpServer`], it
+//! lives in a thread with a runtime of its own.
+//!
+//! [`HttpServer`]: crate::HttpServer
+
+mod anthropic;
+mod chat;
+mod log;
+mod requests;
+mod script;
+mod server;
+mod stream;
+
+pub use log::ModelCall;
+pub use script::{Answer, Call, Ending, Reply, Rule, Script, Usage};
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio_util::sync::CancellationToken;
+
+use server::Server;
+
+/// A scripted model on a loopback port; it stops when dropped.
+pub struct ModelServer {
+    address: SocketAddr,
+    server: Arc<Server>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ModelServer {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start(script: Script) -> Self {
+        Self::start_on(0, script)
+    }
+
+    /// Starts a server on a given port.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start_on(port: u16, script: Script) -> Self {
+        Self::try_start(port, script)
+            .unwrap_or_else(|error| panic!("cannot start a model on port {port}: {error}"))
+    }
+
+    fn try_start(port: u16, script: Script) -> std::io::Result<Self> {
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let stop = CancellationToken::new();
+        let server = Arc::new(Server::new(script));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = std::thread::spawn({
+            let (server, stop) = (Arc::clone(&server), stop.clone());
+            move || runtime.block_on(server::serve(socket, server, stop))
+        });
+        Ok(Self {
+            address,
+            server,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// The base URL of OpenAI's protocol.
+    pub fn base_url(&self) -> String {
+        format!("{}/v1", self.origin())
+    }
+
+    /// The address without a path: the base URL of Anthropic's protocol, and Ollama's address.
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Every request for an answer so far, oldest first.
+    pub fn requests(&self) -> Vec<ModelCall> {
+        self.server.calls()
+    }
+
+    /// Every path that was asked for, lists of models included.
+    pub fn paths(&self) -> Vec<String> {
+        self.server.paths()
+    }
+
+    /// Cuts all connections and frees the port.
+    pub fn stop(&mut self) {
+        self.stop.cancel();
+        self.wait();
+    }
+
+    /// Waits until the server has been stopped.
+    pub fn wait(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has already been reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,261 @@
+//! The way of every request to the answer the script has for it.
+
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::serve::ListenerExt as _;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::log::{Log, ModelCall, Watch};
+use super::requests::{last_text, last_user_text};
+use super::script::{Answer, Reply, Script, Usage};
+use super::{anthropic, chat, stream};
+use crate::script::lock;
+
+/// No test sends more than this.
+const BODY_LIMIT: usize = 256 << 20;
+
+/// What all requests share.
+pub(super) struct Server {
+    script: Script,
+    /// How often each rule was used, and how many answers.
+    progress: Mutex<(Vec<u32>, usize)>,
+    log: Log,
+    paths: Mutex<Vec<String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Chat,
+    Anthropic,
+}
+
+impl Server {
+    pub(super) fn new(script: Script) -> Self {
+        Self {
+            progress: Mutex::new((vec![0; script.rules.len()], 0)),
+            script,
+            log: Log::default(),
+            paths: Mutex::default(),
+        }
+    }
+
+    pub(super) fn calls(&self) -> Vec<ModelCall> {
+        self.log.calls()
+    }
+
+    pub(super) fn paths(&self) -> Vec<String> {
+        lock(&self.paths).clone()
+    }
+
+    /// The answer to a request: a rule that fits, else the next one in order, else an echo.
+    fn next_answer(&self, body: &Value) -> Answer {
+        let text = last_text(body);
+        let mut progress = lock(&self.progress);
+        let (used, position) = &mut *progress;
+        for (rule, used) in self.script.rules.iter().zip(used) {
+            let is_left = rule.times.is_none_or(|times| *used < times);
+            if is_left && text.contains(&rule.contains) {
+                *used += 1;
+                return rule.answer.clone();
+            }
+        }
+        *position += 1;
+        let answer = self.script.answers.get(*position - 1);
+        answer.cloned().unwrap_or(Answer::Echo)
+    }
+
+    /// Why a request is refused before the script is asked.
+    fn refusal(&self, protocol: Protocol, headers: &HeaderMap, model: &str) -> Option<Response> {
+        if let Some(key) = &self.script.key {
+            let given = match protocol {
+                Protocol::Chat => text(headers, "authorization").strip_prefix("Bearer "),
+                Protocol::Anthropic => Some(text(headers, "x-api-key")),
+            };
+            if given != Some(key) {
+                let message = format!("Incorrect API key provided: {}", given.unwrap_or_default());
+                return Some(refuse(protocol, 401, &message, Some("invalid_api_key")));
+            }
+        }
+        let is_known = self.script.models.iter().any(|known| known == model);
+        if self.script.refuse_others && !is_known {
+            let message = format!("The model `{model}` does not exist");
+            return Some(refuse(protocol, 404, &message, Some("model_not_found")));
+        }
+        None
+    }
+
+    async fn answer(
+        &self,
+        protocol: Protocol,
+        headers: &HeaderMap,
+        body: &Value,
+        mut watch: Watch,
+    ) -> Response {
+        let model = body["model"].as_str().unwrap_or_default();
+        if let Some(refusal) = self.refusal(protocol, headers, model) {
+            watch.complete();
+            return refusal;
+        }
+        let reply = match self.next_answer(body) {
+            Answer::Reply(reply) => reply,
+            Answer::Echo => echo(body),
+            Answer::Silence => std::future::pending().await,
+            refusal => {
+                watch.complete();
+                return self.refuse_as_told(protocol, refusal);
+            }
+        };
+        let is_streamed = body["stream"] == true && !self.script.never_streams;
+        if !is_streamed {
+            tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;
+            watch.complete();
+            return Json(match protocol {
+                Protocol::Chat => chat::whole(model, &reply),
+                Protocol::Anthropic => anthropic::whole(model, &reply),
+            })
+            .into_response();
+        }
+        let (pieces, mut end) = match protocol {
+            Protocol::Chat => (chat::pieces(model, &reply), chat::end(model, &reply)),
+            Protocol::Anthropic => (anthropic::pieces(model, &reply), anthropic::end(&reply)),
+        };
+        if let Some(error) = &reply.error {
+            end = vec![match protocol {
+                Protocol::Chat => chat::event(error),
+                Protocol::Anthropic => anthropic::event(error),
+            }];
+        }
+        stream::send(&reply, pieces, end, watch)
+    }
+
+    fn refuse_as_told(&self, protocol: Protocol, refusal: Answer) -> Response {
+        let Answer::Status {
+            status,
+            message,
+            code,
+            retry_after,
+        } = refusal
+        else {
+            let context_length = self.script.context_length.unwrap_or(8192);
+            let body = match protocol {
+                Protocol::Chat => chat::overflow(context_length),
+                Protocol::Anthropic => anthropic::overflow(context_length),
+            };
+            return (StatusCode::BAD_REQUEST, Json(body)).into_response();
+        };
+        let mut response = refuse(protocol, status, &message, code.as_deref());
+        if let Some(value) = retry_after.and_then(|value| value.parse().ok()) {
+            response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        response
+    }
+
+    /// The lists of models.
+    fn list(&self, path: &str) -> Response {
+        let script = &self.script;
+        match path {
+            "/v1/models" | "/models" => {
+                let models = script.models.iter().map(|id| {
+                    json!({ "id": id, "object": "model", "max_model_len": script.context_length })
+                });
+                Json(json!({ "object": "list", "data": models.collect::<Vec<_>>() }))
+                    .into_response()
+            }
+            // The later in the list, the newer.
+            "/api/tags" if script.ollama => {
+                let models = script.models.iter().enumerate().map(|(age, name)| {
+                    json!({ "name": name, "model": name, "modified_at": format!("2026-01-{:02}T00:00:00Z", age + 1) })
+                });
+                Json(json!({ "models": models.collect::<Vec<_>>() })).into_response()
+            }
+            "/api/ps" if script.ollama => {
+                let models = script.loaded.iter().map(|name| {
+                    json!({ "name": name, "model": name, "context_length": script.context_length })
+                });
+                Json(json!({ "models": models.collect::<Vec<_>>() })).into_response()
+            }
+            _ => StatusCode::NOT_FOUND.into_response(),
+        }
+    }
+}
+
+/// Repeats what the user said, and counts four characters as a token.
+fn echo(body: &Value) -> Reply {
+    let text = last_user_text(body);
+    let tokens = |length: usize| u64::try_from(length.div_ceil(4)).unwrap_or_default();
+    Reply {
+        usage: Some(Usage {
+            prompt: tokens(body["messages"].to_string().len()),
+            cached: 0,
+            completion: tokens(text.len()),
+        }),
+        text: vec![text],
+        ..Reply::default()
+    }
+}
+
+fn refuse(protocol: Protocol, status: u16, message: &str, code: Option<&str>) -> Response {
+    let body = match protocol {
+        Protocol::Chat => chat::error(message, code),
+        Protocol::Anthropic => anthropic::error(status, message),
+    };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Json(body)).into_response()
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
+    let value = headers.get(name);
+    value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    lock(&server.paths).push(path.clone());
+    let protocol = match path.as_str() {
+        "/v1/chat/completions" | "/chat/completions" => Protocol::Chat,
+        "/v1/messages" => Protocol::Anthropic,
+        _ => return server.list(&path),
+    };
+    let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let headers = parts.headers.iter().map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        (name.to_string(), value.into_owned())
+    });
+    let watch = server.log.add(ModelCall {
+        path,
+        headers: headers.collect(),
+        body: body.clone(),
+        abandoned: false,
+    });
+    server.answer(protocol, &parts.headers, &body, watch).await
+}
+
+/// Answers requests until it is stopped. Whatever is still open then is cut off.
+pub(super) async fn serve(socket: TcpListener, server: Arc<Server>, stop: CancellationToken) {
+    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+        return;
+    };
+    let socket = socket.tap_io(|stream| {
+        // Without this every event would wait for the one before to be acknowledged.
+        let _ = stream.set_nodelay(true);
+    });
+    let router = Router::new().fallback(handle).with_state(server);
+    tokio::select! {
+        _ = axum::serve(socket, router) => {}
+        () = stop.cancelled() => {}
+    }
+}
