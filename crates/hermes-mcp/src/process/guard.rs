@@ -4,6 +4,7 @@
 //! and ends when the host closes the socket. Keepers do not depend on it once they are forked.
 
 use std::{
+    ffi::CStr,
     fs::File,
     io::{self, Write},
     os::{
@@ -77,13 +78,13 @@ fn refuse_other_threads() -> io::Result<()> {
 fn leave_the_terminal() {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
-    name_process("mcp-guard");
+    name_process(c"mcp-guard");
 }
 
 /// Sets the name that `ps` and `killall` know, so that `killall hermes` spares those who clean up.
-pub(super) fn name_process(name: &str) {
+pub(super) fn name_process(name: &CStr) {
     #[cfg(target_os = "linux")]
-    let _ = std::fs::write("/proc/self/comm", name);
+    let _ = rustix::thread::set_name(name);
     #[cfg(not(target_os = "linux"))]
     let _ = name;
 }

@@ -37,7 +37,7 @@ const KILL_ROUND: Duration = Duration::from_millis(20);
 
 /// Starts the server that `host` describes and stays until nothing of its tree is left.
 pub(super) fn run(mut host: UnixStream) -> io::Result<()> {
-    guard::name_process("mcp-keeper");
+    guard::name_process(c"mcp-keeper");
     // Its own group: whatever is sent to the guard's group is not for keepers.
     let _ = rustix::process::setpgid(None, None);
     let (request, files) = receive_request(&mut host)?;
