@@ -8,8 +8,11 @@ use std::{
 
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, Inquiries, inquiry::NobodyToAsk, link::Status,
-    process::GuardProgram, status::ServerStatus,
+    CallOptions, Host, HostOptions, Inquiries,
+    inquiry::NobodyToAsk,
+    link::{Link, Status},
+    process::GuardProgram,
+    status::ServerStatus,
 };
 use hermes_testkit::{Behaviour, Era, HttpServer, HttpTransport, TemporaryHome, binary};
 use serde_json::{Map, Value, json};
@@ -86,6 +89,17 @@ impl Setup {
         let all = self.host.status();
         let found = all.into_iter().find(|status| status.name == server);
         found.unwrap_or_else(|| panic!("no server `{server}`"))
+    }
+
+    /// Waits until a server's state is as wanted.
+    pub(crate) async fn until(&self, server: &str, wanted: impl FnMut(&Link) -> bool) {
+        let mut link = self.host.link(&ServerName::new(server)).unwrap();
+        let reached = tokio::time::timeout(PATIENCE, link.wait_for(wanted)).await;
+        assert!(
+            matches!(reached, Ok(Ok(_))),
+            "{:?}",
+            json!(self.status(server))
+        );
     }
 
     pub(crate) fn assert_ready(&self, server: &str) {
