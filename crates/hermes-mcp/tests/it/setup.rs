@@ -121,21 +121,6 @@ impl Setup {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
-
-    /// Waits until a server's state is as wanted.
-    pub(crate) async fn until(
-        &self,
-        server: &str,
-        wanted: impl FnMut(&hermes_mcp::link::Link) -> bool,
-    ) {
-        let mut link = self.host.link(&ServerName::new(server)).unwrap();
-        let reached = tokio::time::timeout(PATIENCE, link.wait_for(wanted)).await;
-        assert!(
-            matches!(reached, Ok(Ok(_))),
-            "{:?}",
-            json!(self.status(server))
-        );
-    }
 }
 
 /// These servers and a healthy one that must not notice what happens to them.
