@@ -9,9 +9,14 @@ use std::{
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which of our crates a crate may use. Tests and benchmarks may use the testkit, nobody else.
-const MAY_USE: [(&str, &[&str]); 6] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("hermes-config", &[]),
+    ("hermes-store", &["hermes-config"]),
     ("hermes-mcp", &["hermes-config"]),
+    (
+        "hermes-agent",
+        &["hermes-config", "hermes-store", "hermes-mcp"],
+    ),
     ("hermes", &["hermes-config", "hermes-mcp"]),
     ("hermes-testkit", &[]),
     ("hermes-conformance", &["hermes-config", "hermes-mcp"]),

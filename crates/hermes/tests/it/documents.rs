@@ -193,6 +193,7 @@ fn every_key_of_the_example_is_in_the_reference() {
 /// The keys of a configuration, without names that users choose.
 fn collect_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
     let chosen = [
+        "team",
         "mcp_servers",
         "env",
         "headers",

@@ -183,8 +183,7 @@ fn the_built_in_server_makes_room_and_comes_back() {
     home.write_servers(&[("one", entry(&well()))]);
     up.wait_for("Reloaded: added one; removed demo.");
     home.write_servers(&[]);
-    up.wait_for("Reloaded: added demo; removed one.");
-    up.wait_for("demo: ready");
+    up.wait_for_each(&["Reloaded: added demo; removed one.", "demo: ready"]);
 
     // A reload from outside knows nothing of it, and yet it stays.
     assert_eq!(home.run(&["mcp", "reload"]).code, 0);
