@@ -193,7 +193,6 @@ fn every_key_of_the_example_is_in_the_reference() {
 /// The keys of a configuration, without names that users choose.
 fn collect_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
     let chosen = [
-        "team",
         "mcp_servers",
         "env",
         "headers",
@@ -203,7 +202,7 @@ fn collect_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         keys.push(key.clone());
         match value {
-            serde_json::Value::Object(entries) if key == "mcp_servers" => {
+            serde_json::Value::Object(entries) if key == "mcp_servers" || key == "providers" => {
                 entries.values().for_each(|entry| collect_keys(entry, keys));
             }
             _ if chosen.contains(&key.as_str()) => {}
