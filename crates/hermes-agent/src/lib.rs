@@ -2,5 +2,11 @@
 //!
 //! [`model::resolve`] finds the model a home wants; the [`model::Model`] it gives turns messages into a reply.
 
+pub mod approval;
 pub mod message;
 pub mod model;
+pub mod sampler;
+pub mod tool;
+pub mod toolbox;
+pub mod tools;
+pub mod turn;

@@ -6,7 +6,17 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod files;
+mod home;
+mod memory;
 mod model;
+#[cfg(unix)]
+mod process;
+mod questions;
+mod search;
+mod session;
+#[cfg(unix)]
+mod terminal;
 
 #[test]
 fn every_file_here_is_a_module() {

@@ -17,7 +17,15 @@ const MAY_USE: [(&str, &[&str]); 8] = [
         "hermes-agent",
         &["hermes-config", "hermes-store", "hermes-mcp"],
     ),
-    ("hermes", &["hermes-config", "hermes-mcp"]),
+    (
+        "hermes",
+        &[
+            "hermes-agent",
+            "hermes-config",
+            "hermes-mcp",
+            "hermes-store",
+        ],
+    ),
     ("hermes-testkit", &[]),
     ("hermes-conformance", &["hermes-config", "hermes-mcp"]),
     (

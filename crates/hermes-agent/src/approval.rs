@@ -1,0 +1,92 @@
+//! Decisions that a person has to take before something risky runs.
+//!
+//! [`classify`] looks at a command line; [`Approvals`] knows what was allowed before and asks an [`Approver`] about the
+//! rest.
+
+mod approvals;
+mod classify;
+mod code;
+mod glob;
+mod judge;
+mod programs;
+pub(crate) mod protected;
+mod rules;
+mod settings;
+mod shell;
+mod sql;
+mod targets;
+
+use futures::future::BoxFuture;
+
+pub use self::{
+    approvals::{Approvals, Refusal},
+    classify::{Finding, Scene, Verdict, classify},
+    judge::{Judge, Judgement, ModelJudge},
+    protected::Landmarks,
+    settings::{ApprovalMode, ApprovalSettings},
+};
+
+/// What is to be decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRequest {
+    /// The tool that wants to run.
+    pub tool: String,
+    /// What it wants to do: the command, or the call in short. Redacted.
+    pub subject: String,
+    /// Why it is asked.
+    pub reason: String,
+    /// The rules that asked; "always" and "session" answers are remembered for these.
+    pub rules: Vec<String>,
+    /// Whether "always" is offered.
+    pub may_be_permanent: bool,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// This time.
+    Once,
+    /// For the rest of the session.
+    Session,
+    /// From now on.
+    Always,
+    /// No.
+    Denied {
+        /// Told to the model.
+        reason: Option<String>,
+    },
+}
+
+impl Decision {
+    /// Whether it may run.
+    pub fn allows(&self) -> bool {
+        !matches!(self, Self::Denied { .. })
+    }
+}
+
+/// Somebody who decides: the terminal, a chat, the bridge.
+pub trait Approver: Send + Sync {
+    /// Asks. Nobody there, no answer in time: denied.
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision>;
+}
+
+/// Refuses everything: where nobody can be asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NobodyDecides;
+
+impl Approver for NobodyDecides {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        let reason = Some("nobody is there to approve it".to_owned());
+        Box::pin(std::future::ready(Decision::Denied { reason }))
+    }
+}
+
+/// Allows everything: `--yolo`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EverythingAllowed;
+
+impl Approver for EverythingAllowed {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        Box::pin(std::future::ready(Decision::Once))
+    }
+}

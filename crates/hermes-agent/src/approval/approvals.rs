@@ -1,0 +1,248 @@
+//! What was allowed before, and the way to a person for everything else.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hermes_config::Redactor;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ApprovalMode, ApprovalRequest, ApprovalSettings, Approver, Decision, Finding, Judge, Judgement,
+    Scene, Verdict,
+    classify::{self, command_texts},
+    glob,
+};
+
+/// Longest text of a question.
+const LONGEST_SUBJECT: usize = 3800;
+/// Longest reason of a refusal that goes back to the model.
+const LONGEST_REASON: usize = 280;
+
+/// Something that may not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It never runs.
+    #[error("blocked: this {0}. It can not be approved; do not try it in another way")]
+    Never(String),
+    /// The user's own list forbids it.
+    #[error("blocked by the user's `approvals.deny` pattern `{0}`; do not try it in another way")]
+    Denied(String),
+    /// Somebody decided against it, or nobody decided.
+    #[error(
+        "not approved: {0}. Do not try the same in another way; go on without it or ask the user"
+    )]
+    NotApproved(String),
+}
+
+/// Called with the names of rules that are allowed from now on.
+type OnAlways = Box<dyn Fn(&[String]) + Send + Sync>;
+
+/// The decisions of one session.
+pub struct Approvals {
+    settings: ApprovalSettings,
+    approver: Arc<dyn Approver>,
+    judge: Option<Arc<dyn Judge>>,
+    redactor: Redactor,
+    on_always: Option<OnAlways>,
+    /// Rules allowed until the session ends, those allowed for ever among them.
+    allowed: Mutex<BTreeSet<String>>,
+}
+
+impl Approvals {
+    /// Asks this approver whatever the settings leave open.
+    pub fn new(settings: ApprovalSettings, approver: Arc<dyn Approver>) -> Self {
+        let allowed = Mutex::new(settings.allow.iter().cloned().collect());
+        Self {
+            settings,
+            approver,
+            judge: None,
+            redactor: Redactor::default(),
+            on_always: None,
+            allowed,
+        }
+    }
+
+    /// Decides clear cases in the mode [`ApprovalMode::Smart`].
+    #[must_use]
+    pub fn with_judge(mut self, judge: Arc<dyn Judge>) -> Self {
+        self.judge = Some(judge);
+        self
+    }
+
+    /// Takes credentials out of questions.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Is told what is allowed from now on, to write it into `command_allowlist`.
+    #[must_use]
+    pub fn on_always(mut self, keep: impl Fn(&[String]) + Send + Sync + 'static) -> Self {
+        self.on_always = Some(Box::new(keep));
+        self
+    }
+
+    /// Decides about a command line.
+    pub async fn command(
+        &self,
+        tool: &str,
+        command: &str,
+        scene: &Scene,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        let verdict = classify::classify(command, scene);
+        if let Verdict::Hardline(finding) = verdict {
+            return Err(Refusal::Never(finding.reason));
+        }
+        if let Some(pattern) = self.denying_pattern(command, scene) {
+            return Err(Refusal::Denied(pattern.to_owned()));
+        }
+        let Verdict::Ask(findings) = verdict else {
+            return Ok(());
+        };
+        let open: Vec<&Finding> = findings
+            .iter()
+            .filter(|finding| !self.is_allowed(finding))
+            .collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason.as_str()).collect();
+        reasons.dedup();
+        let rules: BTreeSet<String> = open.iter().map(|finding| finding.rule.to_owned()).collect();
+        let request = ApprovalRequest {
+            tool: tool.to_owned(),
+            subject: command.to_owned(),
+            reason: reasons.join("; "),
+            rules: rules.into_iter().collect(),
+            may_be_permanent: true,
+        };
+        self.ask(request, cancel).await
+    }
+
+    /// Decides about something that is no command. It is allowed if all its rules are.
+    pub async fn action(
+        &self,
+        request: ApprovalRequest,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        let is_known = {
+            let allowed = self.allowed();
+            !request.rules.is_empty() && request.rules.iter().all(|rule| allowed.contains(rule))
+        };
+        if is_known {
+            Ok(())
+        } else {
+            self.ask(request, cancel).await
+        }
+    }
+
+    async fn ask(
+        &self,
+        mut request: ApprovalRequest,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        if self.settings.mode == ApprovalMode::Off {
+            return Ok(());
+        }
+        request.subject = self.presentable(&request.subject);
+        if let Some(judge) = self
+            .judge
+            .as_ref()
+            .filter(|_| self.settings.mode == ApprovalMode::Smart)
+        {
+            let judgement = tokio::select! {
+                judgement = judge.judge(&request) => judgement,
+                () = cancel.cancelled() => return Err(interrupted()),
+            };
+            match judgement {
+                Judgement::Harmless => return Ok(()),
+                Judgement::Harmful => {
+                    return Err(Refusal::NotApproved("a review found it harmful".into()));
+                }
+                Judgement::Unclear => {}
+            }
+        }
+        let rules = request.rules.clone();
+        let may_be_permanent = request.may_be_permanent;
+        let decision = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(interrupted()),
+            decision = self.approver.ask(request) => decision,
+            () = tokio::time::sleep(self.settings.timeout) => {
+                let seconds = self.settings.timeout.as_secs();
+                return Err(Refusal::NotApproved(format!("nobody answered within {seconds} s")));
+            }
+        };
+        match decision {
+            Decision::Once => {}
+            Decision::Session => self.allowed().extend(rules),
+            Decision::Always => {
+                self.allowed().extend(rules.iter().cloned());
+                if let Some(keep) = self.on_always.as_ref().filter(|_| may_be_permanent) {
+                    keep(&rules);
+                }
+            }
+            Decision::Denied { reason } => {
+                let reason = reason.unwrap_or_else(|| "the user said no".into());
+                return Err(Refusal::NotApproved(
+                    reason.chars().take(LONGEST_REASON).collect(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn allowed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the rule is allowed, or a pattern allows the very command it holds for.
+    fn is_allowed(&self, finding: &Finding) -> bool {
+        let allowed = self.allowed();
+        allowed.contains(finding.rule)
+            || allowed
+                .iter()
+                .any(|pattern| glob::matches(pattern, &finding.command))
+    }
+
+    /// The pattern that matches the line or a command in it.
+    fn denying_pattern(&self, command: &str, scene: &Scene) -> Option<&str> {
+        if self.settings.deny.is_empty() {
+            return None;
+        }
+        let mut texts = command_texts(command, scene);
+        texts.push(command.trim().to_owned());
+        let denies =
+            |pattern: &&String| texts.iter().any(|text| glob::matches(pattern.trim(), text));
+        self.settings.deny.iter().find(denies).map(String::as_str)
+    }
+
+    /// Text that can be shown: without credentials, without characters that hide something, not too long.
+    fn presentable(&self, text: &str) -> String {
+        let visible: String = text
+            .chars()
+            .filter(|&c| c == '\n' || !(c.is_control() || is_invisible(c)))
+            .collect();
+        let redacted = self.redactor.redact(&visible);
+        match redacted.char_indices().nth(LONGEST_SUBJECT) {
+            Some((end, _)) => format!("{}…", &redacted[..end]),
+            None => redacted.into_owned(),
+        }
+    }
+}
+
+fn interrupted() -> Refusal {
+    Refusal::NotApproved("interrupted".into())
+}
+
+/// Characters without width and those that turn the direction of text.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use super::*;
+use crate::approval::Landmarks;
+
+/// Answers from a list and remembers what it was asked.
+#[derive(Default)]
+struct Scripted {
+    answers: Mutex<Vec<Decision>>,
+    asked: Mutex<Vec<ApprovalRequest>>,
+}
+
+impl Scripted {
+    fn new(answers: impl IntoIterator<Item = Decision>) -> Arc<Self> {
+        let mut answers: Vec<Decision> = answers.into_iter().collect();
+        answers.reverse();
+        Arc::new(Self {
+            answers: Mutex::new(answers),
+            asked: Mutex::default(),
+        })
+    }
+
+    fn asked(&self) -> Vec<ApprovalRequest> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Approver for Scripted {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        self.asked.lock().unwrap().push(request);
+        let answer = self.answers.lock().unwrap().pop();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+struct Fixed(Judgement);
+
+impl Judge for Fixed {
+    fn judge<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Judgement> {
+        Box::pin(std::future::ready(self.0.clone()))
+    }
+}
+
+fn scene() -> Scene {
+    let landmarks = Landmarks {
+        user_home: Some("/home/ann".into()),
+        hermes_home: None,
+    };
+    Scene {
+        directory: "/home/ann/project".into(),
+        landmarks,
+    }
+}
+
+async fn run(approvals: &Approvals, command: &str) -> Result<(), Refusal> {
+    approvals
+        .command("terminal", command, &scene(), &CancellationToken::new())
+        .await
+}
+
+fn manual(approver: &Arc<Scripted>) -> Approvals {
+    Approvals::new(ApprovalSettings::default(), approver.clone())
+}
+
+#[tokio::test]
+async fn harmless_commands_ask_nobody() {
+    let approver = Scripted::new([]);
+    assert_eq!(run(&manual(&approver), "ls -l").await, Ok(()));
+    assert!(approver.asked().is_empty());
+}
+
+#[tokio::test]
+async fn once_is_asked_again_and_session_is_not() {
+    let approver = Scripted::new([Decision::Once, Decision::Session]);
+    let approvals = manual(&approver);
+    for _ in 0..4 {
+        assert_eq!(run(&approvals, "rm -r build").await, Ok(()));
+    }
+    assert_eq!(approver.asked().len(), 2);
+    assert_eq!(approver.asked()[0].rules, ["recursive delete"]);
+}
+
+#[tokio::test]
+async fn always_is_handed_on_to_be_kept() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let sink = kept.clone();
+    let approver = Scripted::new([Decision::Always]);
+    let approvals = manual(&approver)
+        .on_always(move |rules| sink.lock().unwrap().extend(rules.iter().cloned()));
+    assert_eq!(run(&approvals, "rm -r build").await, Ok(()));
+    assert_eq!(run(&approvals, "rm -r other").await, Ok(()));
+    assert_eq!(*kept.lock().unwrap(), ["recursive delete"]);
+    assert_eq!(approver.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_new_rule_is_asked_even_if_another_one_is_allowed() {
+    let approver = Scripted::new([Decision::Session, Decision::Denied { reason: None }]);
+    let approvals = manual(&approver);
+    run(&approvals, "rm -r build").await.unwrap();
+    run(&approvals, "rm -r build; chmod 777 x")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        approver.asked()[1].rules,
+        ["world/other-writable permissions"]
+    );
+}
+
+#[tokio::test]
+async fn the_reason_of_a_denial_reaches_the_model() {
+    let reason = Some("use git clean".to_owned());
+    let approver = Scripted::new([Decision::Denied { reason }]);
+    let refusal = run(&manual(&approver), "rm -r build").await.unwrap_err();
+    assert!(refusal.to_string().contains("use git clean"), "{refusal}");
+}
+
+#[tokio::test]
+async fn the_hard_line_holds_in_every_mode() {
+    let settings = ApprovalSettings {
+        mode: ApprovalMode::Off,
+        allow: vec!["*".into(), "recursive delete of system".into()],
+        ..ApprovalSettings::default()
+    };
+    let approvals = Approvals::new(settings, Scripted::new([]));
+    assert!(matches!(
+        run(&approvals, "sudo rm -rf /").await,
+        Err(Refusal::Never(_))
+    ));
+    assert_eq!(run(&approvals, "rm -r build").await, Ok(()));
+}
+
+#[tokio::test]
+async fn denied_patterns_hold_for_every_command_of_a_line() {
+    let settings = ApprovalSettings {
+        mode: ApprovalMode::Off,
+        deny: vec!["git push*".into()],
+        ..ApprovalSettings::default()
+    };
+    let approvals = Approvals::new(settings, Scripted::new([]));
+    for line in [
+        "git push",
+        "cd x && git push --force",
+        "sudo git push",
+        "sh -c 'git push'",
+    ] {
+        assert!(
+            matches!(run(&approvals, line).await, Err(Refusal::Denied(_))),
+            "{line}"
+        );
+    }
+    assert_eq!(run(&approvals, "git status; echo git push").await, Ok(()));
+}
+
+#[tokio::test]
+async fn the_permanent_list_takes_rules_and_patterns() {
+    let settings = ApprovalSettings {
+        allow: vec!["SQL DROP".into(), "rm -rf node_modules*".into()],
+        ..ApprovalSettings::default()
+    };
+    let approver = Scripted::new([Decision::Denied { reason: None }]);
+    let approvals = Approvals::new(settings, approver.clone());
+    assert_eq!(run(&approvals, "psql -c 'DROP TABLE x'").await, Ok(()));
+    assert_eq!(run(&approvals, "cd x && rm -rf node_modules").await, Ok(()));
+    // The pattern is for the command, not for what stands beside it.
+    assert!(
+        run(&approvals, "rm -rf node_modules; rm -rf src")
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test]
+async fn silence_and_interrupts_are_no_approval() {
+    let settings = ApprovalSettings {
+        timeout: Duration::from_millis(20),
+        ..ApprovalSettings::default()
+    };
+    let approvals = Approvals::new(settings, Scripted::new([]));
+    let refusal = run(&approvals, "rm -r build").await.unwrap_err();
+    assert!(refusal.to_string().contains("nobody answered"), "{refusal}");
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let refusal = approvals
+        .command("terminal", "rm -r build", &scene(), &cancel)
+        .await
+        .unwrap_err();
+    assert!(refusal.to_string().contains("interrupted"), "{refusal}");
+}
+
+#[tokio::test]
+async fn questions_show_no_credentials_and_nothing_hidden() {
+    let approver = Scripted::new([Decision::Once]);
+    run(
+        &manual(&approver),
+        "rm -r x; TOKEN=sk-abcdefghijklmnop ls \u{202e}\u{200b}end",
+    )
+    .await
+    .unwrap();
+    let subject = &approver.asked()[0].subject;
+    assert!(!subject.contains("sk-abc"), "{subject}");
+    assert!(subject.ends_with(" end"), "{subject}");
+}
+
+#[tokio::test]
+async fn a_judge_decides_clear_cases_only() {
+    let settings = || ApprovalSettings {
+        mode: ApprovalMode::Smart,
+        ..ApprovalSettings::default()
+    };
+    for (judgement, is_ok, asked) in [
+        (Judgement::Harmless, true, 0),
+        (Judgement::Harmful, false, 0),
+        (Judgement::Unclear, true, 1),
+    ] {
+        let approver = Scripted::new([Decision::Once]);
+        let approvals =
+            Approvals::new(settings(), approver.clone()).with_judge(Arc::new(Fixed(judgement)));
+        assert_eq!(run(&approvals, "rm -r build").await.is_ok(), is_ok);
+        assert_eq!(approver.asked().len(), asked);
+    }
+}
+
+#[tokio::test]
+async fn actions_are_remembered_by_their_rules() {
+    let approver = Scripted::new([Decision::Session]);
+    let approvals = manual(&approver);
+    let request = ApprovalRequest {
+        tool: "read_file".into(),
+        subject: "key.pem".into(),
+        reason: "a private key".into(),
+        rules: vec!["credential file access".into()],
+        may_be_permanent: false,
+    };
+    for _ in 0..2 {
+        approvals
+            .action(request.clone(), &CancellationToken::new())
+            .await
+            .unwrap();
+    }
+    assert_eq!(approver.asked().len(), 1);
+}

@@ -1,0 +1,298 @@
+//! Looks at a command line and says whether it may run, needs a question, or never runs.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    code,
+    programs::{self, Inner},
+    protected::Landmarks,
+    rules::RULES,
+    shell::{self, Command, Word},
+    targets,
+};
+
+/// Lines within lines, as in `bash -c "sudo sh -c …"`.
+const DEEPEST: usize = 8;
+/// The rule for what can not be read.
+const UNREADABLE: &str = "command too complex to check";
+
+/// Where a command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scene {
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// What the paths in it mean.
+    pub landmarks: Landmarks,
+}
+
+/// How much a rule weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// Somebody has to be asked.
+    Ask,
+    /// It never runs.
+    Never,
+}
+
+/// A rule that holds for a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's name; answers and lists refer to it.
+    pub rule: &'static str,
+    /// What the command would do.
+    pub reason: String,
+    /// The part of the line that it holds for.
+    pub command: String,
+}
+
+/// What is to be done about a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It never runs, whatever the settings say.
+    Hardline(Finding),
+    /// Somebody has to be asked, for each of these reasons.
+    Ask(Vec<Finding>),
+    /// Nothing is known against it.
+    Fine,
+}
+
+/// Looks at a command line.
+pub fn classify(line: &str, scene: &Scene) -> Verdict {
+    let mut findings = Vec::new();
+    look_at_line(line, scene, 0, &mut findings);
+    let never = findings
+        .iter()
+        .position(|(weight, _)| *weight == Weight::Never);
+    if let Some(index) = never {
+        return Verdict::Hardline(findings.swap_remove(index).1);
+    }
+    if findings.is_empty() {
+        return Verdict::Fine;
+    }
+    Verdict::Ask(findings.into_iter().map(|(_, finding)| finding).collect())
+}
+
+/// The text of each command in a line, wrappers such as `sudo` taken off too. For patterns that name commands.
+pub(super) fn command_texts(line: &str, scene: &Scene) -> Vec<String> {
+    let mut texts = Vec::new();
+    let Ok(commands) = shell::parse(line) else {
+        return texts;
+    };
+    for (index, command) in commands.iter().enumerate() {
+        let mut words = command.words.clone();
+        loop {
+            texts.push(shell::text_of(&words));
+            let run = Run::new(&words, command, &commands[..index], &scene.directory, scene);
+            let Some(run) = run else { break };
+            let mut inner = programs::inner(&run);
+            match inner.pop() {
+                Some(Inner::Words(inner)) if texts.len() < 1000 => words = inner,
+                Some(Inner::Line(inner)) if inner != line && inner.len() < line.len() => {
+                    texts.extend(command_texts(&inner, scene));
+                    break;
+                }
+                _ => break,
+            }
+        }
+    }
+    texts
+}
+
+pub(super) type Findings = Vec<(Weight, Finding)>;
+
+/// A program about to run, as rules see it.
+pub(super) struct Run<'a> {
+    /// The program without its directory.
+    pub(super) name: &'a str,
+    pub(super) arguments: &'a [Word],
+    /// The command that it is in.
+    pub(super) command: &'a Command,
+    /// The commands of the line before it.
+    pub(super) before: &'a [Command],
+    /// Its working directory.
+    pub(super) directory: &'a Path,
+    pub(super) landmarks: &'a Landmarks,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        words: &'a [Word],
+        command: &'a Command,
+        before: &'a [Command],
+        directory: &'a Path,
+        scene: &'a Scene,
+    ) -> Option<Self> {
+        let (first, arguments) = words.split_first()?;
+        let name = first.text.rsplit('/').next().unwrap_or(&first.text);
+        let landmarks = &scene.landmarks;
+        Some(Self {
+            name,
+            arguments,
+            command,
+            before,
+            directory,
+            landmarks,
+        })
+    }
+
+    /// The paths a word can mean.
+    pub(super) fn paths(&self, word: &str) -> Vec<PathBuf> {
+        targets::paths(word, self.directory, self.landmarks)
+    }
+
+    /// What it reads, where the line itself says so.
+    pub(super) fn input(&self) -> Option<String> {
+        if let Some(input) = &self.command.input {
+            return Some(input.clone());
+        }
+        let writer = self.before.last().filter(|_| self.command.reads_pipe)?;
+        let (name, arguments) = writer.words.split_first()?;
+        match &*name.text {
+            "echo" | "printf" => {
+                let arguments = programs::without_options(arguments, &[]);
+                Some(shell::text_of(arguments).replace("\\n", "\n"))
+            }
+            "cat" => writer.input.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether an option is given, alone or among one-letter options.
+    pub(super) fn has_flag(&self, letter: char, long: &str) -> bool {
+        self.arguments
+            .iter()
+            .take_while(|word| word.text != "--")
+            .any(|word| {
+                let text = word.text.as_str();
+                match text.strip_prefix("--") {
+                    Some(name) => !name.is_empty() && long.starts_with(name) && name.len() > 2,
+                    None => text.starts_with('-') && text.contains(letter),
+                }
+            })
+    }
+
+    /// The arguments that are no options.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &'a str> {
+        let mut options = true;
+        self.arguments.iter().filter_map(move |word| {
+            let text = word.text.as_str();
+            if options && text == "--" {
+                options = false;
+                return None;
+            }
+            (!options || !text.starts_with('-') || text == "-").then_some(text)
+        })
+    }
+}
+
+pub(super) fn look_at_line(line: &str, scene: &Scene, depth: usize, findings: &mut Findings) {
+    let commands = match shell::parse(line) {
+        Ok(commands) if depth <= DEEPEST => commands,
+        _ => {
+            let reason = "cannot be checked: too long or too deeply nested".to_owned();
+            let command = line.chars().take(200).collect();
+            findings.push((
+                Weight::Ask,
+                Finding {
+                    rule: UNREADABLE,
+                    reason,
+                    command,
+                },
+            ));
+            return;
+        }
+    };
+    let mut directory = scene.directory.clone();
+    for (index, command) in commands.iter().enumerate() {
+        look_at_words(
+            &command.words,
+            command,
+            &commands[..index],
+            &directory,
+            scene,
+            depth,
+            findings,
+        );
+        if let [cd, target] = command.words.as_slice()
+            && (cd.text == "cd" || cd.text == "pushd")
+            && let Some(path) = targets::paths(&target.text, &directory, &scene.landmarks)
+                .into_iter()
+                .next()
+        {
+            directory = path;
+        }
+    }
+}
+
+fn look_at_words(
+    words: &[Word],
+    command: &Command,
+    before: &[Command],
+    directory: &Path,
+    scene: &Scene,
+    depth: usize,
+    findings: &mut Findings,
+) {
+    // A redirection alone is a command too: `> file`.
+    let nothing = [Word::default()];
+    let words = if words.is_empty() { &nothing } else { words };
+    let Some(run) = Run::new(words, command, before, directory, scene) else {
+        return;
+    };
+    for rule in RULES {
+        if (rule.holds)(&run) {
+            add(findings, rule.weight, rule.name, rule.reason, || {
+                shell::text_of(words)
+            });
+        }
+    }
+    if depth > DEEPEST {
+        return;
+    }
+    let here = || Scene {
+        directory: directory.to_path_buf(),
+        landmarks: scene.landmarks.clone(),
+    };
+    for inner in programs::inner(&run) {
+        match inner {
+            Inner::Words(words) => look_at_words(
+                &words,
+                command,
+                before,
+                directory,
+                scene,
+                depth + 1,
+                findings,
+            ),
+            Inner::Line(line) => look_at_line(&line, &here(), depth + 1, findings),
+            Inner::Code(text) => code::look_at(&text, &here(), depth + 1, findings),
+        }
+    }
+}
+
+/// Notes that a rule holds, once for each command.
+pub(super) fn add(
+    findings: &mut Findings,
+    weight: Weight,
+    rule: &'static str,
+    reason: &str,
+    command: impl FnOnce() -> String,
+) {
+    let command = command();
+    if !findings
+        .iter()
+        .any(|(_, known)| known.rule == rule && known.command == command)
+    {
+        findings.push((
+            weight,
+            Finding {
+                rule,
+                reason: reason.to_owned(),
+                command,
+            },
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

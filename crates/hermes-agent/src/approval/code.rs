@@ -1,0 +1,189 @@
+//! Code that is handed to an interpreter on the command line, as in `python -c`.
+//!
+//! Nothing here understands a programming language. The strings in the code are looked at as commands, paths and SQL,
+//! where the code calls something that could use them so.
+
+use super::{
+    classify::{Finding, Findings, Scene, Weight, add, look_at_line},
+    rules, sql, targets,
+};
+
+const RULE: &str = "script execution via -e/-c flag";
+
+/// Calls that start programs.
+const STARTS_PROGRAMS: [&str; 14] = [
+    "system",
+    "popen",
+    "subprocess",
+    "exec",
+    "spawn",
+    "check_call",
+    "check_output",
+    "Open3",
+    "passthru",
+    "do shell script",
+    "`",
+    "%x",
+    "pty.",
+    "Process.",
+];
+/// Calls that delete directories with everything in them.
+const DELETES_TREES: [&str; 8] = [
+    "rmtree",
+    "rm_rf",
+    "rm_r ",
+    "rm_r(",
+    "remove_tree",
+    "rmSync",
+    "rmdirSync",
+    "fs.rm(",
+];
+/// Modes of opening a file for writing, and calls that write.
+const WRITES: [&str; 9] = [
+    "'w",
+    "\"w",
+    "'a",
+    "\"a",
+    "write_text",
+    "writeFile",
+    "file_put_contents",
+    "File.write",
+    ">>",
+];
+/// Ways to start processes without end, or to end them all.
+const NEVER: [&str; 4] = [
+    "fork while fork",
+    "while(1){fork",
+    "os.kill(-1",
+    "Process.kill(9,-1",
+];
+
+/// Looks at code.
+pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Findings) {
+    let shown = || code.chars().take(400).collect::<String>();
+    let has = |calls: &[&str]| calls.iter().any(|call| code.contains(call));
+    if NEVER
+        .iter()
+        .any(|text| code.contains(text) || code.replace(' ', "").contains(&text.replace(' ', "")))
+    {
+        add(
+            findings,
+            Weight::Never,
+            RULE,
+            "floods the machine with processes or ends all of them",
+            shown,
+        );
+        return;
+    }
+    let texts = strings(code);
+    let paths = || {
+        texts
+            .iter()
+            .flat_map(|text| targets::paths(text, &scene.directory, &scene.landmarks))
+    };
+    if has(&DELETES_TREES) {
+        let is_hopeless = paths().any(|path| targets::loss(&path, &scene.landmarks).is_some());
+        let weight = if is_hopeless {
+            Weight::Never
+        } else {
+            Weight::Ask
+        };
+        add(
+            findings,
+            weight,
+            RULE,
+            "code that deletes a directory with everything in it",
+            shown,
+        );
+    }
+    if has(&WRITES) && paths().any(|path| super::protected::is_system_config(&path)) {
+        add(
+            findings,
+            Weight::Ask,
+            RULE,
+            "code that writes to the system's configuration",
+            shown,
+        );
+    }
+    for text in &texts {
+        for destruction in sql::destructions(text) {
+            let (rule, reason) = rules::of_sql(destruction);
+            add(findings, Weight::Ask, rule, reason, shown);
+        }
+    }
+    if has(&STARTS_PROGRAMS) {
+        let mut inner = Vec::new();
+        for text in &texts {
+            look_at_line(text, scene, depth, &mut inner);
+        }
+        for (weight, finding) in inner {
+            let reason = format!("code that runs a command: {}", finding.reason);
+            findings.push((
+                weight,
+                Finding {
+                    rule: RULE,
+                    reason,
+                    ..finding
+                },
+            ));
+        }
+    }
+}
+
+/// The string literals of a program, and lists of them joined to a line, such as `["rm", "-r"]`.
+fn strings(code: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut list: Vec<String> = Vec::new();
+    let mut characters = code.chars();
+    let mut only_commas = false;
+    while let Some(character) = characters.next() {
+        if !matches!(character, '\'' | '"' | '`') {
+            only_commas &= character == ',' || character.is_whitespace();
+            continue;
+        }
+        let mut text = String::new();
+        while let Some(next) = characters.next().filter(|&next| next != character) {
+            match next {
+                '\\' => text.extend(
+                    characters
+                        .next()
+                        .map(|escaped| if escaped == 'n' { '\n' } else { escaped }),
+                ),
+                _ => text.push(next),
+            }
+        }
+        if text.is_empty() {
+            continue;
+        }
+        if !only_commas {
+            finish_list(&mut list, &mut found);
+        }
+        only_commas = true;
+        list.push(text.clone());
+        found.push(text);
+    }
+    finish_list(&mut list, &mut found);
+    found
+}
+
+fn finish_list(list: &mut Vec<String>, found: &mut Vec<String>) {
+    if list.len() > 1 {
+        found.push(list.join(" "));
+    }
+    list.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strings;
+
+    #[test]
+    fn strings_are_found_alone_and_as_lists() {
+        assert_eq!(
+            strings("run(['rm', '-r', x, \"y\"])"),
+            ["rm", "-r", "rm -r", "y"]
+        );
+        assert_eq!(strings(r#"print("a \" b")"#), ["a \" b"]);
+        assert_eq!(strings("'''doc'''"), ["doc"]);
+    }
+}

@@ -1,0 +1,43 @@
+//! Commands about who may do what.
+
+use super::Run;
+use crate::approval::shell::Direction;
+
+/// `chmod 777`, `chmod o+w`
+pub(super) fn world_writable(run: &Run<'_>) -> bool {
+    run.name == "chmod"
+        && run
+            .operands()
+            .next()
+            .is_some_and(|mode| mode.split(',').any(lets_all_write))
+}
+
+fn lets_all_write(mode: &str) -> bool {
+    if mode.chars().all(|c| c.is_digit(8)) {
+        return mode.len() >= 3 && mode.ends_with(['2', '3', '6', '7']);
+    }
+    let Some(at) = mode.find(['+', '=']) else {
+        return false;
+    };
+    let (who, what) = mode.split_at(at);
+    who.contains(['o', 'a']) && what.contains('w')
+}
+
+/// `echo password | sudo -S`
+pub(super) fn sudo_from_stdin(run: &Run<'_>) -> bool {
+    let asks_stdin = run
+        .arguments
+        .iter()
+        .take_while(|word| word.text.starts_with('-'))
+        .any(|word| {
+            word.text == "--stdin" || (!word.text.starts_with("--") && word.text.contains('S'))
+        });
+    let command = run.command;
+    let reads = command.reads_pipe
+        || command.input.is_some()
+        || command
+            .redirects
+            .iter()
+            .any(|redirect| redirect.direction == Direction::In);
+    run.name == "sudo" && asks_stdin && reads
+}

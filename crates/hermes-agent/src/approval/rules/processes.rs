@@ -1,0 +1,90 @@
+//! Commands that end processes, services or the machine.
+
+use super::Run;
+
+/// `:(){ :|:& };:` under any name.
+pub(super) fn fork_bomb(run: &Run<'_>) -> bool {
+    let command = run.command;
+    let calls_itself = command.function.as_deref() == Some(run.name);
+    calls_itself && (command.reads_pipe || command.is_background)
+}
+
+/// `kill -9 -1`
+pub(super) fn kills_all(run: &Run<'_>) -> bool {
+    if run.name == "killall5" {
+        return true;
+    }
+    let words: Vec<&str> = run
+        .arguments
+        .iter()
+        .map(|word| word.text.as_str())
+        .collect();
+    run.name == "kill"
+        && match words.as_slice() {
+            ["-1"] => true,
+            // The first is the signal, or says that none follows.
+            ["-s" | "-n", _, targets @ ..] | [_, targets @ ..] => targets.contains(&"-1"),
+            [] => false,
+        }
+}
+
+/// `shutdown`, `reboot` and the like.
+pub(super) fn shuts_down(run: &Run<'_>) -> bool {
+    let first = run.operands().next();
+    let only_asks = run
+        .arguments
+        .iter()
+        .any(|word| matches!(&*word.text, "-c" | "--help" | "--version" | "--show"));
+    let triggers = run
+        .command
+        .redirects
+        .iter()
+        .any(|redirect| redirect.target == "/proc/sysrq-trigger");
+    match run.name {
+        "shutdown" | "reboot" | "halt" | "poweroff" => !only_asks,
+        "init" | "telinit" => matches!(first, Some("0" | "6")),
+        "systemctl" | "loginctl" => matches!(
+            first,
+            Some("poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot")
+        ),
+        "tee" => first == Some("/proc/sysrq-trigger"),
+        _ => triggers,
+    }
+}
+
+/// `systemctl stop` and the like.
+pub(super) fn stops_service(run: &Run<'_>) -> bool {
+    let words: Vec<&str> = run.operands().collect();
+    let ends = |verb: Option<&&str>| {
+        verb.is_some_and(|verb| {
+            matches!(
+                *verb,
+                "stop" | "restart" | "disable" | "mask" | "kill" | "isolate"
+            )
+        })
+    };
+    match run.name {
+        "systemctl" => ends(words.first()),
+        "service" | "rc-service" => ends(words.get(1)),
+        "launchctl" => matches!(
+            words.first(),
+            Some(&("unload" | "bootout" | "remove" | "stop" | "kill"))
+        ),
+        _ => false,
+    }
+}
+
+/// `pkill -9`, `killall -KILL`
+pub(super) fn force_kills(run: &Run<'_>) -> bool {
+    let is_kill = |signal: &str| matches!(signal.trim_start_matches("SIG"), "9" | "KILL");
+    let mut previous = "";
+    matches!(run.name, "pkill" | "killall")
+        && run.arguments.iter().any(|word| {
+            let text = word.text.as_str();
+            let is_value = matches!(previous, "-s" | "--signal") && is_kill(text);
+            previous = text;
+            is_value
+                || text.strip_prefix("--signal=").is_some_and(is_kill)
+                || text.strip_prefix('-').is_some_and(is_kill)
+        })
+}

@@ -1,0 +1,73 @@
+//! Commands that run what nobody has read.
+
+use super::Run;
+use crate::approval::{programs, shell};
+
+const DOWNLOADERS: [&str; 8] = [
+    "curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "nc",
+];
+const DECODERS: [&str; 11] = [
+    "base64", "base32", "basenc", "xxd", "openssl", "gunzip", "zcat", "uudecode", "tr", "rev",
+    "gpg",
+];
+
+/// `curl … | sh`, `bash <(curl …)`, `eval "$(curl …)"`
+pub(super) fn runs_download(run: &Run<'_>) -> bool {
+    let downloads = |command: &shell::Command| names_one(command, &DOWNLOADERS);
+    if runs_its_input(run) && run.command.reads_pipe && run.before.iter().any(downloads) {
+        return true;
+    }
+    runs_text(run)
+        && run
+            .arguments
+            .iter()
+            .flat_map(|word| &word.substitutions)
+            .any(|line| shell::parse(line).is_ok_and(|commands| commands.iter().any(downloads)))
+}
+
+/// `echo … | base64 -d | sh`
+pub(super) fn runs_decoded(run: &Run<'_>) -> bool {
+    if !(runs_its_input(run) && run.command.reads_pipe) {
+        return false;
+    }
+    for command in run.before.iter().rev() {
+        if names_one(command, &DECODERS) {
+            return true;
+        }
+        if !command.reads_pipe {
+            break;
+        }
+    }
+    false
+}
+
+fn names_one(command: &shell::Command, names: &[&str]) -> bool {
+    // The program may follow `sudo` or `env`.
+    command
+        .words
+        .iter()
+        .take(3)
+        .any(|word| names.contains(&word.text.rsplit('/').next().unwrap_or_default()))
+}
+
+/// A shell or interpreter without a script of its own.
+fn runs_its_input(run: &Run<'_>) -> bool {
+    let is_shell = programs::is_shell(run.name);
+    let reads_script = run
+        .arguments
+        .iter()
+        .any(|word| word.text == "-s" || word.text == "-");
+    let has_own = run.operands().next().is_some()
+        || run.arguments.iter().any(|word| {
+            let text = word.text.as_str();
+            text.starts_with('-') && !text.starts_with("--") && text.contains(['c', 'e', 'm', 'r'])
+        });
+    (is_shell || programs::is_interpreter(run.name)) && (reads_script || !has_own)
+}
+
+/// A program that runs its arguments as code.
+fn runs_text(run: &Run<'_>) -> bool {
+    programs::is_shell(run.name)
+        || programs::is_interpreter(run.name)
+        || matches!(run.name, "eval" | "source" | ".")
+}

@@ -1,0 +1,151 @@
+//! Commands that write to files, and which files those are.
+
+use std::path::{Path, PathBuf};
+
+use super::Run;
+use crate::approval::{glob, protected, shell::Direction};
+
+/// Programs that use a key without showing it.
+const KEY_USERS: [&str; 14] = [
+    "ssh",
+    "scp",
+    "sftp",
+    "rsync",
+    "git",
+    "ssh-add",
+    "ssh-keygen",
+    "ssh-copy-id",
+    "ls",
+    "stat",
+    "test",
+    "[",
+    "chmod",
+    "chown",
+];
+
+/// Programs that read everything below a directory.
+const READS_TREES: [&str; 12] = [
+    "grep", "egrep", "rg", "ag", "ack", "tar", "zip", "7z", "cp", "rsync", "scp", "find",
+];
+
+/// The words that name what a command writes to.
+pub(super) fn targets<'a>(run: &Run<'a>) -> Vec<&'a str> {
+    let redirects = run.command.redirects.iter();
+    let mut targets: Vec<&str> = redirects
+        .filter(|redirect| redirect.direction == Direction::Out)
+        .map(|redirect| redirect.target.as_str())
+        .collect();
+    match run.name {
+        "tee" | "rm" | "unlink" | "rmdir" | "truncate" | "touch" | "mkdir" | "shred" | "patch" => {
+            targets.extend(run.operands());
+        }
+        // The first operand is a mode or an owner.
+        "chmod" | "chown" | "chgrp" => targets.extend(run.operands().skip(1)),
+        "cp" | "mv" | "install" | "ln" | "rsync" | "scp" => {
+            targets.extend(run.operands().last());
+            targets.extend(option_values(run, &["-t", "--target-directory"]));
+            if run.name == "mv" {
+                targets.extend(run.operands());
+            }
+        }
+        "sed" | "perl" | "gsed" if run.has_flag('i', "in-place") => targets.extend(run.operands()),
+        "dd" => targets.extend(
+            run.arguments
+                .iter()
+                .filter_map(|word| word.text.strip_prefix("of=")),
+        ),
+        "curl" => targets.extend(option_values(run, &["-o", "--output"])),
+        "wget" => targets.extend(option_values(run, &["-O", "--output-document", "-P"])),
+        "visudo" | "vipw" => targets.push("/etc/sudoers"),
+        _ => {}
+    }
+    targets
+}
+
+fn option_values<'a>(run: &Run<'a>, options: &[&str]) -> Vec<&'a str> {
+    let mut values = Vec::new();
+    for (index, word) in run.arguments.iter().enumerate() {
+        for option in options {
+            match word.text.strip_prefix(option) {
+                Some("") => {
+                    values.extend(run.arguments.get(index + 1).map(|word| word.text.as_str()));
+                }
+                Some(value) => values.push(value.trim_start_matches('=')),
+                None => {}
+            }
+        }
+    }
+    values
+}
+
+fn writes_to(run: &Run<'_>, holds: impl Fn(&Path) -> bool) -> bool {
+    targets(run)
+        .iter()
+        .any(|target| run.paths(target).iter().any(|path| holds(path)))
+}
+
+/// A write to `/etc` and the like.
+pub(super) fn system_config(run: &Run<'_>) -> bool {
+    writes_to(run, protected::is_system_config)
+}
+
+/// A write to `~/.bashrc`, `~/.ssh` and the like.
+pub(super) fn startup_file(run: &Run<'_>) -> bool {
+    writes_to(run, |path| run.landmarks.is_startup_file(path))
+}
+
+/// A write to the home's `config.yaml` or its databases.
+pub(super) fn hermes_config(run: &Run<'_>) -> bool {
+    writes_to(run, |path| {
+        run.landmarks.is_hermes_config(path) || run.landmarks.is_database(path)
+    })
+}
+
+/// Any use of a file with credentials.
+pub(super) fn credentials(run: &Run<'_>) -> bool {
+    let words = run.arguments.iter().map(|word| word.text.as_str());
+    let redirects = run
+        .command
+        .redirects
+        .iter()
+        .map(|redirect| redirect.target.as_str());
+    words.chain(redirects).any(|word| {
+        // `--file=PATH`
+        let word = word.rsplit('=').next().unwrap_or(word);
+        run.paths(word).iter().any(|path| {
+            is_in_secret_store(run, path)
+                || protected::is_process_memory(path)
+                || (!KEY_USERS.contains(&run.name) && is_key(run, path))
+        })
+    })
+}
+
+/// Whether a path is in a store of credentials, could be by its `*`, or is the home when a program reads all of it.
+fn is_in_secret_store(run: &Run<'_>, path: &Path) -> bool {
+    let landmarks = run.landmarks;
+    if landmarks.hermes_home.as_deref() == Some(path) {
+        return READS_TREES.contains(&run.name);
+    }
+    let mut above = PathBuf::new();
+    for component in path.components() {
+        let name = component.as_os_str().to_string_lossy();
+        if name.contains(['*', '?', '[']) {
+            let pattern = name.replace(['[', ']'], "?");
+            let mut stores = protected::SECRET_STORES.iter();
+            return stores.any(|store| {
+                glob::matches(&pattern, store) && landmarks.is_secret_store(&above.join(store))
+            });
+        }
+        above.push(component);
+    }
+    landmarks.is_secret_store(path)
+}
+
+/// Endings alone say too little here: a project's `*.key` may be anything.
+fn is_key(run: &Run<'_>, path: &Path) -> bool {
+    let is_users = run.landmarks.user_home.as_ref().is_some_and(|home| {
+        path.strip_prefix(home)
+            .is_ok_and(|rest| rest.to_string_lossy().starts_with('.'))
+    });
+    is_users && run.landmarks.is_user_credential(path)
+}

@@ -1,0 +1,81 @@
+//! Reads a shell command line: which programs run with which words, what they read and where they write.
+//!
+//! It is no shell. Quotes, escapes, substitutions, here-documents, groups and variables assigned on the same line are
+//! followed; what only a running shell knows stays as it is written. Text a shell would reject is read as far as it
+//! makes sense.
+
+mod reader;
+#[cfg(test)]
+mod tests;
+
+/// One program with its words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    /// The program and its arguments, without quotes.
+    pub(super) words: Vec<Word>,
+    /// Files it reads from and writes to.
+    pub(super) redirects: Vec<Redirect>,
+    /// Whether it reads what another command writes.
+    pub(super) reads_pipe: bool,
+    /// Whether the shell goes on without waiting for it.
+    pub(super) is_background: bool,
+    /// The function it belongs to.
+    pub(super) function: Option<String>,
+    /// What it reads from a here-document or here-string.
+    pub(super) input: Option<String>,
+    /// Counts the commands of a line.
+    id: usize,
+}
+
+/// Words with spaces between.
+pub(super) fn text_of(words: &[Word]) -> String {
+    let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    words.join(" ")
+}
+
+/// A word after the quotes are gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Word {
+    /// What the program gets. Unknown variables and substitutions stay as written, `${X}` becomes `$X`.
+    pub(super) text: String,
+    /// The command lines whose output goes into it.
+    pub(super) substitutions: Vec<String>,
+}
+
+impl From<&str> for Word {
+    fn from(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            substitutions: Vec::new(),
+        }
+    }
+}
+
+/// A file a command is connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Redirect {
+    /// Which way.
+    pub(super) direction: Direction,
+    /// The file.
+    pub(super) target: String,
+}
+
+/// Which way data goes between a command and a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the file.
+    In,
+    /// To the file.
+    Out,
+}
+
+/// A line that is not looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the command is too long or too deeply nested to be checked")]
+pub(super) struct TooComplex;
+
+/// All commands of a line in the order in which they are written; those in substitutions come before the command whose
+/// words they make.
+pub(super) fn parse(line: &str) -> Result<Vec<Command>, TooComplex> {
+    reader::Reader::new(line, 0)?.read()
+}

@@ -1,0 +1,158 @@
+//! Between a server's sampling request and the agent's own messages.
+
+use hermes_mcp::{
+    protocol::{
+        CreateMessageRequestParams, CreateMessageResult, Role, SamplingContent, SamplingMessage,
+        SamplingMessageContentBlock as Block, ToolChoiceMode,
+    },
+    schema,
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    message::{AssistantMessage, Content, Image, KnownPart, Message, Part, ToolCall},
+    model::{FinishReason, Reply, ToolChoice, ToolDefinition},
+};
+
+/// The conversation a server hands over.
+pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
+    let mut messages = Vec::new();
+    if let Some(prompt) = request
+        .system_prompt
+        .as_ref()
+        .filter(|prompt| !prompt.is_empty())
+    {
+        messages.push(Message::system(prompt.clone()));
+    }
+    for message in &request.messages {
+        let blocks = message.content.clone().into_vec();
+        let (results, rest): (Vec<Block>, Vec<Block>) = blocks
+            .into_iter()
+            .partition(|block| matches!(block, Block::ToolResult(_)));
+        for result in results {
+            if let Block::ToolResult(result) = result {
+                let call = ToolCall::new(result.tool_use_id, "", "");
+                let texts: Vec<String> = result.content.iter().map(text_of).collect();
+                messages.push(Message::tool(&call, texts.join("\n")));
+            }
+        }
+        if rest.is_empty() {
+            continue;
+        }
+        messages.push(match message.role {
+            Role::Assistant => assistant(rest),
+            Role::User => Message::user(content(rest)),
+        });
+    }
+    messages
+}
+
+fn assistant(blocks: Vec<Block>) -> Message {
+    let mut calls = Vec::new();
+    let mut others = Vec::new();
+    for block in blocks {
+        match block {
+            Block::ToolUse(call) => {
+                calls.push(ToolCall::new(
+                    call.id,
+                    call.name,
+                    Value::Object(call.input).to_string(),
+                ));
+            }
+            other => others.push(other),
+        }
+    }
+    Message::Assistant(AssistantMessage {
+        content: content(others),
+        tool_calls: calls,
+        ..AssistantMessage::default()
+    })
+}
+
+/// One text is a plain string; anything else becomes parts.
+fn content(blocks: Vec<Block>) -> Content {
+    if let [Block::Text(text)] = blocks.as_slice() {
+        return Content::Text(text.text.clone());
+    }
+    let text = |text: String| Part::Known(KnownPart::Text { text });
+    let part = |block: Block| match block {
+        Block::Text(block) => text(block.text),
+        Block::Image(image) => Part::Known(KnownPart::ImageUrl {
+            image_url: Image {
+                url: format!("data:{};base64,{}", image.mime_type, image.data),
+                detail: None,
+            },
+        }),
+        Block::Audio(audio) => text(format!("[audio of type {} left out]", audio.mime_type)),
+        _ => text("[content of an unknown kind left out]".into()),
+    };
+    if blocks.is_empty() {
+        return Content::default();
+    }
+    Content::Parts(blocks.into_iter().map(part).collect())
+}
+
+fn text_of(block: &hermes_mcp::protocol::ContentBlock) -> String {
+    match block {
+        hermes_mcp::protocol::ContentBlock::Text(text) => text.text.clone(),
+        other => format!(
+            "[{} left out]",
+            serde_json::to_value(other).unwrap_or_default()["type"]
+        ),
+    }
+}
+
+/// The tools a server lets the model choose from.
+pub(super) fn tools(request: &CreateMessageRequestParams) -> Vec<ToolDefinition> {
+    let tools = request.tools.iter().flatten();
+    tools
+        .map(|tool| ToolDefinition {
+            name: tool.name.clone().into_owned(),
+            description: tool.description.clone().unwrap_or_default().into_owned(),
+            parameters: schema::normalise(&Value::Object((*tool.input_schema).clone())),
+        })
+        .collect()
+}
+
+/// Whether the model has to call one of them.
+pub(super) fn tool_choice(request: &CreateMessageRequestParams) -> ToolChoice<'static> {
+    match request
+        .tool_choice
+        .as_ref()
+        .and_then(|choice| choice.mode.as_ref())
+    {
+        Some(ToolChoiceMode::Required) => ToolChoice::Required,
+        Some(ToolChoiceMode::None) => ToolChoice::None,
+        _ => ToolChoice::Auto,
+    }
+}
+
+/// What goes back to the server; `None` for a reply with nothing in it.
+pub(super) fn answer(reply: Reply, redact: impl Fn(&str) -> String) -> Option<CreateMessageResult> {
+    let mut blocks = Vec::new();
+    if !reply.text.is_empty() {
+        blocks.push(Block::text(redact(&reply.text)));
+    }
+    let uses_tools = !reply.tool_calls.is_empty();
+    for call in reply.tool_calls {
+        let input = call
+            .parse_arguments()
+            .unwrap_or_else(|_| Map::from_iter([("_raw".to_owned(), json!(call.arguments))]));
+        blocks.push(Block::tool_use(call.id, call.name, input));
+    }
+    let content = match blocks.len() {
+        0 => return None,
+        1 => SamplingContent::Single(blocks.remove(0)),
+        _ => SamplingContent::Multiple(blocks),
+    };
+    let message: SamplingMessage =
+        serde_json::from_value(json!({"role": "assistant", "content": content})).ok()?;
+    let mut result = CreateMessageResult::new(message, reply.model);
+    let reason = match reply.finish {
+        _ if uses_tools => "toolUse",
+        FinishReason::Length => "maxTokens",
+        _ => "endTurn",
+    };
+    result.stop_reason = Some(reason.to_owned());
+    Some(result)
+}

@@ -1,0 +1,144 @@
+//! The agent's own tools: files, commands, notes, questions, and what the home remembers.
+//!
+//! Each file holds one tool. [`built_in`] puts together those that a session has the means for.
+
+mod arguments;
+pub mod clarify;
+pub mod cronjob;
+pub mod memory;
+mod patch;
+mod place;
+#[cfg(unix)]
+pub mod process;
+mod read_file;
+mod search_files;
+pub mod session_search;
+pub mod skills;
+mod store_file;
+#[cfg(unix)]
+pub mod terminal;
+pub mod todo;
+mod write_file;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+pub use self::{
+    patch::Patch, read_file::ReadFile, search_files::SearchFiles, write_file::WriteFile,
+};
+use crate::{
+    approval::Refusal,
+    model::ToolDefinition,
+    tool::{Company, Tool, ToolContext, ToolOutput},
+};
+
+/// What the tools of one session work with. Tools without their means are left out.
+#[derive(Default)]
+pub struct Means {
+    /// Runs commands.
+    #[cfg(unix)]
+    pub terminal: Option<(terminal::TerminalSettings, Arc<process::ProcessTable>)>,
+    /// The session's list of things to do.
+    pub todo: Arc<todo::TodoList>,
+    /// How large the memories may grow.
+    pub memory: memory::MemoryLimits,
+    /// Answers questions.
+    pub questioner: Option<Arc<dyn clarify::Questioner>>,
+    /// Looks into other sessions.
+    pub sessions: Option<Arc<dyn session_search::SessionSearch>>,
+    /// The skills of the home.
+    pub skills: Option<Arc<dyn skills::Skills>>,
+    /// The jobs of the home; none inside a job.
+    pub cron_jobs: Option<Arc<dyn cronjob::CronJobs>>,
+}
+
+/// The tools of a session.
+pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = vec![
+        Arc::new(ReadFile),
+        Arc::new(WriteFile),
+        Arc::new(Patch),
+        Arc::new(SearchFiles),
+    ];
+    #[cfg(unix)]
+    if let Some((settings, table)) = means.terminal {
+        tools.push(Arc::new(terminal::Terminal::new(settings, table.clone())));
+        tools.push(Arc::new(process::Process::new(table)));
+    }
+    tools.push(Arc::new(todo::Todo::new(means.todo)));
+    tools.push(Arc::new(memory::Memory::new(means.memory)));
+    tools.push(Arc::new(clarify::Clarify::new(means.questioner)));
+    if let Some(sessions) = means.sessions {
+        tools.push(Arc::new(session_search::SessionSearchTool::new(sessions)));
+    }
+    if let Some(skills) = means.skills {
+        tools.push(Arc::new(skills::SkillsList::new(skills.clone())));
+        tools.push(Arc::new(skills::SkillView::new(skills)));
+    }
+    if let Some(jobs) = means.cron_jobs {
+        tools.push(Arc::new(cronjob::Cronjob::new(jobs)));
+    }
+    tools
+}
+
+/// Why a call failed, for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Problem(String);
+
+impl Problem {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal.to_string())
+    }
+}
+
+fn finish(result: Result<ToolOutput, Problem>) -> ToolOutput {
+    result.unwrap_or_else(|problem| ToolOutput::error(problem.0))
+}
+
+/// A tool with an object of parameters.
+fn definition(
+    name: &str,
+    description: &str,
+    parameters: Value,
+    required: &[&str],
+) -> ToolDefinition {
+    let mut schema = json!({
+        "type": "object",
+        "properties": {},
+        "required": required,
+        "additionalProperties": false,
+    });
+    schema["properties"] = parameters;
+    ToolDefinition {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: schema,
+    }
+}
+
+/// Runs something that waits for a disk where it keeps nobody else waiting.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Problem::new(format!("the tool failed: {error}"))),
+    }
+}
+
+/// A call on one file runs beside calls on others.
+fn path_company(arguments: &Map<String, Value>, context: &ToolContext) -> Company {
+    let path = arguments.get("path").and_then(Value::as_str);
+    match path.map(|path| place::Map::of(context).locate(path)) {
+        Some(Ok(path)) => Company::AnyButPath(path),
+        _ => Company::Alone,
+    }
+}

@@ -1,0 +1,94 @@
+//! `clarify`: a question to the user.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::{Problem, arguments::Arguments, definition, finish};
+use crate::{
+    model::ToolDefinition,
+    tool::{Tool, ToolContext, ToolOutput},
+};
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// What is asked.
+    pub text: String,
+    /// Answers to choose from; another answer may be given all the same.
+    pub choices: Vec<String>,
+}
+
+/// Where questions are asked: a terminal, a chat.
+pub trait Questioner: Send + Sync {
+    /// Asks and waits. `None` if no answer came.
+    fn ask(&self, question: Question) -> BoxFuture<'_, Option<String>>;
+}
+
+/// Asks the user.
+pub struct Clarify {
+    questioner: Option<Arc<dyn Questioner>>,
+}
+
+impl Clarify {
+    /// Without a questioner every question fails.
+    pub fn new(questioner: Option<Arc<dyn Questioner>>) -> Self {
+        Self { questioner }
+    }
+}
+
+impl Tool for Clarify {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "clarify",
+            "Asks the user a question and waits for the answer. Use it when a decision is theirs and a wrong guess would \
+             cost much. Not for permission to run commands: that is asked for by itself.",
+            json!({
+                "question": {"type": "string", "description": "The question"},
+                "choices": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from; the user can always answer freely"},
+            }),
+            &["question"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "clarify"
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(self.ask(&Arguments::new(arguments), context).await) })
+    }
+}
+
+impl Clarify {
+    async fn ask(
+        &self,
+        arguments: &Arguments,
+        context: &ToolContext,
+    ) -> Result<ToolOutput, Problem> {
+        let text = arguments.required_text("question")?;
+        let mut choices = arguments.texts("choices")?;
+        choices.retain(|choice| !choice.trim().is_empty());
+        let Some(questioner) = &self.questioner else {
+            return Err(Problem::new(
+                "nobody can be asked here; decide by yourself and say what you assumed",
+            ));
+        };
+        let question = Question {
+            text: text.clone(),
+            choices,
+        };
+        tokio::select! {
+            () = context.cancel.cancelled() => Err(Problem::new("interrupted before the user answered")),
+            answer = questioner.ask(question) => match answer {
+                Some(answer) => Ok(ToolOutput::json(&json!({"question": text, "user_response": answer}))),
+                None => Err(Problem::new("the user did not answer; decide by yourself and say what you assumed")),
+            },
+        }
+    }
+}

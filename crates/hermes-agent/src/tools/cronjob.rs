@@ -1,0 +1,249 @@
+//! `cronjob`: work that is done later or again and again.
+
+mod stored;
+
+use std::{path::Component, path::Path, sync::Arc};
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+pub use self::stored::HomeJobs;
+use super::{Problem, arguments::Arguments, blocking, definition, finish};
+use crate::{
+    model::ToolDefinition,
+    tool::{Tool, ToolContext, ToolOutput},
+};
+
+const ACTIONS: [&str; 7] = [
+    "create", "list", "update", "pause", "resume", "remove", "run",
+];
+
+/// What a job is to be. In an update, what is missing stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobRequest {
+    /// What the agent is asked to do.
+    pub prompt: Option<String>,
+    /// When, in one of the forms the user writes.
+    pub schedule: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// How often; 0 is for ever.
+    pub repeat: Option<u64>,
+    /// Where the result goes.
+    pub deliver: Option<String>,
+    /// Skills to load first.
+    pub skills: Option<Vec<String>>,
+    /// The model.
+    pub model: Option<String>,
+    /// Its provider.
+    pub provider: Option<String>,
+    /// A script of the home whose output goes into the prompt.
+    pub script: Option<String>,
+    /// Whether the script's output is the message.
+    pub no_agent: Option<bool>,
+    /// Jobs whose last output goes into the prompt.
+    pub context_from: Option<Vec<String>>,
+    /// The toolsets the agent has.
+    pub enabled_toolsets: Option<Vec<String>>,
+    /// Where it works.
+    pub workdir: Option<String>,
+    /// Whether its messages appear in the chat's session.
+    pub attach_to_session: Option<bool>,
+}
+
+/// Where jobs are kept. All methods may read and write files; all return what is to be shown of a job.
+pub trait CronJobs: Send + Sync {
+    /// Makes a job.
+    fn create(&self, job: JobRequest) -> Result<Value, String>;
+    /// All jobs.
+    fn list(&self) -> Result<Vec<Value>, String>;
+    /// Changes a job.
+    fn update(&self, id: &str, changes: JobRequest) -> Result<Value, String>;
+    /// Stops a job for now.
+    fn pause(&self, id: &str) -> Result<Value, String>;
+    /// Lets it go on, counting from now.
+    fn resume(&self, id: &str) -> Result<Value, String>;
+    /// Removes it.
+    fn remove(&self, id: &str) -> Result<Value, String>;
+    /// Runs it as soon as possible.
+    fn run(&self, id: &str) -> Result<Value, String>;
+}
+
+/// Manages jobs.
+pub struct Cronjob {
+    jobs: Arc<dyn CronJobs>,
+}
+
+impl Cronjob {
+    /// Manages these.
+    pub fn new(jobs: Arc<dyn CronJobs>) -> Self {
+        Self { jobs }
+    }
+}
+
+impl Tool for Cronjob {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "cronjob",
+            "Plans work for later: a job is a prompt that a new session of yours carries out without the user. It knows \
+             nothing of this conversation, so the prompt must say everything. Its last message is delivered; if there is \
+             nothing to say it answers [SILENT].",
+            json!({
+                "action": {"type": "string", "enum": ACTIONS},
+                "job_id": {"type": "string", "description": "update, pause, resume, remove, run: the job's id or its name"},
+                "prompt": {"type": "string", "description": "What to do"},
+                "schedule": {"type": "string", "description": "`30m` (once, from now), `every 2h`, `0 9 * * 1` (cron), or `2030-01-31T09:00`"},
+                "name": {"type": "string"},
+                "repeat": {"type": "integer", "description": "How many times; 0 is for ever", "minimum": 0},
+                "deliver": {"type": "string", "description": "origin, local, all, a platform, or platform:chat; several separated by commas"},
+                "skills": {"type": "array", "items": {"type": "string"}, "description": "Skills to load first"},
+                "model": {
+                    "type": "object",
+                    "properties": {"provider": {"type": "string"}, "model": {"type": "string"}},
+                    "required": ["model"],
+                },
+                "script": {"type": "string", "description": "A script below scripts/ of the home; its output goes into the prompt"},
+                "no_agent": {"type": "boolean", "description": "The script's output is the message; no model is asked"},
+                "context_from": {"type": "array", "items": {"type": "string"}, "description": "Jobs whose last output goes into the prompt"},
+                "enabled_toolsets": {"type": "array", "items": {"type": "string"}, "description": "Only these toolsets"},
+                "workdir": {"type": "string", "description": "The directory to work in"},
+                "attach_to_session": {"type": "boolean", "description": "Show its messages in this session, too"},
+            }),
+            &["action"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "cronjob"
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        _context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(self.act(Arguments::new(arguments)).await) })
+    }
+}
+
+impl Cronjob {
+    async fn act(&self, arguments: Arguments) -> Result<ToolOutput, Problem> {
+        let action = arguments.required_choice("action", &ACTIONS)?;
+        let request = match action {
+            "create" => Some(new_job(&arguments)?),
+            "update" => Some(request(&arguments)?),
+            _ => None,
+        };
+        let id = match action {
+            "create" | "list" => String::new(),
+            _ => arguments.required_text("job_id")?,
+        };
+        let jobs = self.jobs.clone();
+        blocking(move || {
+            let job = match (action, request) {
+                ("create", Some(request)) => jobs.create(request),
+                ("update", Some(request)) => jobs.update(&id, request),
+                ("pause", _) => jobs.pause(&id),
+                ("resume", _) => jobs.resume(&id),
+                ("remove", _) => jobs.remove(&id),
+                ("run", _) => jobs.run(&id),
+                _ => {
+                    let jobs = jobs.list().map_err(Problem::new)?;
+                    return Ok(ToolOutput::json(
+                        &json!({"count": jobs.len(), "jobs": jobs}),
+                    ));
+                }
+            };
+            Ok(ToolOutput::json(
+                &json!({"success": true, "job": job.map_err(Problem::new)?}),
+            ))
+        })
+        .await
+    }
+}
+
+fn new_job(arguments: &Arguments) -> Result<JobRequest, Problem> {
+    let request = request(arguments)?;
+    if request.schedule.is_none() {
+        return Err(Problem::new("`schedule` is required"));
+    }
+    let has_work = match request.no_agent {
+        Some(true) => request.script.is_some(),
+        _ => {
+            request.prompt.is_some()
+                || request
+                    .skills
+                    .as_ref()
+                    .is_some_and(|skills| !skills.is_empty())
+        }
+    };
+    if has_work {
+        Ok(request)
+    } else {
+        Err(Problem::new(
+            "a job needs a `prompt`, or with no_agent a `script`",
+        ))
+    }
+}
+
+fn request(arguments: &Arguments) -> Result<JobRequest, Problem> {
+    let text = |name| {
+        arguments
+            .text(name)
+            .map(|text| text.filter(|text| !text.trim().is_empty()))
+    };
+    let texts = |name| -> Result<_, Problem> {
+        if arguments.has(name) {
+            arguments.texts(name).map(Some)
+        } else {
+            Ok(None)
+        }
+    };
+    let flag = |name| -> Result<_, Problem> {
+        if arguments.has(name) {
+            arguments.flag(name).map(Some)
+        } else {
+            Ok(None)
+        }
+    };
+    let script = text("script")?;
+    if script.as_deref().is_some_and(leads_away) {
+        return Err(Problem::new(
+            "`script` must be a path below scripts/ of the home",
+        ));
+    }
+    let (provider, model) = model(arguments)?;
+    Ok(JobRequest {
+        prompt: text("prompt")?,
+        schedule: text("schedule")?,
+        name: text("name")?,
+        repeat: arguments.number("repeat")?,
+        deliver: text("deliver")?,
+        skills: texts("skills")?,
+        model,
+        provider,
+        script,
+        no_agent: flag("no_agent")?,
+        context_from: texts("context_from")?,
+        enabled_toolsets: texts("enabled_toolsets")?,
+        workdir: text("workdir")?,
+        attach_to_session: flag("attach_to_session")?,
+    })
+}
+
+/// Provider and model: an object, or only a name.
+fn model(arguments: &Arguments) -> Result<(Option<String>, Option<String>), Problem> {
+    let Some(object) = arguments.object("model") else {
+        return Ok((None, arguments.text("model")?));
+    };
+    Ok((
+        object.text("provider")?,
+        Some(object.required_text("model")?),
+    ))
+}
+
+fn leads_away(script: &str) -> bool {
+    Path::new(script)
+        .components()
+        .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
+}

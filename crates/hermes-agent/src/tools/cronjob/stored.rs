@@ -1,0 +1,170 @@
+//! The jobs of a home.
+
+use hermes_config::{Home, Settings};
+use hermes_store::cron::{
+    CronError, CronFile, Job, JobChanges, NewJob, Repeat, Schedule, time_zone,
+};
+use jiff::{Zoned, tz::TimeZone};
+use serde_json::{Map, Value, json};
+
+use super::{CronJobs, JobRequest};
+
+/// What is shown of a job.
+const SHOWN: [&str; 17] = [
+    "id",
+    "name",
+    "prompt",
+    "schedule_display",
+    "repeat",
+    "enabled",
+    "state",
+    "next_run_at",
+    "last_run_at",
+    "last_status",
+    "last_error",
+    "last_delivery_error",
+    "deliver",
+    "skills",
+    "script",
+    "model",
+    "workdir",
+];
+
+/// The jobs of a home, as one conversation sees them.
+#[derive(Debug, Clone)]
+pub struct HomeJobs {
+    home: Home,
+    zone: TimeZone,
+    /// The chat that new jobs answer to.
+    origin: Option<Value>,
+}
+
+impl HomeJobs {
+    /// New jobs belong to the chat in `origin`, as the job file writes it.
+    pub fn new(home: Home, settings: &Settings, origin: Option<Value>) -> Self {
+        Self {
+            home,
+            zone: time_zone(settings),
+            origin,
+        }
+    }
+
+    fn now(&self) -> Zoned {
+        Zoned::now().with_time_zone(self.zone.clone())
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError>,
+    ) -> Result<Value, String> {
+        let now = self.now();
+        let job = CronFile::change(&self.home, &now, |file| change(file, &now));
+        job.map(|job| shown(&job))
+            .map_err(|error| error.to_string())
+    }
+
+    fn schedule(&self, text: &str) -> Result<Schedule, String> {
+        Schedule::parse(text, &self.now()).map_err(|error| error.to_string())
+    }
+}
+
+impl CronJobs for HomeJobs {
+    fn create(&self, job: JobRequest) -> Result<Value, String> {
+        let schedule = self.schedule(job.schedule.as_deref().unwrap_or_default())?;
+        let new = NewJob {
+            name: job.name,
+            repeat: job.repeat.map(repeat),
+            deliver: job.deliver,
+            origin: self.origin.clone(),
+            skills: job.skills.unwrap_or_default(),
+            model: job.model,
+            provider: job.provider,
+            script: job.script,
+            no_agent: job.no_agent.unwrap_or_default(),
+            context_from: job.context_from.unwrap_or_default(),
+            enabled_toolsets: job.enabled_toolsets,
+            workdir: job.workdir,
+            attach_to_session: job.attach_to_session,
+            ..NewJob::new(job.prompt.unwrap_or_default(), schedule)
+        };
+        self.change(|file, now| file.create(new, now))
+    }
+
+    fn list(&self) -> Result<Vec<Value>, String> {
+        let file = CronFile::load(&self.home).map_err(|error| error.to_string())?;
+        Ok(file.jobs.iter().map(shown).collect())
+    }
+
+    fn update(&self, id: &str, changes: JobRequest) -> Result<Value, String> {
+        let schedule = changes
+            .schedule
+            .as_deref()
+            .map(|text| self.schedule(text))
+            .transpose()?;
+        let changes = JobChanges {
+            name: changes.name.clone(),
+            prompt: changes.prompt.clone(),
+            schedule,
+            repeat: changes.repeat.map(repeat),
+            others: others(&changes),
+        };
+        self.change(|file, now| file.update(id, changes, now))
+    }
+
+    fn pause(&self, id: &str) -> Result<Value, String> {
+        self.change(|file, now| file.pause(id, None, now))
+    }
+
+    fn resume(&self, id: &str) -> Result<Value, String> {
+        self.change(|file, now| file.resume(id, now))
+    }
+
+    fn remove(&self, id: &str) -> Result<Value, String> {
+        let mut removed = None;
+        let shown = self.change(|file, _| {
+            let job = file.remove(id)?;
+            removed = Some(job.clone());
+            Ok(job)
+        })?;
+        if let Some(job) = removed {
+            CronFile::remove_output(&self.home, &job).map_err(|error| error.to_string())?;
+        }
+        Ok(shown)
+    }
+
+    fn run(&self, id: &str) -> Result<Value, String> {
+        self.change(|file, now| file.run_now(id, now))
+    }
+}
+
+fn repeat(times: u64) -> Repeat {
+    match u32::try_from(times) {
+        Ok(0) | Err(_) => Repeat::Forever,
+        Ok(times) => Repeat::Times(times),
+    }
+}
+
+/// The keys of a job that are changed as they are written.
+fn others(changes: &JobRequest) -> Map<String, Value> {
+    let keys = [
+        ("deliver", json!(changes.deliver)),
+        ("skills", json!(changes.skills)),
+        ("model", json!(changes.model)),
+        ("provider", json!(changes.provider)),
+        ("script", json!(changes.script)),
+        ("no_agent", json!(changes.no_agent)),
+        ("context_from", json!(changes.context_from)),
+        ("enabled_toolsets", json!(changes.enabled_toolsets)),
+        ("workdir", json!(changes.workdir)),
+        ("attach_to_session", json!(changes.attach_to_session)),
+    ];
+    let given = keys.into_iter().filter(|(_, value)| !value.is_null());
+    given.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn shown(job: &Job) -> Value {
+    let keys = SHOWN
+        .iter()
+        .filter_map(|&key| Some((key.to_owned(), job.get(key)?.clone())));
+    Value::Object(keys.filter(|(_, value)| !value.is_null()).collect())
+}

@@ -1,0 +1,261 @@
+//! `memory`: short notes that outlive a session, in `memories/MEMORY.md` and `memories/USER.md` of the home.
+//!
+//! Entries are separated by lines with a single `§`. Changes are made under a lock file, `MEMORY.md.lock`, that other
+//! processes on the same home respect too.
+
+mod entries;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures::future::BoxFuture;
+use hermes_config::Home;
+use serde_json::{Map, Value, json};
+
+use self::entries::{Change, Entries};
+use super::{
+    Problem,
+    arguments::Arguments,
+    blocking, definition, finish,
+    store_file::{NewFile, store},
+};
+use crate::{
+    model::ToolDefinition,
+    tool::{Tool, ToolContext, ToolOutput},
+};
+
+/// How large the memories may grow, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Notes about work.
+    pub memory: usize,
+    /// Notes about the user.
+    pub user: usize,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self {
+            memory: 2200,
+            user: 1375,
+        }
+    }
+}
+
+impl MemoryLimits {
+    /// Reads `memory.memory_char_limit` and `memory.user_char_limit` from the whole configuration.
+    pub fn from_document(document: &Value) -> Self {
+        let limit = |key: &str, default| {
+            let number = document["memory"][key]
+                .as_u64()
+                .and_then(|number| usize::try_from(number).ok());
+            number.filter(|&number| number > 0).unwrap_or(default)
+        };
+        let default = Self::default();
+        Self {
+            memory: limit("memory_char_limit", default.memory),
+            user: limit("user_char_limit", default.user),
+        }
+    }
+}
+
+/// What is remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memories {
+    /// About work, environment and conventions.
+    pub memory: Vec<String>,
+    /// About the user.
+    pub user: Vec<String>,
+}
+
+impl Memories {
+    /// Reads both files; a missing one is empty.
+    pub fn load(home: &Home) -> io::Result<Self> {
+        let read = |target| read(&file(home, target)).map(Entries::into_list);
+        Ok(Self {
+            memory: read(Target::Memory)?,
+            user: read(Target::User)?,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Memory,
+    User,
+}
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::User => "user",
+        }
+    }
+}
+
+/// Remembers and forgets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    limits: MemoryLimits,
+}
+
+impl Memory {
+    /// With these limits.
+    pub fn new(limits: MemoryLimits) -> Self {
+        Self { limits }
+    }
+}
+
+impl Tool for Memory {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "memory",
+            "Short notes that are part of your instructions from the next session on. target=user: who the user is, \
+             preferences, corrections. target=memory: environment, conventions, lessons. Save what will still matter in \
+             weeks, not progress of the current task. The room is small: replace or remove what is outdated. Several \
+             changes can be made at once with operations; all of them or none are made.",
+            json!({
+                "action": {"type": "string", "enum": ["add", "replace", "remove"]},
+                "target": {"type": "string", "enum": ["memory", "user"]},
+                "content": {"type": "string", "description": "add, replace: the entry"},
+                "old_text": {"type": "string", "description": "replace, remove: a part of the entry that no other entry has"},
+                "operations": {
+                    "type": "array",
+                    "description": "Several changes, instead of action, content and old_text",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "action": {"type": "string", "enum": ["add", "replace", "remove"]},
+                            "content": {"type": "string"},
+                            "old_text": {"type": "string"},
+                        },
+                        "required": ["action"],
+                    },
+                },
+            }),
+            &["target"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "memory"
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(self.change(&Arguments::new(arguments), context).await) })
+    }
+}
+
+impl Memory {
+    async fn change(
+        &self,
+        arguments: &Arguments,
+        context: &ToolContext,
+    ) -> Result<ToolOutput, Problem> {
+        let target = match arguments.required_choice("target", &["memory", "user"])? {
+            "user" => Target::User,
+            _ => Target::Memory,
+        };
+        let changes = match arguments.objects("operations")? {
+            Some(operations) => operations
+                .iter()
+                .map(change)
+                .collect::<Result<Vec<_>, _>>()?,
+            None => vec![change(arguments)?],
+        };
+        let limit = if target == Target::User {
+            self.limits.user
+        } else {
+            self.limits.memory
+        };
+        let home = context.home.clone();
+        blocking(move || {
+            let path = file(&home, target);
+            let entries = update(&path, &changes, limit)?;
+            let used = entries.size();
+            Ok(ToolOutput::json(&json!({
+                "success": true,
+                "target": target.name(),
+                "entries": entries.into_list(),
+                "usage": format!("{}% ({used} of {limit} characters)", used * 100 / limit.max(1)),
+            })))
+        })
+        .await
+    }
+}
+
+fn change(arguments: &Arguments) -> Result<Change, Problem> {
+    match arguments.required_choice("action", &["add", "replace", "remove"])? {
+        "add" => Ok(Change::Add(arguments.required_text("content")?)),
+        "replace" => Ok(Change::Replace {
+            old_text: arguments.required_text("old_text")?,
+            content: arguments.required_text("content")?,
+        }),
+        _ => Ok(Change::Remove {
+            old_text: arguments.required_text("old_text")?,
+        }),
+    }
+}
+
+fn file(home: &Home, target: Target) -> PathBuf {
+    let name = if target == Target::User {
+        "USER.md"
+    } else {
+        "MEMORY.md"
+    };
+    home.path().join("memories").join(name)
+}
+
+fn read(path: &Path) -> io::Result<Entries> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Entries::parse(&text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes all changes or none.
+fn update(path: &Path, changes: &[Change], limit: usize) -> Result<Entries, Problem> {
+    let failed =
+        |error: io::Error| Problem::new(format!("{} can not be used: {error}", path.display()));
+    let _lock = lock(path).map_err(failed)?;
+    let mut entries = read(path).map_err(failed)?;
+    let size_before = entries.size();
+    for change in changes {
+        entries.apply(change).map_err(Problem::new)?;
+    }
+    let size = entries.size();
+    // A list that is too long already may at least get shorter.
+    if size > limit && size >= size_before {
+        return Err(Problem::new(format!(
+            "that would be {size} characters, and {limit} are the limit. Replace or remove entries in the same call. Now \
+             there: {}",
+            json!(read(path).map_err(failed)?.into_list())
+        )));
+    }
+    store(path, entries.to_text().as_bytes(), NewFile::Private).map_err(failed)?;
+    Ok(entries)
+}
+
+/// Held until dropped.
+fn lock(path: &Path) -> io::Result<fs::File> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = options.open(name)?;
+    file.lock()?;
+    Ok(file)
+}

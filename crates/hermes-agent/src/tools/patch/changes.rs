@@ -1,0 +1,214 @@
+//! Changes to several files that happen all or not at all.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use similar::TextDiff;
+
+use crate::tools::{
+    Problem,
+    place::Map,
+    store_file::{NewFile, store},
+};
+
+/// Larger files are not for a model to change.
+const LARGEST: u64 = 20_000_000;
+const LONGEST_DIFF: usize = 20_000;
+
+/// What will have changed.
+pub(super) struct Changes {
+    map: Map,
+    files: BTreeMap<PathBuf, Change>,
+}
+
+struct Change {
+    /// As the model calls it.
+    shown: String,
+    before: Option<Content>,
+    after: Option<Content>,
+}
+
+#[derive(Clone)]
+struct Content {
+    text: String,
+    permissions: Option<fs::Permissions>,
+}
+
+impl Changes {
+    pub(super) fn new(map: Map) -> Self {
+        Self {
+            map,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a file is there after the changes so far.
+    pub(super) fn exists(&self, path: &Path) -> bool {
+        self.files.get(path).map_or_else(
+            || path.symlink_metadata().is_ok(),
+            |change| change.after.is_some(),
+        )
+    }
+
+    /// The text of a file after the changes so far.
+    pub(super) fn read(&mut self, path: &Path, shown: &str) -> Result<String, Problem> {
+        if !self.files.contains_key(path) {
+            let content = self.load(path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Problem::new(format!("{shown} does not exist")),
+                _ => Problem::new(format!("{shown} can not be read: {error}")),
+            })?;
+            let change = Change {
+                shown: shown.to_owned(),
+                before: Some(content.clone()),
+                after: Some(content),
+            };
+            self.files.insert(path.to_path_buf(), change);
+        }
+        let content = self
+            .files
+            .get(path)
+            .and_then(|change| change.after.as_ref());
+        content
+            .map(|content| content.text.clone())
+            .ok_or_else(|| Problem::new(format!("{shown} does not exist")))
+    }
+
+    fn load(&self, path: &Path) -> io::Result<Content> {
+        let file = self.map.open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.len() > LARGEST {
+            return Err(io::Error::other("it is larger than 20 MB"));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes)?;
+        let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is no UTF-8 text"))?;
+        Ok(Content {
+            text,
+            permissions: Some(metadata.permissions()),
+        })
+    }
+
+    pub(super) fn write(&mut self, path: PathBuf, shown: &str, text: String) {
+        let permissions = self.permissions(&path);
+        self.set(path, shown, Some(Content { text, permissions }));
+    }
+
+    pub(super) fn delete(&mut self, path: PathBuf, shown: &str) {
+        self.set(path, shown, None);
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        from: PathBuf,
+        from_shown: &str,
+        to: PathBuf,
+        to_shown: &str,
+        text: String,
+    ) {
+        let permissions = self.permissions(&from);
+        self.set(from, from_shown, None);
+        self.set(to, to_shown, Some(Content { text, permissions }));
+    }
+
+    fn permissions(&self, path: &Path) -> Option<fs::Permissions> {
+        self.files.get(path)?.after.as_ref()?.permissions.clone()
+    }
+
+    fn set(&mut self, path: PathBuf, shown: &str, after: Option<Content>) {
+        let new = || Change {
+            shown: shown.to_owned(),
+            before: None,
+            after: None,
+        };
+        self.files.entry(path).or_insert_with(new).after = after;
+    }
+
+    /// What will have happened to which file.
+    pub(super) fn summary(&self) -> String {
+        let lines = self.files.values().filter_map(|change| {
+            let verb = match (&change.before, &change.after) {
+                (None, Some(_)) => "Added",
+                (Some(_), None) => "Deleted",
+                (Some(_), Some(_)) => "Updated",
+                (None, None) => return None,
+            };
+            Some(format!("{verb} {}", change.shown))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Makes the changes. If one fails, those before it are taken back.
+    pub(super) fn commit(self) -> Result<String, Problem> {
+        let mut done: Vec<(&PathBuf, &Change)> = Vec::new();
+        for (path, change) in &self.files {
+            if let Err(error) = put(path, change.after.as_ref()) {
+                let mut lost = Vec::new();
+                for (path, change) in done.iter().rev() {
+                    if let Err(error) = put(path, change.before.as_ref()) {
+                        lost.push(format!("{}: {error}", change.shown));
+                    }
+                }
+                let state = if lost.is_empty() {
+                    "nothing was changed".to_owned()
+                } else {
+                    format!("these could not be put back: {}", lost.join("; "))
+                };
+                return Err(Problem::new(format!(
+                    "{} can not be written: {error}; {state}",
+                    change.shown
+                )));
+            }
+            done.push((path, change));
+        }
+        Ok(self.diff())
+    }
+
+    fn diff(&self) -> String {
+        let mut diff = String::new();
+        for change in self.files.values() {
+            let text = |content: &Option<Content>| {
+                content
+                    .as_ref()
+                    .map_or("", |content| &*content.text)
+                    .to_owned()
+            };
+            let name = |content: &Option<Content>, side| match content {
+                Some(_) => format!("{side}/{}", change.shown.trim_start_matches('/')),
+                None => "/dev/null".to_owned(),
+            };
+            let (before, after) = (text(&change.before), text(&change.after));
+            let lines = TextDiff::from_lines(&before, &after);
+            let (old, new) = (name(&change.before, 'a'), name(&change.after, 'b'));
+            diff.push_str(
+                &lines
+                    .unified_diff()
+                    .context_radius(3)
+                    .header(&old, &new)
+                    .to_string(),
+            );
+        }
+        match diff.char_indices().nth(LONGEST_DIFF) {
+            Some((end, _)) => format!("{}\n[diff cut]", &diff[..end]),
+            None => diff,
+        }
+    }
+}
+
+/// Makes a file hold this content, or not exist.
+fn put(path: &Path, content: Option<&Content>) -> io::Result<()> {
+    let Some(content) = content else {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
+    };
+    store(path, content.text.as_bytes(), NewFile::Ordinary)?;
+    match &content.permissions {
+        Some(permissions) => fs::set_permissions(path, permissions.clone()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,240 @@
+//! The form of a patch: `*** Begin Patch`, operations on files, `*** End Patch`.
+
+/// What happens to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Operation {
+    Add {
+        path: String,
+        content: String,
+    },
+    Delete {
+        path: String,
+    },
+    Update {
+        path: String,
+        move_to: Option<String>,
+        hunks: Vec<Hunk>,
+    },
+}
+
+impl Operation {
+    pub(super) fn paths(&self) -> Vec<&str> {
+        match self {
+            Self::Add { path, .. } | Self::Delete { path } => vec![path],
+            Self::Update { path, move_to, .. } => std::iter::once(path)
+                .chain(move_to)
+                .map(String::as_str)
+                .collect(),
+        }
+    }
+}
+
+/// A place in a file and what changes there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Hunk {
+    /// A line somewhere above.
+    pub(super) anchor: Option<String>,
+    pub(super) lines: Vec<Line>,
+    /// Whether it stands at the end of the file.
+    pub(super) is_at_end: bool,
+}
+
+/// A line of a hunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    Context(String),
+    Remove(String),
+    Add(String),
+}
+
+/// Reads a patch.
+pub(super) fn parse(text: &str) -> Result<Vec<Operation>, String> {
+    let mut lines = text
+        .lines()
+        .skip_while(|line| line.trim() != "*** Begin Patch");
+    if lines.next().is_none() {
+        return Err("a patch begins with `*** Begin Patch`".into());
+    }
+    let mut operations = Vec::new();
+    for (number, line) in lines.enumerate() {
+        if line.trim_end() == "*** End Patch" {
+            break;
+        }
+        match line.strip_prefix("*** ").map(str::trim_end) {
+            Some(marker) => marker_line(marker, &mut operations)?,
+            None => content_line(line, &mut operations)
+                .map_err(|problem| format!("line {}: {problem}", number + 2))?,
+        }
+    }
+    for operation in &operations {
+        if let Operation::Update {
+            path,
+            move_to: None,
+            hunks,
+        } = operation
+            && hunks.iter().all(|hunk| hunk.lines.is_empty())
+        {
+            return Err(format!("the update of {path} changes nothing"));
+        }
+    }
+    if operations.is_empty() {
+        Err("the patch has no operation".into())
+    } else {
+        Ok(operations)
+    }
+}
+
+fn marker_line(marker: &str, operations: &mut Vec<Operation>) -> Result<(), String> {
+    if marker == "End of File" {
+        if let Some(Operation::Update { hunks, .. }) = operations.last_mut()
+            && let Some(hunk) = hunks.last_mut()
+        {
+            hunk.is_at_end = true;
+        }
+        return Ok(());
+    }
+    let (verb, path) = marker
+        .split_once(':')
+        .ok_or_else(|| format!("`*** {marker}` is not understood"))?;
+    let path = path.trim();
+    if path.is_empty() {
+        return Err(format!("`*** {marker}` names no file"));
+    }
+    let path = path.to_owned();
+    match verb {
+        "Add File" => operations.push(Operation::Add {
+            path,
+            content: String::new(),
+        }),
+        "Delete File" => operations.push(Operation::Delete { path }),
+        "Update File" => operations.push(Operation::Update {
+            path,
+            move_to: None,
+            hunks: Vec::new(),
+        }),
+        "Move to" => match operations.last_mut() {
+            Some(Operation::Update { move_to, hunks, .. }) if hunks.is_empty() => {
+                *move_to = Some(path);
+            }
+            _ => return Err("`*** Move to` belongs right after `*** Update File`".into()),
+        },
+        "Move File" => {
+            let (from, to) = path
+                .split_once("->")
+                .ok_or("`*** Move File` takes `old path -> new path`")?;
+            let (path, move_to) = (from.trim().to_owned(), Some(to.trim().to_owned()));
+            operations.push(Operation::Update {
+                path,
+                move_to,
+                hunks: Vec::new(),
+            });
+        }
+        _ => return Err(format!("`*** {verb}` is not understood")),
+    }
+    Ok(())
+}
+
+fn content_line(line: &str, operations: &mut [Operation]) -> Result<(), String> {
+    match operations.last_mut() {
+        Some(Operation::Add { content, .. }) => {
+            let Some(line) = line.strip_prefix('+') else {
+                return if line.trim().is_empty() {
+                    Ok(())
+                } else {
+                    Err("every line of a new file begins with `+`".into())
+                };
+            };
+            content.push_str(line);
+            content.push('\n');
+        }
+        Some(Operation::Update { hunks, .. }) => {
+            if let Some(anchor) = line.strip_prefix("@@") {
+                let anchor = anchor.trim().trim_end_matches("@@").trim();
+                // Line numbers as in `@@ -1,3 +1,4 @@` are not trusted.
+                let anchor =
+                    Some(anchor).filter(|anchor| !anchor.is_empty() && !anchor.starts_with('-'));
+                hunks.push(Hunk {
+                    anchor: anchor.map(str::to_owned),
+                    ..Hunk::default()
+                });
+                return Ok(());
+            }
+            let line = match line.split_at_checked(1) {
+                Some(("+", rest)) => Line::Add(rest.into()),
+                Some(("-", rest)) => Line::Remove(rest.into()),
+                Some((" ", rest)) => Line::Context(rest.into()),
+                // The blank before an empty line is often lost.
+                None => Line::Context(String::new()),
+                Some(_) => return Err("a line of a hunk begins with a blank, `-` or `+`".into()),
+            };
+            if hunks.is_empty() {
+                hunks.push(Hunk::default());
+            }
+            if let Some(hunk) = hunks.last_mut() {
+                hunk.lines.push(line);
+            }
+        }
+        _ if line.trim().is_empty() => {}
+        _ => return Err("text outside of an operation".into()),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_read() {
+        let text = "*** Begin Patch\n*** Add File: a\n+one\n+\n*** Delete File: b\n*** Update File: c\n*** Move to: d\n\
+                    @@ fn x\n keep\n-old\n+new\n\n*** End of File\n*** Move File: e -> f\n*** End Patch\nignored";
+        let operations = parse(text).unwrap();
+        assert_eq!(
+            operations[0],
+            Operation::Add {
+                path: "a".into(),
+                content: "one\n\n".into()
+            }
+        );
+        assert_eq!(operations[1], Operation::Delete { path: "b".into() });
+        let hunk = Hunk {
+            anchor: Some("fn x".into()),
+            lines: vec![
+                Line::Context("keep".into()),
+                Line::Remove("old".into()),
+                Line::Add("new".into()),
+                Line::Context(String::new()),
+            ],
+            is_at_end: true,
+        };
+        let update = Operation::Update {
+            path: "c".into(),
+            move_to: Some("d".into()),
+            hunks: vec![hunk],
+        };
+        assert_eq!(operations[2], update);
+        assert_eq!(operations[3].paths(), ["e", "f"]);
+    }
+
+    #[test]
+    fn what_is_no_patch_is_refused_with_a_reason() {
+        for (text, expected) in [
+            ("diff --git", "begins with"),
+            ("*** Begin Patch\n*** End Patch", "no operation"),
+            ("*** Begin Patch\n*** Add File: a\nx", "line 3"),
+            ("*** Begin Patch\n*** Rename: a", "not understood"),
+            (
+                "*** Begin Patch\n*** Update File: a\n*** End Patch",
+                "changes nothing",
+            ),
+            (
+                "*** Begin Patch\n*** Update File: a\n@@\n?x",
+                "begins with a blank",
+            ),
+            ("*** Begin Patch\n*** Add File:\n", "names no file"),
+        ] {
+            let problem = parse(text).unwrap_err();
+            assert!(problem.contains(expected), "{text:?}: {problem}");
+        }
+    }
+}

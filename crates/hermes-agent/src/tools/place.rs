@@ -1,0 +1,297 @@
+//! Where a path of a call really leads, and whether a tool may go there.
+
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
+};
+
+use super::Problem;
+use crate::{
+    approval::{
+        ApprovalRequest, Landmarks,
+        protected::{is_process_memory, is_system_config},
+    },
+    tool::ToolContext,
+};
+
+const LONGEST_CHAIN_OF_LINKS: usize = 40;
+/// Enough of a file to see what kind it is.
+const HEAD: u64 = 8192;
+
+/// What a tool wants to do with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    Write,
+}
+
+/// Whether a tool may touch a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Guard {
+    Free,
+    /// Only if somebody says so.
+    Ask {
+        rule: &'static str,
+        reason: &'static str,
+    },
+    Never {
+        reason: &'static str,
+    },
+}
+
+/// The rules of the places that a call goes to.
+#[derive(Debug, Clone)]
+pub(super) struct Map {
+    cwd: PathBuf,
+    landmarks: Landmarks,
+}
+
+impl Map {
+    pub(super) fn of(context: &ToolContext) -> Self {
+        Self::new(context.cwd.clone(), context.landmarks())
+    }
+
+    /// Links on the way to the landmarks are followed, as they are on the way to everything else.
+    pub(super) fn new(cwd: PathBuf, landmarks: Landmarks) -> Self {
+        let real = |path: Option<PathBuf>| path.map(|path| real_path(&path).unwrap_or(path));
+        let landmarks = Landmarks {
+            hermes_home: real(landmarks.hermes_home),
+            user_home: real(landmarks.user_home),
+        };
+        Self { cwd, landmarks }
+    }
+
+    /// Where a path leads after `~`, the working directory and all links.
+    pub(super) fn locate(&self, path: &str) -> io::Result<PathBuf> {
+        let expanded = match (path.strip_prefix('~'), &self.landmarks.user_home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                home.join(rest.trim_start_matches('/'))
+            }
+            _ => PathBuf::from(path),
+        };
+        real_path(&self.cwd.join(expanded))
+    }
+
+    /// Whether a tool may touch a real path.
+    pub(super) fn guard(&self, path: &Path, purpose: Purpose) -> Guard {
+        let landmarks = &self.landmarks;
+        if landmarks.is_secret_store(path) {
+            return Guard::Never {
+                reason: "it holds credentials of Hermes",
+            };
+        }
+        if is_process_memory(path) {
+            return Guard::Never {
+                reason: "it shows the variables or the memory of a process",
+            };
+        }
+        if purpose == Purpose::Write && landmarks.is_database(path) {
+            return Guard::Never {
+                reason: "Hermes keeps its sessions in it",
+            };
+        }
+        if landmarks.is_hermes_config(path) {
+            return Guard::Ask {
+                rule: "Hermes config access",
+                reason: "the settings of Hermes",
+            };
+        }
+        if landmarks.is_user_credential(path) && !is_open_certificate(path) {
+            return Guard::Ask {
+                rule: "credential file access",
+                reason: "a private key or stored credentials",
+            };
+        }
+        if purpose == Purpose::Write && is_system_config(path) {
+            return Guard::Ask {
+                rule: "overwrite system config",
+                reason: "changes the system's configuration",
+            };
+        }
+        if purpose == Purpose::Write && landmarks.is_startup_file(path) {
+            let reason = "changes what runs or is trusted at your next login";
+            return Guard::Ask {
+                rule: "overwrite startup file",
+                reason,
+            };
+        }
+        Guard::Free
+    }
+
+    /// Opens a file to be read. What is no ordinary file is refused, and so is a hard link to a secret.
+    pub(super) fn open(&self, path: &Path) -> io::Result<File> {
+        let file = open_without_waiting(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory",
+            ));
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is no ordinary file"));
+        }
+        if self.is_link_to_secret(&metadata) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it holds credentials of Hermes",
+            ));
+        }
+        Ok(file)
+    }
+
+    #[cfg(unix)]
+    fn is_link_to_secret(&self, metadata: &fs::Metadata) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let Some(home) = self
+            .landmarks
+            .hermes_home
+            .as_deref()
+            .filter(|_| metadata.nlink() > 1)
+        else {
+            return false;
+        };
+        let is_same =
+            |other: fs::Metadata| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino());
+        let stores = fs::read_dir(home).into_iter().flatten().flatten();
+        stores
+            .map(|entry| entry.path())
+            .filter(|path| self.landmarks.is_secret_store(path))
+            .any(|store| {
+                let inside = fs::read_dir(&store)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|entry| entry.path());
+                std::iter::once(store)
+                    .chain(inside)
+                    .any(|path| fs::metadata(path).is_ok_and(is_same))
+            })
+    }
+
+    #[cfg(not(unix))]
+    fn is_link_to_secret(&self, _metadata: &fs::Metadata) -> bool {
+        false
+    }
+}
+
+/// Finds the place of a path and asks, where that is needed.
+pub(super) async fn enter(
+    tool: &str,
+    path: &str,
+    purpose: Purpose,
+    map: &Map,
+    context: &ToolContext,
+) -> Result<PathBuf, Problem> {
+    let real = map
+        .locate(path)
+        .map_err(|error| Problem::new(format!("{path}: {error}")))?;
+    match map.guard(&real, purpose) {
+        Guard::Free => {}
+        Guard::Never { reason } => {
+            return Err(Problem::new(format!("{path} is out of reach: {reason}")));
+        }
+        Guard::Ask { rule, reason } => {
+            let verb = if purpose == Purpose::Read {
+                "read"
+            } else {
+                "write"
+            };
+            let request = ApprovalRequest {
+                tool: tool.to_owned(),
+                subject: format!("{verb} {}", real.display()),
+                reason: reason.to_owned(),
+                rules: vec![rule.to_owned()],
+                may_be_permanent: false,
+            };
+            context.approvals.action(request, &context.cancel).await?;
+        }
+    }
+    Ok(real)
+}
+
+/// The path with every link followed; what does not exist yet stays as written.
+pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    let mut pending: VecDeque<OsString> = parts(&absolute).collect();
+    let mut real = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = pending.pop_front() {
+        let mut components = Path::new(&part).components();
+        match components.next() {
+            Some(Component::ParentDir) => {
+                real.pop();
+            }
+            Some(Component::Normal(name)) => {
+                let next = real.join(name);
+                let Ok(target) = fs::read_link(&next) else {
+                    real = next;
+                    continue;
+                };
+                links += 1;
+                if links > LONGEST_CHAIN_OF_LINKS {
+                    return Err(io::Error::other("too many symbolic links"));
+                }
+                for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
+                    pending.push_front(part);
+                }
+            }
+            Some(Component::CurDir) | None => {}
+            // A root or a drive begins anew.
+            Some(_) => real.push(&part),
+        }
+    }
+    Ok(real)
+}
+
+fn parts(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components()
+        .map(|component| component.as_os_str().to_owned())
+}
+
+/// A pipe without a writer must not keep the tool waiting.
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+/// Whether a file named like a key holds none: certificates end in `.pem` too.
+fn is_open_certificate(path: &Path) -> bool {
+    let is_pem = path.extension().is_some_and(|ending| {
+        ending.eq_ignore_ascii_case("pem") || ending.eq_ignore_ascii_case("key")
+    });
+    if !is_pem
+        || path
+            .components()
+            .any(|component| component.as_os_str() == ".ssh")
+    {
+        return false;
+    }
+    let mut head = Vec::new();
+    match open_without_waiting(path) {
+        Ok(file) => {
+            file.take(HEAD).read_to_end(&mut head).is_ok() && !contains(&head, b"PRIVATE KEY")
+        }
+        // Nothing there yet that could be lost or shown.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;

@@ -1,0 +1,92 @@
+//! What a background process has written lately.
+
+use std::collections::VecDeque;
+
+use crate::tools::terminal::capture::{Capture, clean};
+
+/// Older output is forgotten.
+const MOST_BYTES: usize = 400_000;
+/// Longer lines are looked at in parts.
+const LONGEST_LINE: usize = 4096;
+
+/// The latest output of a process.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    bytes: VecDeque<u8>,
+    /// How many bytes came before those.
+    forgotten: usize,
+    /// Up to where somebody has looked.
+    seen: usize,
+    /// A line that is not complete yet.
+    line: Vec<u8>,
+}
+
+impl Log {
+    /// Adds output and returns the lines that are complete with it.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.bytes.extend(bytes);
+        let excess = self.bytes.len().saturating_sub(MOST_BYTES);
+        self.bytes.drain(..excess);
+        self.forgotten += excess;
+        let mut lines = Vec::new();
+        for &byte in bytes {
+            self.line.push(byte);
+            if byte == b'\n' || self.line.len() > LONGEST_LINE {
+                lines.extend(self.take_line());
+            }
+        }
+        lines
+    }
+
+    /// The line that was never completed.
+    pub(super) fn take_line(&mut self) -> Option<String> {
+        let line = clean(&std::mem::take(&mut self.line));
+        let line = line.trim_end();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    pub(super) fn all(&self) -> String {
+        let (first, second) = self.bytes.as_slices();
+        clean(&[first, second].concat())
+    }
+
+    /// What was added since the last call.
+    pub(super) fn new_text(&mut self) -> String {
+        let from = self
+            .seen
+            .saturating_sub(self.forgotten)
+            .min(self.bytes.len());
+        let mut capture = Capture::default();
+        capture.push(&self.bytes.range(from..).copied().collect::<Vec<u8>>());
+        self.seen = self.forgotten + self.bytes.len();
+        capture.render()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_handed_out_when_they_are_complete() {
+        let mut log = Log::default();
+        assert_eq!(log.push(b"one\ntw"), ["one"]);
+        assert_eq!(log.push(b"o\n\nthree"), ["two"]);
+        assert_eq!(log.take_line().as_deref(), Some("three"));
+        assert_eq!(log.all(), "one\ntwo\n\nthree");
+    }
+
+    #[test]
+    fn new_text_is_shown_once_even_when_old_text_is_forgotten() {
+        let mut log = Log::default();
+        log.push(b"one ");
+        assert_eq!(log.new_text(), "one ");
+        assert_eq!(log.new_text(), "");
+        for _ in 0..5 {
+            log.push(&vec![b'x'; 100_000]);
+        }
+        log.push(b"end");
+        assert!(log.new_text().ends_with("xend"));
+        assert!(log.all().len() <= MOST_BYTES);
+    }
+}

@@ -1,0 +1,350 @@
+//! The background processes of one session.
+
+use std::{
+    collections::{BTreeMap, hash_map::RandomState},
+    hash::{BuildHasher, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::log::Log;
+use crate::tools::terminal::child::{Child, Input, InputEnd, OutputEnd, Start, Started};
+
+const MOST_RUNNING: usize = 32;
+/// Processes that have ended and can still be asked about.
+const MOST_ENDED: usize = 64;
+/// A pattern that matches all the time must not flood the conversation.
+const MOST_MATCHES: usize = 10;
+/// How long output is waited for after the process has ended.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How long the end of the session waits for the end of its processes.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+
+/// Something the conversation should be told about a background process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// It has ended.
+    Ended {
+        /// The process.
+        session_id: String,
+        /// Its command line.
+        command: String,
+        /// Its exit code.
+        exit_code: Option<i32>,
+        /// The end of its output.
+        output: String,
+    },
+    /// A line contains one of the texts that were to be watched for.
+    Matched {
+        /// The process.
+        session_id: String,
+        /// The text.
+        pattern: String,
+        /// The line.
+        line: String,
+    },
+}
+
+/// What the conversation wants to be told about a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// That it has ended.
+    pub tells_end: bool,
+    /// Lines with one of these texts.
+    pub patterns: Vec<String>,
+}
+
+type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// The background processes of a session. They end when it is dropped or closed.
+#[derive(Default)]
+pub struct ProcessTable {
+    entries: Mutex<BTreeMap<String, Arc<Entry>>>,
+    listener: Option<Listener>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl ProcessTable {
+    /// A table without processes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A table whose notices go to a listener, which must not block.
+    pub fn with_listener(listener: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+        let mut table = Self::default();
+        table.listener = Some(Arc::new(listener));
+        table
+    }
+
+    /// Ends all processes and waits until they are gone.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        let _ = tokio::time::timeout(CLOSE_WAIT, self.tasks.wait()).await;
+    }
+
+    /// Starts a process and says how it can be asked for.
+    pub(in crate::tools) fn start(&self, start: &Start<'_>, watch: Watch) -> Result<Value, String> {
+        let mut entries = self.entries();
+        let running = entries.values().filter(|entry| entry.is_running()).count();
+        if running >= MOST_RUNNING {
+            return Err(format!(
+                "{running} processes are running already; end some of them first"
+            ));
+        }
+        let started = Started::new(start, Input::Open)
+            .map_err(|error| format!("the command could not be started: {error}"))?;
+        let (publish, state) = watch::channel(State::Running);
+        let entry = Arc::new(Entry {
+            id: new_id(),
+            command: start.command.to_owned(),
+            pid: started.child.id(),
+            started: Instant::now(),
+            log: Mutex::default(),
+            input: tokio::sync::Mutex::new(started.input),
+            state,
+            stop: self.stop.child_token(),
+        });
+        let pump = Pump {
+            entry: entry.clone(),
+            watch,
+            listener: self.listener.clone(),
+            publish,
+            matches: 0,
+        };
+        self.tasks.spawn(pump.run(started.child, started.output));
+        let answer = json!({"session_id": entry.id, "pid": entry.pid, "status": "running"});
+        entries.insert(entry.id.clone(), entry);
+        forget_old(&mut entries);
+        Ok(answer)
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        self.entries().get(id).cloned()
+    }
+
+    pub(super) fn list(&self) -> Vec<Value> {
+        let mut entries: Vec<Arc<Entry>> = self.entries().values().cloned().collect();
+        entries.sort_by_key(|entry| entry.started);
+        entries.iter().map(|entry| entry.state()).collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ProcessTable {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn forget_old(entries: &mut BTreeMap<String, Arc<Entry>>) {
+    let mut ended: Vec<Arc<Entry>> = entries
+        .values()
+        .filter(|entry| !entry.is_running())
+        .cloned()
+        .collect();
+    ended.sort_by_key(|entry| entry.started);
+    let excess = ended.len().saturating_sub(MOST_ENDED);
+    for entry in &ended[..excess] {
+        entries.remove(&entry.id);
+    }
+}
+
+/// A name that no other process of this program has.
+fn new_id() -> String {
+    format!(
+        "proc_{:012x}",
+        RandomState::new().build_hasher().finish() & 0xffff_ffff_ffff
+    )
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    Ended(Option<i32>),
+}
+
+/// One process.
+pub(super) struct Entry {
+    id: String,
+    command: String,
+    pid: i32,
+    started: Instant,
+    log: Mutex<Log>,
+    /// Held across a write, which may have to wait for the process.
+    input: tokio::sync::Mutex<Option<InputEnd>>,
+    state: watch::Receiver<State>,
+    stop: CancellationToken,
+}
+
+impl Entry {
+    fn is_running(&self) -> bool {
+        *self.state.borrow() == State::Running
+    }
+
+    pub(super) fn state(&self) -> Value {
+        let mut state = json!({
+            "session_id": self.id,
+            "command": self.command,
+            "pid": self.pid,
+            "seconds_since_start": self.started.elapsed().as_secs(),
+        });
+        match *self.state.borrow() {
+            State::Running => state["status"] = "running".into(),
+            State::Ended(code) => {
+                state["status"] = "exited".into();
+                state["exit_code"] = code.into();
+            }
+        }
+        state
+    }
+
+    pub(super) fn new_output(&self) -> String {
+        self.log().new_text()
+    }
+
+    pub(super) fn all_output(&self) -> String {
+        self.log().all()
+    }
+
+    /// Tells it to end.
+    pub(super) fn kill(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn ended(&self) {
+        let mut state = self.state.clone();
+        // The sender lives as long as the process.
+        let _ = state.wait_for(|state| *state != State::Running).await;
+    }
+
+    pub(super) async fn write(&self, bytes: &[u8]) -> Result<(), String> {
+        let mut input = self.input.lock().await;
+        match input.as_mut() {
+            Some(input) if self.is_running() => input
+                .write_all(bytes)
+                .await
+                .map_err(|error| error.to_string()),
+            Some(_) => Err("the process has ended".into()),
+            None => Err("the input of the process is closed".into()),
+        }
+    }
+
+    /// Ends its input. On a terminal that takes the sign for it.
+    pub(super) async fn close_input(&self) -> Result<(), String> {
+        if let Some(input) = self.input.lock().await.take() {
+            let _ = input.finish().await;
+        }
+        Ok(())
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Moves the output of a process to its log until it ends.
+struct Pump {
+    entry: Arc<Entry>,
+    watch: Watch,
+    listener: Option<Listener>,
+    publish: watch::Sender<State>,
+    matches: usize,
+}
+
+impl Pump {
+    async fn run(mut self, mut child: Child, mut output: OutputEnd) {
+        let mut buffer = vec![0; 8192];
+        let mut is_open = true;
+        let mut code = None;
+        let mut until = None;
+        let stop = self.entry.stop.clone();
+        loop {
+            let last_words = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                read = output.read(&mut buffer), if is_open => match read {
+                    Ok(length) if length > 0 => self.take(&buffer[..length]),
+                    _ => is_open = false,
+                },
+                exited = child.wait(), if code.is_none() => {
+                    code = Some(exited);
+                    until = Some(tokio::time::Instant::now() + LAST_WORDS);
+                }
+                () = stop.cancelled() => {
+                    code = Some(child.end().await);
+                    break;
+                }
+                () = last_words => break,
+            }
+            if code.is_some() && !is_open {
+                break;
+            }
+        }
+        child.kill_group();
+        let last_line = self.entry.log().take_line();
+        if let Some(line) = last_line {
+            self.look_at(&line);
+        }
+        let code = code.flatten();
+        let _ = self.publish.send(State::Ended(code));
+        if self.watch.tells_end && !stop.is_cancelled() {
+            let output = self.entry.all_output();
+            let start = output
+                .char_indices()
+                .rev()
+                .nth(1999)
+                .map_or(0, |(at, _)| at);
+            self.tell(Notice::Ended {
+                session_id: self.entry.id.clone(),
+                command: self.entry.command.clone(),
+                exit_code: code,
+                output: output[start..].to_owned(),
+            });
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let lines = self.entry.log().push(bytes);
+        for line in lines {
+            self.look_at(&line);
+        }
+    }
+
+    fn look_at(&mut self, line: &str) {
+        let pattern = self
+            .watch
+            .patterns
+            .iter()
+            .find(|pattern| line.contains(pattern.as_str()));
+        if let Some(pattern) = pattern.cloned().filter(|_| self.matches < MOST_MATCHES) {
+            self.matches += 1;
+            let session_id = self.entry.id.clone();
+            self.tell(Notice::Matched {
+                session_id,
+                pattern,
+                line: line.to_owned(),
+            });
+        }
+    }
+
+    fn tell(&self, notice: Notice) {
+        if let Some(listener) = &self.listener {
+            listener(notice);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `read_file`: part of a text file with line numbers.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Problem,
+    arguments::Arguments,
+    blocking, definition, finish, path_company,
+    place::{self, Purpose},
+};
+use crate::{
+    model::ToolDefinition,
+    tool::{Company, Tool, ToolContext, ToolOutput},
+};
+
+const DEFAULT_LINES: usize = 500;
+const MOST_LINES: usize = 2000;
+const LONGEST_LINE: usize = 2000;
+const MOST_CHARACTERS: usize = 100_000;
+/// Lines of larger files are not counted to the end.
+const COUNTED: u64 = 50_000_000;
+
+/// Reads text files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadFile;
+
+impl Tool for ReadFile {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "read_file",
+            "Reads a text file and returns its lines with their numbers, as `NUMBER|LINE`. Use it instead of cat, head \
+             or tail. At most 2000 lines at once; go on with offset.",
+            json!({
+                "path": {"type": "string", "description": "The file: absolute, relative to the working directory, or beginning with ~/"},
+                "offset": {"type": "integer", "description": "First line, counted from 1", "default": 1, "minimum": 1},
+                "limit": {"type": "integer", "description": "Number of lines", "default": DEFAULT_LINES, "minimum": 1, "maximum": MOST_LINES},
+            }),
+            &["path"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "file"
+    }
+
+    fn company(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Company {
+        path_company(arguments, context)
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            let output = finish(read(&Arguments::new(arguments), context).await);
+            // It has a limit of its own, and is how the model reads what was put into a file.
+            ToolOutput {
+                may_be_persisted: false,
+                ..output
+            }
+        })
+    }
+}
+
+async fn read(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
+    let path = arguments.required_text("path")?;
+    let offset = arguments.size("offset", 1, 1..=usize::MAX)?;
+    let limit = arguments.size("limit", DEFAULT_LINES, 1..=MOST_LINES)?;
+    let map = place::Map::of(context);
+    let real = place::enter("read_file", &path, Purpose::Read, &map, context).await?;
+    blocking(move || {
+        let file = map
+            .open(&real)
+            .map_err(|error| unreadable(&path, &real, &error))?;
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        let window = window(file, offset, limit, size <= COUNTED)
+            .map_err(|error| Problem::new(format!("{path}: {error}")))?;
+        Ok(ToolOutput::text(window.render(&path, offset)))
+    })
+    .await
+}
+
+fn unreadable(path: &str, real: &Path, error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::IsADirectory => Problem::new(format!(
+            "{path} is a directory; list it with search_files and target=files"
+        )),
+        io::ErrorKind::NotFound => Problem::new(match similar_names(real) {
+            names if names.is_empty() => format!("{path} does not exist"),
+            names => format!(
+                "{path} does not exist. Similar names in its directory: {}",
+                names.join(", ")
+            ),
+        }),
+        _ => Problem::new(format!("{path} can not be read: {error}")),
+    }
+}
+
+/// Names in the same directory that differ little: in case, or in the ending.
+fn similar_names(path: &Path) -> Vec<String> {
+    let stem = |path: &Path| {
+        path.file_stem()
+            .map(|stem| stem.to_string_lossy().to_lowercase())
+    };
+    let (Some(wanted), Some(directory)) = (stem(path), path.parent()) else {
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_similar = |name: &String| {
+        let other = stem(Path::new(name)).unwrap_or_default();
+        wanted.len() > 2 && (other.contains(&wanted) || wanted.contains(&other) && other.len() > 2)
+    };
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(is_similar)
+        .collect();
+    names.sort();
+    names.truncate(5);
+    names
+}
+
+/// A part of a file.
+#[derive(Debug, Default)]
+struct Window {
+    text: String,
+    /// How many lines `text` has.
+    lines: usize,
+    /// All lines, where they were counted.
+    total: Option<usize>,
+    has_more: bool,
+}
+
+impl Window {
+    fn render(self, path: &str, offset: usize) -> String {
+        let total = self
+            .total
+            .map(|total| format!(" of {total}"))
+            .unwrap_or_default();
+        if self.lines == 0 {
+            return match self.total {
+                Some(0) => format!("[{path} is empty]"),
+                _ => format!(
+                    "[{path} has no line {offset}; it ends at line{}]",
+                    total.replace(" of", "")
+                ),
+            };
+        }
+        let last = offset + self.lines - 1;
+        if self.has_more {
+            let next = last + 1;
+            let text = &self.text;
+            return format!("{text}\n[lines {offset}-{last}{total}; go on with offset={next}]");
+        }
+        self.text
+    }
+}
+
+fn window(file: File, offset: usize, limit: usize, counts_all: bool) -> io::Result<Window> {
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    if reader.fill_buf()?.iter().take(8192).any(|&byte| byte == 0) {
+        return Err(io::Error::other(
+            "it is a binary file; only text can be read",
+        ));
+    }
+    let mut window = Window::default();
+    let mut characters = 0;
+    let mut number = 0;
+    while let Some(line) = next_line(&mut reader)? {
+        number += 1;
+        if number < offset {
+            continue;
+        }
+        let rendered = format!("{number:>6}|{}\n", line.text(number == 1));
+        let length = rendered.chars().count();
+        if window.has_more || window.lines == limit || characters + length > MOST_CHARACTERS {
+            window.has_more = true;
+            if counts_all {
+                continue;
+            }
+            return Ok(window);
+        }
+        characters += length;
+        window.text.push_str(&rendered);
+        window.lines += 1;
+    }
+    window.total = Some(number);
+    Ok(window)
+}
+
+/// The beginning of a line, and how much more there was.
+struct Line {
+    head: Vec<u8>,
+    left_out: usize,
+}
+
+impl Line {
+    fn text(&self, is_first: bool) -> String {
+        let head = if is_first {
+            self.head
+                .strip_prefix(b"\xEF\xBB\xBF")
+                .unwrap_or(&self.head)
+        } else {
+            &self.head
+        };
+        let text = String::from_utf8_lossy(head);
+        let text = text.trim_end_matches('\r');
+        match text.char_indices().nth(LONGEST_LINE) {
+            Some((end, _)) => format!("{}… [line cut]", &text[..end]),
+            None if self.left_out > 0 => format!("{text}… [line cut]"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// Reads a line without ever holding more of it than can be shown.
+fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Line>> {
+    const ROOM: usize = LONGEST_LINE * 4 + 4;
+    let mut line = Line {
+        head: Vec::new(),
+        left_out: 0,
+    };
+    let mut has_begun = false;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(has_begun.then_some(line));
+        }
+        has_begun = true;
+        let end = buffer.iter().position(|&byte| byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        let kept = part.len().min(ROOM.saturating_sub(line.head.len()));
+        line.head.extend_from_slice(&part[..kept]);
+        line.left_out += part.len() - kept;
+        let used = part.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if end.is_some() {
+            return Ok(Some(line));
+        }
+    }
+}

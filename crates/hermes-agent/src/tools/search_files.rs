@@ -1,0 +1,178 @@
+//! `search_files`: lines that match a regular expression, or files by name.
+
+mod content;
+mod names;
+mod walk;
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Problem,
+    arguments::Arguments,
+    blocking, definition, finish,
+    place::{self, Purpose},
+};
+use crate::{
+    model::ToolDefinition,
+    tool::{Company, Tool, ToolContext, ToolOutput},
+};
+
+const DEFAULT_LIMIT: usize = 50;
+const MOST_RESULTS: usize = 2000;
+const MOST_CONTEXT: usize = 20;
+
+/// Searches files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SearchFiles;
+
+impl Tool for SearchFiles {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "search_files",
+            "Searches the content of files for a regular expression (target=content), or finds files by name \
+             (target=files). Use it instead of grep, find or ls. Files that .gitignore names and binary files are left \
+             out.",
+            json!({
+                "pattern": {"type": "string", "description": "content: a regular expression (Rust syntax). files: a glob such as *.rs or src/**/*.ts, a part of a name, or a regular expression"},
+                "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
+                "path": {"type": "string", "description": "The directory or file to search", "default": "."},
+                "file_glob": {"type": "string", "description": "content: only files like this, for example *.py"},
+                "limit": {"type": "integer", "description": "Most results", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MOST_RESULTS},
+                "offset": {"type": "integer", "description": "Results to pass over", "default": 0, "minimum": 0},
+                "output_mode": {"type": "string", "enum": ["content", "files_only", "count"], "default": "content", "description": "content: matching lines. files_only: names of files with a match. count: matches in each file"},
+                "context": {"type": "integer", "description": "Lines to show before and after each match", "default": 0, "minimum": 0, "maximum": MOST_CONTEXT},
+            }),
+            &["pattern"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "file"
+    }
+
+    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
+        Company::Any
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(search(&Arguments::new(arguments), context).await) })
+    }
+}
+
+/// How results are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Lines,
+    Files,
+    Counts,
+}
+
+/// Which of the results are shown.
+#[derive(Debug, Clone, Copy)]
+struct Page {
+    offset: usize,
+    limit: usize,
+}
+
+async fn search(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
+    let pattern = arguments.required_text("pattern")?;
+    let target = arguments.choice("target", &["content", "files"])?;
+    let path = arguments
+        .text("path")?
+        .filter(|path| !path.is_empty())
+        .unwrap_or_else(|| ".".into());
+    let file_glob = arguments.text("file_glob")?.filter(|glob| !glob.is_empty());
+    let lines_around = arguments.size("context", 0, 0..=MOST_CONTEXT)?;
+    let mode = match arguments.choice("output_mode", &["content", "files_only", "count"])? {
+        "files_only" => Mode::Files,
+        "count" => Mode::Counts,
+        _ => Mode::Lines,
+    };
+    let page = Page {
+        offset: arguments.size("offset", 0, 0..=usize::MAX)?,
+        limit: arguments.size("limit", DEFAULT_LIMIT, 1..=MOST_RESULTS)?,
+    };
+    let map = place::Map::of(context);
+    let root = place::enter("search_files", &path, Purpose::Read, &map, context).await?;
+    let cancel = context.cancel.clone();
+    blocking(move || {
+        if !root.exists() {
+            return Err(Problem::new(format!("{path} does not exist")));
+        }
+        let walk = walk::Walk::new(map, root, &path, file_glob.as_deref(), cancel)?;
+        let text = match target {
+            "files" => names::find(&walk, &pattern, page)?,
+            _ => content::find(&walk, &pattern, mode, lines_around, page)?,
+        };
+        Ok(ToolOutput::text(text))
+    })
+    .await
+}
+
+/// Results, cut to the page that was asked for.
+struct Results {
+    page: Page,
+    seen: usize,
+    lines: Vec<String>,
+}
+
+impl Results {
+    fn new(page: Page) -> Self {
+        Self {
+            page,
+            seen: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Whether another result would be shown, or is beyond the page.
+    fn count(&mut self) -> Position {
+        let number = self.seen;
+        self.seen += 1;
+        if number < self.page.offset {
+            Position::Before
+        } else if number < self.page.offset.saturating_add(self.page.limit) {
+            Position::On
+        } else {
+            Position::Beyond
+        }
+    }
+
+    /// Whether the next result will be on the page.
+    fn next_is_on(&self) -> bool {
+        (self.page.offset..self.page.offset.saturating_add(self.page.limit)).contains(&self.seen)
+    }
+
+    /// The text of the page with a note about what is not on it.
+    fn render(self, what: &str, walk: &walk::Walk) -> String {
+        let mut lines = self.lines;
+        let mut notes = Vec::new();
+        if self.seen == 0 {
+            notes.push(format!("no {what} found"));
+        }
+        let end = self.page.offset.saturating_add(self.page.limit);
+        if self.seen > end {
+            notes.push(format!(
+                "{} {what} shown, there are more; go on with offset={end}",
+                self.page.limit
+            ));
+        } else if self.seen > 0 && self.page.offset >= self.seen {
+            notes.push(format!("there are only {} {what}", self.seen));
+        }
+        notes.extend(walk.notes());
+        lines.extend(notes.into_iter().map(|note| format!("[{note}]")));
+        lines.join("\n")
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Position {
+    Before,
+    On,
+    Beyond,
+}

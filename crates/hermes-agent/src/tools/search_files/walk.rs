@@ -1,0 +1,196 @@
+//! The files below a directory, without those that nobody wants to see or that no tool may see.
+
+use std::{
+    cell::Cell,
+    fs::File,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::WalkBuilder;
+use tokio_util::sync::CancellationToken;
+
+use crate::tools::{
+    Problem,
+    place::{Guard, Map, Purpose},
+};
+
+/// A search takes no longer.
+const LONGEST_SEARCH: Duration = Duration::from_mins(1);
+/// Administration of version control.
+const HIDDEN_STORES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+/// Directories of the system that are no files on a disk.
+const NO_DISKS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The files below a root.
+pub(super) struct Walk {
+    map: Map,
+    root: PathBuf,
+    /// How the model calls the root.
+    shown: PathBuf,
+    glob: Option<NamePattern>,
+    cancel: CancellationToken,
+    until: Instant,
+    protected: Cell<usize>,
+    unreadable: Cell<usize>,
+    is_cut_short: Cell<bool>,
+}
+
+impl Walk {
+    pub(super) fn new(
+        map: Map,
+        root: PathBuf,
+        shown: &str,
+        glob: Option<&str>,
+        cancel: CancellationToken,
+    ) -> Result<Self, Problem> {
+        Ok(Self {
+            map,
+            root,
+            shown: PathBuf::from(shown),
+            glob: glob.map(NamePattern::new).transpose()?,
+            cancel,
+            until: Instant::now() + LONGEST_SEARCH,
+            protected: Cell::new(0),
+            unreadable: Cell::new(0),
+            is_cut_short: Cell::new(false),
+        })
+    }
+
+    /// The files in the order of their paths: the real path, and the path as it is shown.
+    pub(super) fn files(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> + '_ {
+        let root = self.root.clone();
+        let walk = WalkBuilder::new(&self.root)
+            .hidden(false)
+            .require_git(false)
+            .follow_links(false)
+            .sort_by_file_path(Path::cmp)
+            .filter_entry(move |entry| {
+                let name = entry.file_name();
+                let is_store = HIDDEN_STORES.iter().any(|store| name == *store);
+                let is_no_disk = entry.path() != root
+                    && NO_DISKS
+                        .iter()
+                        .any(|place| entry.path() == Path::new(place));
+                entry.depth() == 0 || !(is_store || is_no_disk)
+            })
+            .build();
+        walk.map_while(|entry| {
+            if self.must_stop() {
+                self.is_cut_short.set(true);
+                return None;
+            }
+            Some(entry)
+        })
+        .filter_map(|entry| {
+            let Ok(entry) = entry else {
+                self.unreadable.set(self.unreadable.get() + 1);
+                return None;
+            };
+            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            let path = entry.into_path();
+            let relative = path.strip_prefix(&self.root).unwrap_or(&path).to_path_buf();
+            let name = if relative.as_os_str().is_empty() {
+                path.file_name().map(PathBuf::from)
+            } else {
+                Some(relative.clone())
+            };
+            if !is_file
+                || !self
+                    .glob
+                    .as_ref()
+                    .is_none_or(|glob| name.is_some_and(|name| glob.matches(&name)))
+            {
+                return None;
+            }
+            if self.map.guard(&path, Purpose::Read) != Guard::Free && path != self.root {
+                self.protected.set(self.protected.get() + 1);
+                return None;
+            }
+            let shown = match (
+                self.shown.as_os_str() == ".",
+                relative.as_os_str().is_empty(),
+            ) {
+                (true, false) => relative,
+                (_, true) => self.shown.clone(),
+                (false, false) => self.shown.join(relative),
+            };
+            Some((path, shown))
+        })
+    }
+
+    /// The part of a shown path that lies below the root.
+    pub(super) fn below_root<'a>(&self, shown: &'a Path) -> &'a Path {
+        match shown.strip_prefix(&self.shown) {
+            Ok(rest) if !rest.as_os_str().is_empty() => rest,
+            _ => shown,
+        }
+    }
+
+    /// Opens one of the files.
+    pub(super) fn open(&self, path: &Path) -> Option<File> {
+        let file = self.map.open(path).ok();
+        if file.is_none() {
+            self.unreadable.set(self.unreadable.get() + 1);
+        }
+        file
+    }
+
+    /// Whether the search has to end.
+    pub(super) fn must_stop(&self) -> bool {
+        self.cancel.is_cancelled() || Instant::now() > self.until
+    }
+
+    /// What the model should know about the search.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.is_cut_short.get() {
+            notes
+                .push("the search was cut short; narrow it down with path or file_glob".to_owned());
+        }
+        if self.protected.get() > 0 {
+            notes.push(format!(
+                "{} protected files were left out",
+                self.protected.get()
+            ));
+        }
+        if self.unreadable.get() > 0 {
+            notes.push(format!(
+                "{} files or directories could not be read",
+                self.unreadable.get()
+            ));
+        }
+        notes
+    }
+}
+
+/// A glob: without a separator it is for names, else for paths below the root.
+pub(super) struct NamePattern {
+    matcher: GlobMatcher,
+    is_for_names: bool,
+}
+
+impl NamePattern {
+    pub(super) fn new(glob: &str) -> Result<Self, Problem> {
+        let is_for_names = !glob.contains('/');
+        let pattern = glob.trim_start_matches("./");
+        let matcher = GlobBuilder::new(pattern)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| Problem::new(format!("`{glob}` is no valid glob: {}", error.kind())))?
+            .compile_matcher();
+        Ok(Self {
+            matcher,
+            is_for_names,
+        })
+    }
+
+    /// Whether a path below the root matches.
+    pub(super) fn matches(&self, path: &Path) -> bool {
+        match path.file_name() {
+            Some(name) if self.is_for_names => self.matcher.is_match(name),
+            _ => self.matcher.is_match(path),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! `session_search`: what was said in other sessions.
+
+mod stored;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Problem, arguments::Arguments, definition, finish};
+use crate::{
+    model::ToolDefinition,
+    tool::{Company, Tool, ToolContext, ToolOutput},
+};
+
+const DEFAULT_SESSIONS: usize = 3;
+const MOST_SESSIONS: usize = 20;
+/// Matches shown of one session.
+const MATCHES_EACH: usize = 3;
+const DEFAULT_WINDOW: usize = 5;
+const MOST_WINDOW: usize = 20;
+
+/// What to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// The words.
+    pub text: String,
+    /// Only messages of these roles; all, if empty.
+    pub roles: Vec<String>,
+    /// What comes first.
+    pub order: SessionOrder,
+    /// Only this session.
+    pub session: Option<String>,
+    /// Not this one.
+    pub exclude_session: String,
+    /// At most so many messages.
+    pub limit: usize,
+}
+
+/// What comes first among the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionOrder {
+    /// The best match.
+    Relevance,
+    /// The last written.
+    Newest,
+    /// The first written.
+    Oldest,
+}
+
+/// A message that was found, or one near it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoundMessage {
+    /// The session.
+    pub session_id: String,
+    /// The message.
+    pub message_id: i64,
+    /// Who speaks.
+    pub role: String,
+    /// When, for people.
+    pub time: String,
+    /// The text, or the part that matches.
+    pub text: String,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoundSession {
+    /// The session.
+    pub session_id: String,
+    /// Its title.
+    pub title: Option<String>,
+    /// Where it took place.
+    pub source: String,
+    /// When it began, for people.
+    pub started: String,
+}
+
+/// Where sessions are kept.
+pub trait SessionSearch: Send + Sync {
+    /// Messages that match, each with its session.
+    fn search(
+        &self,
+        query: SessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<(FoundSession, FoundMessage)>, String>>;
+
+    /// The last sessions but one.
+    fn recent<'a>(
+        &'a self,
+        exclude_session: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<FoundSession>, String>>;
+
+    /// The messages around one, or the first ones of a session.
+    fn messages<'a>(
+        &'a self,
+        session: &'a str,
+        around: Option<i64>,
+        window: usize,
+    ) -> BoxFuture<'a, Result<Vec<FoundMessage>, String>>;
+}
+
+/// Searches other sessions.
+pub struct SessionSearchTool {
+    sessions: Arc<dyn SessionSearch>,
+}
+
+impl SessionSearchTool {
+    /// Searches these.
+    pub fn new(sessions: Arc<dyn SessionSearch>) -> Self {
+        Self { sessions }
+    }
+}
+
+impl Tool for SessionSearchTool {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "session_search",
+            "Finds what was said in earlier sessions. With query: sessions whose messages contain all its words; put \
+             words that belong together in double quotes. With session_id and around_message_id: the messages around one \
+             that was found. With session_id alone: its beginning. With neither: the last sessions.",
+            json!({
+                "query": {"type": "string", "description": "Words to find"},
+                "limit": {"type": "integer", "description": "Most sessions", "default": DEFAULT_SESSIONS, "minimum": 1, "maximum": MOST_SESSIONS},
+                "sort": {"type": "string", "enum": ["relevance", "newest", "oldest"], "default": "relevance"},
+                "session_id": {"type": "string", "description": "Only this session"},
+                "around_message_id": {"type": "integer", "description": "With session_id: show what stands around this message"},
+                "window": {"type": "integer", "description": "Messages to show on each side", "default": DEFAULT_WINDOW, "minimum": 1, "maximum": MOST_WINDOW},
+                "role_filter": {"type": "string", "description": "Only messages of these roles, separated by commas: user, assistant, tool"},
+            }),
+            &[],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "session_search"
+    }
+
+    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
+        Company::Any
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(self.find(&Arguments::new(arguments), context).await) })
+    }
+}
+
+impl SessionSearchTool {
+    async fn find(
+        &self,
+        arguments: &Arguments,
+        context: &ToolContext,
+    ) -> Result<ToolOutput, Problem> {
+        let limit = arguments.size("limit", DEFAULT_SESSIONS, 1..=MOST_SESSIONS)?;
+        let window = arguments.size("window", DEFAULT_WINDOW, 1..=MOST_WINDOW)?;
+        let around = arguments
+            .number("around_message_id")?
+            .and_then(|id| i64::try_from(id).ok());
+        let session = arguments
+            .text("session_id")?
+            .filter(|session| !session.is_empty());
+        let text = arguments
+            .text("query")?
+            .filter(|text| !text.trim().is_empty());
+        let result = match (text, session) {
+            (Some(text), session) if around.is_none() => {
+                let query = SessionQuery {
+                    text,
+                    roles: roles(arguments)?,
+                    order: order(arguments)?,
+                    session,
+                    exclude_session: context.session.to_string(),
+                    // Matches of one session often come together.
+                    limit: limit * MATCHES_EACH * 5,
+                };
+                let found = self.sessions.search(query).await.map_err(Problem::new)?;
+                json!({"sessions": by_session(found, limit)})
+            }
+            (_, Some(session)) => {
+                let messages = self
+                    .sessions
+                    .messages(&session, around, window)
+                    .await
+                    .map_err(Problem::new)?;
+                json!({"session_id": session, "messages": messages})
+            }
+            (_, None) => {
+                let recent = self
+                    .sessions
+                    .recent(&context.session, limit)
+                    .await
+                    .map_err(Problem::new)?;
+                json!({"sessions": recent})
+            }
+        };
+        Ok(ToolOutput::json(&result))
+    }
+}
+
+fn order(arguments: &Arguments) -> Result<SessionOrder, Problem> {
+    Ok(
+        match arguments.choice("sort", &["relevance", "newest", "oldest"])? {
+            "newest" => SessionOrder::Newest,
+            "oldest" => SessionOrder::Oldest,
+            _ => SessionOrder::Relevance,
+        },
+    )
+}
+
+fn roles(arguments: &Arguments) -> Result<Vec<String>, Problem> {
+    let text = arguments.text("role_filter")?.unwrap_or_default();
+    let roles = text
+        .split(',')
+        .map(|role| role.trim().to_owned())
+        .filter(|role| !role.is_empty());
+    roles
+        .map(|role| match role.as_str() {
+            "user" | "assistant" | "tool" | "system" => Ok(role),
+            _ => Err(Problem::new(format!(
+                "`{role}` is no role; user, assistant, tool and system are"
+            ))),
+        })
+        .collect()
+}
+
+/// The first sessions in the order of their best match, with a few matches each.
+fn by_session(found: Vec<(FoundSession, FoundMessage)>, limit: usize) -> Vec<Value> {
+    let mut sessions: Vec<(FoundSession, Vec<FoundMessage>)> = Vec::new();
+    for (session, message) in found {
+        let known = sessions
+            .iter_mut()
+            .find(|(known, _)| known.session_id == session.session_id);
+        if let Some((_, messages)) = known {
+            if messages.len() < MATCHES_EACH {
+                messages.push(message);
+            }
+        } else if sessions.len() < limit {
+            sessions.push((session, vec![message]));
+        }
+    }
+    let render = |(session, matches)| {
+        let mut value = json!(session);
+        value["matches"] = json!(matches);
+        value
+    };
+    sessions.into_iter().map(render).collect()
+}

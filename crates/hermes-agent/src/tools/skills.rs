@@ -1,0 +1,161 @@
+//! `skills_list` and `skill_view`: instructions that the home keeps for certain kinds of work.
+
+mod stored;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Problem, arguments::Arguments, blocking, definition, finish};
+use crate::{
+    model::ToolDefinition,
+    tool::{Company, Tool, ToolContext, ToolOutput},
+};
+
+/// A skill in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SkillSummary {
+    /// Its name.
+    pub name: String,
+    /// What it is good for.
+    pub description: String,
+    /// The directory it is filed under.
+    pub category: Option<String>,
+}
+
+/// A skill to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillText {
+    /// The instructions.
+    pub text: String,
+    /// Files that belong to it, by relative path.
+    pub files: Vec<String>,
+}
+
+/// Where skills are kept. Both methods may read files.
+pub trait Skills: Send + Sync {
+    /// All that can be used here.
+    fn list(&self) -> Vec<SkillSummary>;
+
+    /// The instructions of a skill.
+    fn view(&self, name: &str) -> Result<SkillText, String>;
+
+    /// One of its files.
+    fn view_file(&self, name: &str, path: &str) -> Result<String, String>;
+}
+
+/// Lists skills.
+pub struct SkillsList {
+    skills: Arc<dyn Skills>,
+}
+
+impl SkillsList {
+    /// Lists these.
+    pub fn new(skills: Arc<dyn Skills>) -> Self {
+        Self { skills }
+    }
+}
+
+impl Tool for SkillsList {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "skills_list",
+            "Lists the skills: instructions for certain kinds of work. Read one with skill_view before you do such work.",
+            json!({"category": {"type": "string", "description": "Only skills filed under this"}}),
+            &[],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "skills"
+    }
+
+    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
+        Company::Any
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        _context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(list(self.skills.clone(), &Arguments::new(arguments)).await) })
+    }
+}
+
+async fn list(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    let category = arguments
+        .text("category")?
+        .filter(|category| !category.is_empty());
+    blocking(move || {
+        let mut skills = skills.list();
+        skills.retain(|skill| category.is_none() || skill.category == category);
+        Ok(ToolOutput::json(
+            &json!({"count": skills.len(), "skills": skills}),
+        ))
+    })
+    .await
+}
+
+/// Shows a skill.
+pub struct SkillView {
+    skills: Arc<dyn Skills>,
+}
+
+impl SkillView {
+    /// Shows these.
+    pub fn new(skills: Arc<dyn Skills>) -> Self {
+        Self { skills }
+    }
+}
+
+impl Tool for SkillView {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "skill_view",
+            "Returns the instructions of a skill and the names of its files, or one of those files.",
+            json!({
+                "name": {"type": "string", "description": "The skill"},
+                "file_path": {"type": "string", "description": "A file of the skill, for example references/api.md"},
+            }),
+            &["name"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "skills"
+    }
+
+    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
+        Company::Any
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        _context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(view(self.skills.clone(), &Arguments::new(arguments)).await) })
+    }
+}
+
+async fn view(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    let name = arguments.required_text("name")?;
+    let path = arguments.text("file_path")?.filter(|path| !path.is_empty());
+    blocking(move || {
+        if let Some(path) = path {
+            let text = skills.view_file(&name, &path).map_err(Problem::new)?;
+            return Ok(ToolOutput::text(text));
+        }
+        let SkillText { mut text, files } = skills.view(&name).map_err(Problem::new)?;
+        if !files.is_empty() {
+            text.push_str("\n\n[files of this skill, to be read with file_path: ");
+            text.push_str(&files.join(", "));
+            text.push(']');
+        }
+        Ok(ToolOutput::text(text))
+    })
+    .await
+}

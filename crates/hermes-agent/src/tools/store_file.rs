@@ -1,0 +1,91 @@
+//! Puts a file in place whole: a reader sees the old content or the new one.
+
+use std::{fs, io, io::Write as _, path::Path};
+
+/// Who may use a file that did not exist before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NewFile {
+    /// As the user's settings say.
+    Ordinary,
+    /// Its owner alone.
+    Private,
+}
+
+/// Writes a file by renaming a temporary one over it. An existing file keeps its mode and, if possible, its owner.
+/// Directories on the way are made. The path must be real: a link would be replaced, not followed.
+pub(super) fn store(path: &Path, content: &[u8], new_file: NewFile) -> io::Result<()> {
+    let directory = path
+        .parent()
+        .ok_or_else(|| io::Error::other("it has no directory"))?;
+    fs::create_dir_all(directory)?;
+    let old = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory",
+            ));
+        }
+        Ok(metadata) => Some(metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".hermes-").suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(
+        match new_file {
+            // The user's mask is applied to it.
+            NewFile::Ordinary => 0o666,
+            NewFile::Private => 0o600,
+        },
+    ));
+    let mut file = builder.tempfile_in(directory)?;
+    file.write_all(content)?;
+    if let Some(old) = old {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let _ = std::os::unix::fs::fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
+        }
+        file.as_file().set_permissions(old.permissions())?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn modes_are_kept_and_new_private_files_are_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b/file");
+        store(&path, b"one", NewFile::Private).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+        store(&path, b"two", NewFile::Private).unwrap();
+        assert_eq!(
+            (mode(&path), fs::read(&path).unwrap()),
+            (0o751, b"two".to_vec())
+        );
+        let ordinary = directory.path().join("ordinary");
+        store(&ordinary, b"", NewFile::Ordinary).unwrap();
+        assert_ne!(mode(&ordinary) & 0o044, 0);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_directory_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(store(directory.path(), b"x", NewFile::Ordinary).is_err());
+    }
+}

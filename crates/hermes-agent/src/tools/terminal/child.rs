@@ -1,0 +1,293 @@
+//! A shell with a command, in a process group of its own.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::ExitStatusExt},
+    },
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::{
+    fs::OFlags,
+    process::{Pid, Signal},
+    pty::OpenptFlags,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::unix::pipe,
+};
+
+/// How long a command has to end by itself when it is told to.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// What a command is connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tools) enum Connection {
+    /// Pipes.
+    Pipes,
+    /// A terminal.
+    Terminal,
+}
+
+/// A command to be started.
+pub(in crate::tools) struct Start<'a> {
+    pub(in crate::tools) command: &'a str,
+    pub(in crate::tools) directory: &'a Path,
+    pub(in crate::tools) environment: &'a [(OsString, OsString)],
+    pub(in crate::tools) connection: Connection,
+}
+
+/// What a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tools) enum Input {
+    /// Nothing.
+    Closed,
+    /// Whatever is written to it.
+    Open,
+}
+
+/// A command that was started, and the ways to and from it.
+pub(in crate::tools) struct Started {
+    pub(in crate::tools) child: Child,
+    /// What it writes, errors included.
+    pub(in crate::tools) output: OutputEnd,
+    pub(in crate::tools) input: Option<InputEnd>,
+}
+
+impl Started {
+    pub(in crate::tools) fn new(start: &Start<'_>, input: Input) -> io::Result<Self> {
+        match start.connection {
+            Connection::Pipes => Self::with_pipes(start, input),
+            Connection::Terminal => Self::with_terminal(start),
+        }
+    }
+
+    fn with_pipes(start: &Start<'_>, input: Input) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        let (stdin, input) = match input {
+            Input::Closed => (Stdio::null(), None),
+            Input::Open => {
+                let (reader, writer) = io::pipe()?;
+                (
+                    reader.into(),
+                    Some(InputEnd::new(writer.into(), Connection::Pipes)?),
+                )
+            }
+        };
+        let mut command = shell(start);
+        command
+            .stdin(stdin)
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .process_group(0);
+        let output = OutputEnd::new(reader.into())?;
+        // The writing ends in the command are dropped with it; they would keep the output open.
+        Ok(Self {
+            child: Child::new(command.spawn()?)?,
+            output,
+            input,
+        })
+    }
+
+    fn with_terminal(start: &Start<'_>) -> io::Result<Self> {
+        let (master, slave) = open_terminal()?;
+        let mut command = shell(start);
+        command
+            .stdin(slave.try_clone()?)
+            .stdout(slave.try_clone()?)
+            .stderr(slave);
+        lead_session(&mut command);
+        let input = Some(InputEnd::new(master.try_clone()?, Connection::Terminal)?);
+        let output = OutputEnd::new(master)?;
+        Ok(Self {
+            child: Child::new(command.spawn()?)?,
+            output,
+            input,
+        })
+    }
+}
+
+/// A running command. Dropping it kills its whole group.
+pub(in crate::tools) struct Child {
+    child: tokio::process::Child,
+    group: Group,
+}
+
+impl Child {
+    fn new(child: tokio::process::Child) -> io::Result<Self> {
+        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
+        Ok(Self {
+            child,
+            group: Group(pid),
+        })
+    }
+
+    pub(in crate::tools) fn id(&self) -> i32 {
+        self.group.0.as_raw_nonzero().get()
+    }
+
+    /// Waits for the shell and returns its exit code, 128 and more for a signal.
+    pub(in crate::tools) async fn wait(&mut self) -> Option<i32> {
+        self.child.wait().await.ok().and_then(exit_code)
+    }
+
+    /// Ends the whole group: politely, then not.
+    pub(in crate::tools) async fn end(&mut self) -> Option<i32> {
+        self.group.signal(Signal::TERM);
+        let exited = tokio::time::timeout(GRACE, self.child.wait()).await;
+        self.group.signal(Signal::KILL);
+        // Before it has made its group, there is only the child.
+        let _ = self.child.start_kill();
+        match exited {
+            Ok(status) => status.ok().and_then(exit_code),
+            Err(_) => self.wait().await,
+        }
+    }
+
+    /// Kills what is left of the group.
+    pub(in crate::tools) fn kill_group(&self) {
+        self.group.signal(Signal::KILL);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> Option<i32> {
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+}
+
+/// A process group that does not outlive its owner.
+struct Group(Pid);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        // The group may be gone already.
+        let _ = rustix::process::kill_process_group(self.0, signal);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+fn shell(start: &Start<'_>) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(shell_program(start.environment));
+    command
+        .arg("-c")
+        .arg(start.command)
+        .current_dir(start.directory)
+        .env_clear()
+        .envs(start.environment.iter().map(|(name, value)| (name, value)))
+        .kill_on_drop(true);
+    command
+}
+
+/// `bash` where the command would find it, else `sh`.
+fn shell_program(environment: &[(OsString, OsString)]) -> PathBuf {
+    let path = environment
+        .iter()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, value)| value.as_os_str());
+    let directories = std::env::split_paths(path.unwrap_or_default());
+    directories
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join("bash"))
+        .find(|bash| bash.is_file())
+        .unwrap_or_else(|| "/bin/sh".into())
+}
+
+/// Both ends of a new terminal.
+fn open_terminal() -> io::Result<(OwnedFd, File)> {
+    let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let name = rustix::pty::ptsname(&master, Vec::new())?;
+    let path = OsStr::from_bytes(name.as_bytes());
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::NOCTTY.bits().cast_signed())
+        .open(path)?;
+    let size = rustix::termios::Winsize {
+        ws_row: 40,
+        ws_col: 120,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&master, size)?;
+    Ok((master, slave))
+}
+
+/// Makes the child the leader of a session, and its input the terminal of that session.
+#[expect(unsafe_code, reason = "pre_exec has no safe form")]
+fn lead_session(command: &mut tokio::process::Command) {
+    let prepare = || {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        Ok(())
+    };
+    // SAFETY: both are plain system calls; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// What a command writes.
+pub(in crate::tools) struct OutputEnd(pipe::Receiver);
+
+impl OutputEnd {
+    fn new(end: OwnedFd) -> io::Result<Self> {
+        pipe::Receiver::from_owned_fd_unchecked(without_waiting(end)?).map(Self)
+    }
+
+    /// Reads what is there; 0 at the end.
+    pub(in crate::tools) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer).await {
+            // A terminal that nobody is at any more.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                Ok(0)
+            }
+            result => result,
+        }
+    }
+}
+
+/// What a command reads.
+pub(in crate::tools) struct InputEnd {
+    end: pipe::Sender,
+    connection: Connection,
+}
+
+impl InputEnd {
+    fn new(end: OwnedFd, connection: Connection) -> io::Result<Self> {
+        let end = pipe::Sender::from_owned_fd_unchecked(without_waiting(end)?)?;
+        Ok(Self { end, connection })
+    }
+
+    pub(in crate::tools) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.end.write_all(bytes).await
+    }
+
+    /// Says that nothing more will be written. A pipe ends when it is dropped; a terminal needs a sign.
+    pub(in crate::tools) async fn finish(mut self) -> io::Result<()> {
+        const END_OF_TRANSMISSION: u8 = 4;
+        match self.connection {
+            Connection::Pipes => Ok(()),
+            Connection::Terminal => self.write_all(&[END_OF_TRANSMISSION]).await,
+        }
+    }
+}
+
+fn without_waiting(end: OwnedFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::fcntl_getfl(&end)?;
+    rustix::fs::fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
+    Ok(end)
+}

@@ -1,0 +1,236 @@
+//! `todo`: the list of things to do in a session.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Problem, arguments::Arguments, definition, finish};
+use crate::{
+    model::ToolDefinition,
+    tool::{Tool, ToolContext, ToolOutput},
+};
+
+const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
+const MOST_ITEMS: usize = 200;
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TodoItem {
+    /// How the model refers to it.
+    pub id: String,
+    /// What is to be done.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Being done.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Not needed any more.
+    Cancelled,
+}
+
+impl TodoStatus {
+    fn from_word(word: &str) -> Self {
+        match word {
+            "in_progress" => Self::InProgress,
+            "completed" => Self::Completed,
+            "cancelled" => Self::Cancelled,
+            _ => Self::Pending,
+        }
+    }
+}
+
+/// The list of a session, shared between the tool and whoever shows it.
+#[derive(Debug, Default)]
+pub struct TodoList(Mutex<Vec<TodoItem>>);
+
+impl TodoList {
+    /// What is on it, in order.
+    pub fn items(&self) -> Vec<TodoItem> {
+        self.lock().clone()
+    }
+
+    /// Puts these items in the place of all others.
+    pub fn replace(&self, items: Vec<TodoItem>) {
+        *self.lock() = items;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<TodoItem>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads and changes the list.
+pub struct Todo {
+    list: Arc<TodoList>,
+}
+
+impl Todo {
+    /// For a session's list.
+    pub fn new(list: Arc<TodoList>) -> Self {
+        Self { list }
+    }
+}
+
+impl Tool for Todo {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "todo",
+            "The list of things to do in this session. Use it for work of three steps or more. Without todos it returns \
+             the list. Keep one item in_progress, and mark items completed as soon as they are.",
+            json!({
+                "todos": {
+                    "type": "array",
+                    "description": "The items, the most important first",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "id": {"type": "string"},
+                            "content": {"type": "string"},
+                            "status": {"type": "string", "enum": STATUSES},
+                        },
+                        "required": ["id", "content", "status"],
+                    },
+                },
+                "merge": {"type": "boolean", "description": "true: change items with these ids and add new ones; false: replace the whole list", "default": false},
+            }),
+            &[],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "todo"
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        _context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(std::future::ready(finish(
+            self.update(&Arguments::new(arguments)),
+        )))
+    }
+}
+
+impl Todo {
+    fn update(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+        let merge = arguments.flag("merge")?;
+        if let Some(objects) = arguments.objects("todos")? {
+            let mut items = if merge { self.list.items() } else { Vec::new() };
+            for object in &objects {
+                put(&mut items, object)?;
+            }
+            if items.len() > MOST_ITEMS {
+                return Err(Problem::new(format!(
+                    "the list holds {MOST_ITEMS} items at most"
+                )));
+            }
+            self.list.replace(items);
+        }
+        let items = self.list.items();
+        let count = |status| items.iter().filter(|item| item.status == status).count();
+        Ok(ToolOutput::json(&json!({
+            "todos": items,
+            "summary": {
+                "total": items.len(),
+                "pending": count(TodoStatus::Pending),
+                "in_progress": count(TodoStatus::InProgress),
+                "completed": count(TodoStatus::Completed),
+                "cancelled": count(TodoStatus::Cancelled),
+            },
+        })))
+    }
+}
+
+/// Changes the item with the same id, or adds one.
+fn put(items: &mut Vec<TodoItem>, object: &Arguments) -> Result<(), Problem> {
+    let id = object.required_text("id")?;
+    let content = object
+        .text("content")?
+        .filter(|content| !content.trim().is_empty());
+    let status = if object.has("status") {
+        Some(TodoStatus::from_word(object.choice("status", &STATUSES)?))
+    } else {
+        None
+    };
+    if let Some(item) = items.iter_mut().find(|item| item.id == id) {
+        item.content = content.unwrap_or_else(|| item.content.clone());
+        item.status = status.unwrap_or(item.status);
+        return Ok(());
+    }
+    let content =
+        content.ok_or_else(|| Problem::new(format!("the item `{id}` needs a content")))?;
+    items.push(TodoItem {
+        id,
+        content,
+        status: status.unwrap_or(TodoStatus::Pending),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(todo: &Todo, arguments: &Value) -> Result<Value, String> {
+        let arguments = Arguments::new(arguments.as_object().unwrap().clone());
+        let output = todo
+            .update(&arguments)
+            .map_err(|problem| problem.to_string())?;
+        Ok(serde_json::from_str(&output.text).unwrap())
+    }
+
+    #[test]
+    fn a_new_list_replaces_the_old_one_and_merging_changes_it() {
+        let todo = Todo::new(Arc::default());
+        call(
+            &todo,
+            &json!({"todos": [{"id": "0", "content": "old", "status": "pending"}]}),
+        )
+        .unwrap();
+        let list = json!({"todos": [
+            {"id": "1", "content": "a", "status": "in_progress"},
+            {"id": "2", "content": "b", "status": "pending"},
+        ]});
+        assert_eq!(call(&todo, &list).unwrap()["summary"]["total"], 2);
+        let merged = json!({"merge": true, "todos": [
+            {"id": "1", "status": "completed"},
+            {"id": "3", "content": "c", "status": "cancelled"},
+        ]});
+        let result = call(&todo, &merged).unwrap();
+        assert_eq!(
+            result["todos"][0],
+            json!({"id": "1", "content": "a", "status": "completed"})
+        );
+        assert_eq!(
+            result["summary"],
+            json!({"total": 3, "pending": 1, "in_progress": 0, "completed": 1, "cancelled": 1})
+        );
+        assert_eq!(call(&todo, &json!({})).unwrap(), result);
+    }
+
+    #[test]
+    fn a_wrong_item_changes_nothing() {
+        let todo = Todo::new(Arc::default());
+        for wrong in [
+            json!({"todos": [{"id": "1", "content": "a", "status": "pending"}, {"id": "2"}]}),
+            json!({"todos": [{"id": "1", "content": "a", "status": "done"}]}),
+            json!({"todos": "a"}),
+        ] {
+            assert!(call(&todo, &wrong).is_err(), "{wrong}");
+        }
+        assert!(todo.list.items().is_empty());
+    }
+}
