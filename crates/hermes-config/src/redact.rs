@@ -4,11 +4,14 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::Secret;
+use crate::{Home, Secret, variables};
 
 mod patterns;
 
 const MARK: &str = "[REDACTED]";
+
+/// Shorter values of a `.env` file are words like `true`; taking them out would garble the text and hide nothing.
+const SHORTEST_SECRET: usize = 8;
 
 /// Replaces whatever looks like a credential, and the secrets it was given, with `[REDACTED]`.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +28,17 @@ impl Redactor {
                 .filter(|secret| !secret.expose().is_empty())
                 .collect(),
         }
+    }
+
+    /// Knows what the home's `.env` holds.
+    pub fn of_home(home: &Home) -> Self {
+        let values = variables::written_in(home).into_iter();
+        Self::new(
+            values
+                .map(|(_, value)| value)
+                .filter(|value| value.chars().count() >= SHORTEST_SECRET)
+                .map(Secret::new),
+        )
     }
 
     /// The text without credentials; borrowed if it held none.
