@@ -4,14 +4,24 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::{Home, Secret, variables};
+use crate::{Secret, Variables};
 
 mod patterns;
 
 const MARK: &str = "[REDACTED]";
 
-/// Shorter values of a `.env` file are words like `true`; taking them out would garble the text and hide nothing.
-const SHORTEST_SECRET: usize = 8;
+/// Shorter values occur in harmless texts.
+const SHORTEST_VALUE: usize = 8;
+/// Parts of names, separated by `_`, that mark a secret.
+const SECRET_PARTS: [&str; 7] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASS",
+    "CREDENTIALS",
+];
 
 /// Replaces whatever looks like a credential, and the secrets it was given, with `[REDACTED]`.
 #[derive(Debug, Clone, Default)]
@@ -30,15 +40,17 @@ impl Redactor {
         }
     }
 
-    /// Knows what the home's `.env` holds.
-    pub fn of_home(home: &Home) -> Self {
-        let values = variables::written_in(home).into_iter();
-        Self::new(
-            values
-                .map(|(_, value)| value)
-                .filter(|value| value.chars().count() >= SHORTEST_SECRET)
-                .map(Secret::new),
-        )
+    /// Knows the values of variables whose names say that they are secret.
+    pub fn for_variables(variables: &Variables) -> Self {
+        let is_secret = |name: &str| {
+            let name = name.to_ascii_uppercase();
+            let mut parts = name.split('_');
+            parts.any(|part| SECRET_PARTS.contains(&part))
+        };
+        let secrets = variables
+            .iter()
+            .filter(|(name, value)| value.len() >= SHORTEST_VALUE && is_secret(name));
+        Self::new(secrets.map(|(_, value)| Secret::new(value.to_owned())))
     }
 
     /// The text without credentials; borrowed if it held none.

@@ -59,11 +59,6 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// What the home's own `.env` says; nothing if it can not be read.
-pub(crate) fn written_in(home: &Home) -> Vec<(String, String)> {
-    read_file(&home.env_file(), &mut Vec::new())
-}
-
 /// The assignments of a `.env` file, in order; none if it does not exist.
 fn read_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> {
     let bytes = match fs::read(path) {

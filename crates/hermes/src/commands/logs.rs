@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::Redactor;
+use hermes_config::{Redactor, Variables};
 use serde_json::json;
 
 use crate::{cli::LogsArgs, context::Context, failure::Failure, logging};
@@ -26,7 +26,7 @@ pub(super) fn run(context: &Context, args: &LogsArgs) -> Result<(), Failure> {
         _ => logging::path(&context.home),
     };
     // What servers print is kept as it came; nothing secret of it reaches a screen.
-    let redactor = Redactor::of_home(&context.home);
+    let redactor = Redactor::for_variables(&Variables::load(&context.home, None).0);
     let mut log = FollowedLog::new(path.clone());
     let added = log.added()?;
     let text = redactor.redact(&added);

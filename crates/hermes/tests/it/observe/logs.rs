@@ -26,7 +26,7 @@ fn no_secret_of_the_home_is_shown() {
     fs::create_dir(&logs).unwrap();
     fs::write(
         home.path().join(".env"),
-        "DOOR=open-sesame-now\nDEBUG=true\n",
+        "DOOR_KEY=open-sesame-now\nDEBUG=true\n",
     )
     .unwrap();
     fs::write(
