@@ -17,6 +17,7 @@ mod search;
 mod session;
 #[cfg(unix)]
 mod terminal;
+mod turn;
 
 #[test]
 fn every_file_here_is_a_module() {
