@@ -132,8 +132,10 @@ async fn a_process_killed_while_compacting_leaves_the_old_list_or_the_new() {
             assert!(locked.unwrap());
             let live = store.active_messages(&id(SESSION)).await.unwrap();
             let through = live.last().unwrap().id;
-            let done = store.compact(&id(SESSION), holder, through, &list(round));
-            done.await.unwrap();
+            store
+                .compact(&id(SESSION), holder, through, &list(round))
+                .await
+                .unwrap();
             if round == 0 {
                 println!("at work");
             }
