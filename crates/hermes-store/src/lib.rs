@@ -34,7 +34,7 @@ pub use messages::{
 pub use origin::{KeyPolicy, Origin};
 pub use search::{Hit, Matching, Search, SearchOrder};
 pub use sessions::{
-    CompactionFailure, Conversation, EndReason, Listing, ModelUsage, NewSession, Session,
-    SessionOrder, SessionQuery, SessionSummary, Usage, clean_title,
+    Conversation, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder, SessionQuery,
+    SessionSummary, Usage, clean_title,
 };
 pub use store::{Access, Store};

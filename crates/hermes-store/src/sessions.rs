@@ -10,14 +10,12 @@ use crate::{
     db::{self, Code, row},
 };
 
-mod compaction_failure;
 mod end;
 mod list;
 mod routing;
 mod title;
 mod usage;
 
-pub use compaction_failure::CompactionFailure;
 pub use end::EndReason;
 pub use list::{Conversation, Listing, SessionOrder, SessionQuery, SessionSummary};
 pub use title::clean_title;

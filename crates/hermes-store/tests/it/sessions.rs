@@ -1,8 +1,8 @@
 //! Sessions: making, finding, listing, naming, ending, counting and deleting.
 
 use hermes_store::{
-    CompactionFailure, Content, EndReason, KeyPolicy, Listing, NewMessage, NewSession, Origin,
-    Role, Session, SessionId, SessionKey, SessionOrder, SessionQuery, Store, StoreError, Usage,
+    Content, EndReason, KeyPolicy, Listing, NewMessage, NewSession, Origin, Role, Session,
+    SessionId, SessionKey, SessionOrder, SessionQuery, Store, StoreError, Usage,
 };
 use jiff::Zoned;
 use serde_json::json;
@@ -458,23 +458,4 @@ async fn a_circle_of_parents_ends() {
     );
     assert_eq!(store.lineage(&session).await.unwrap().len(), 2);
     store.close().await;
-}
-
-#[tokio::test]
-async fn a_failed_summary_is_remembered_until_one_succeeds() {
-    let (_directory, _home, store) = open_store().await;
-    let id = create(&store, "s", 1.0).await;
-    assert_eq!(store.compaction_failure(&id).await.unwrap(), None);
-    let failure = CompactionFailure {
-        rests_until: 1e9,
-        error: "no answer".into(),
-        in_a_row: 2,
-    };
-    store
-        .set_compaction_failure(&id, Some(&failure))
-        .await
-        .unwrap();
-    assert_eq!(store.compaction_failure(&id).await.unwrap(), Some(failure));
-    store.set_compaction_failure(&id, None).await.unwrap();
-    assert_eq!(store.compaction_failure(&id).await.unwrap(), None);
 }
