@@ -13,14 +13,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::future::BoxFuture;
 use hermes_config::CompressionSettings;
 use tokio_util::sync::CancellationToken;
 
 use self::{policy::Policy, sections::Sections};
 use crate::{
     message::Message,
-    model::{Auxiliary, ModelError, ModelRequest, Reply, ToolDefinition},
+    model::{Model, ToolDefinition},
     turn::{KeepError, Surface, TurnEvent},
 };
 
@@ -30,24 +29,6 @@ pub use estimate::tokens;
 const SHORT_REST: Duration = Duration::from_mins(1);
 /// After any other failure.
 const LONG_REST: Duration = Duration::from_mins(10);
-
-/// Somebody who writes summaries.
-pub trait Summariser: Send + Sync {
-    /// Asks for a summary.
-    fn summarise<'a>(
-        &'a self,
-        request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>>;
-}
-
-impl Summariser for Auxiliary {
-    fn summarise<'a>(
-        &'a self,
-        request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        Box::pin(self.complete(request))
-    }
-}
 
 /// Why a conversation is made shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +94,7 @@ pub struct Attempt {
 /// Makes the conversations of one session shorter.
 pub struct Compactor {
     policy: Policy,
-    summariser: Option<Arc<dyn Summariser>>,
+    summariser: Option<Arc<dyn Model>>,
     state: Mutex<State>,
 }
 
@@ -128,11 +109,12 @@ struct State {
 }
 
 impl Compactor {
-    /// Works for a model with this context. Without a summariser tool results are dropped at once.
+    /// Works for a model with this context. Summaries are asked of `summariser`, the model for `auxiliary.compression`;
+    /// without it tool results are dropped at once.
     pub fn new(
         settings: CompressionSettings,
         context_length: Option<u32>,
-        summariser: Option<Arc<dyn Summariser>>,
+        summariser: Option<Arc<dyn Model>>,
     ) -> Self {
         Self {
             policy: Policy::new(settings, context_length),
@@ -231,9 +213,12 @@ impl Compactor {
             Some(summariser) if reason == Reason::Asked || !is_resting => summariser,
             _ => return Err(None),
         };
-        let request = summary::Request::new(sections, self.policy.settings.target_ratio);
-        let asked = summariser.summarise(&request.model_request()).await;
-        match asked {
+        let ratio = self.policy.settings.target_ratio;
+        let request = summary::Request::new(sections, ratio, summariser.context_length());
+        let mut nobody_listens = |_| {};
+        let question = request.model_request();
+        let answer = summariser.complete(&question, &mut nobody_listens).await;
+        match answer {
             Ok(reply) if !reply.text.trim().is_empty() => {
                 let mut state = self.state();
                 state.failures = 0;

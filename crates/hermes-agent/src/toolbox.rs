@@ -20,6 +20,7 @@ mod mcp;
 mod search;
 mod untrusted;
 
+pub use mcp::call_mcp;
 pub use untrusted::wrap;
 
 /// The tools of one turn. Whatever servers do meanwhile, it does not change.

@@ -16,8 +16,10 @@ const INSTRUCTIONS: &str = "You sum up the middle of a conversation between a us
     want; Done so far; Facts, files, commands and values that are still needed, exactly as they are; Decisions and \
     why; Mistakes not to repeat; Open. Never repeat passwords, keys or tokens: write [REDACTED].";
 
-/// The transcript has at most so many characters: a model's context has to hold it.
+/// The transcript has at most so many characters where the context of the model that reads it is not known.
 const LONGEST_TRANSCRIPT: usize = 240_000;
+/// And so many for each token of a context that is: half of it.
+const CHARACTERS_PER_TOKEN: usize = 2;
 /// One message of it.
 const LONGEST_MESSAGE: usize = 6_000;
 /// The arguments of one call.
@@ -44,10 +46,14 @@ enum Speaker {
 }
 
 impl Request {
-    pub(super) fn new(sections: &Sections, target_ratio: f64) -> Self {
+    /// `context` is the size of the model that is going to be asked.
+    pub(super) fn new(sections: &Sections, target_ratio: f64, context: Option<u32>) -> Self {
         let middle = sections.middle();
+        let room = context
+            .and_then(|tokens| usize::try_from(tokens).ok())
+            .map_or(LONGEST_TRANSCRIPT, |tokens| tokens * CHARACTERS_PER_TOKEN);
         let max_tokens = size(estimate::tokens(middle, &[]), target_ratio);
-        let transcript = transcript(middle);
+        let transcript = transcript(middle, room);
         let question = format!(
             "Sum up this transcript in at most {} words.\n<transcript>\n{transcript}\n</transcript>",
             max_tokens / 2
@@ -122,14 +128,14 @@ fn size(tokens: u64, target_ratio: f64) -> u32 {
 }
 
 /// What was said and done, in plain text. If it is too long, its middle is left out.
-fn transcript(messages: &[Message]) -> String {
+fn transcript(messages: &[Message], room: usize) -> String {
     let parts: Vec<String> = messages.iter().map(part).collect();
     let whole = parts.join("\n\n");
     let length = whole.chars().count();
-    if length <= LONGEST_TRANSCRIPT {
+    if length <= room {
         return whole;
     }
-    let half = LONGEST_TRANSCRIPT / 2;
+    let half = room / 2;
     let beginning: String = whole.chars().take(half).collect();
     let end: String = whole.chars().skip(length - half).collect();
     format!(

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hermes_mcp::{
-    CallOptions, Host, RegisteredTool, inquiry::Conversation, registry::Consent, session::Progress,
+    CallOptions, Host, Outcome, RegisteredTool, inquiry::Conversation, registry::Consent,
+    session::Progress,
 };
 use serde_json::{Map, Value};
 
@@ -21,16 +22,31 @@ pub(super) fn definition(tool: &RegisteredTool) -> ToolDefinition {
     }
 }
 
+/// Calls a tool for the model.
 pub(super) async fn call(
     host: &Host,
     tool: &RegisteredTool,
     arguments: Map<String, Value>,
     context: &ToolContext,
 ) -> ToolOutput {
-    if tool.consent == Consent::Needed
-        && let Err(refusal) = ask(tool, &arguments, context).await
-    {
-        return ToolOutput::error(refusal.to_string());
+    match call_mcp(host, tool, arguments, context).await {
+        Ok(outcome) => ToolOutput {
+            is_error: outcome.is_error(),
+            ..ToolOutput::from_outside(tool.name.as_str(), outcome.to_json())
+        },
+        Err(refusal) => ToolOutput::error(refusal.to_string()),
+    }
+}
+
+/// Calls a tool of a server, for whomever. Where `tools.approve` wants it, somebody is asked first.
+pub async fn call_mcp(
+    host: &Host,
+    tool: &RegisteredTool,
+    arguments: Map<String, Value>,
+    context: &ToolContext,
+) -> Result<Outcome, Refusal> {
+    if tool.consent == Consent::Needed {
+        ask(tool, &arguments, context).await?;
     }
     let progress = context.progress.clone();
     let options = CallOptions {
@@ -39,11 +55,7 @@ pub(super) async fn call(
         on_progress: Some(Arc::new(move |news: &Progress| progress(&line(news)))),
         ..CallOptions::default()
     };
-    let outcome = host.call_tool(tool, arguments, &options).await;
-    ToolOutput {
-        is_error: outcome.is_error(),
-        ..ToolOutput::from_outside(tool.name.as_str(), outcome.to_json())
-    }
+    Ok(host.call_tool(tool, arguments, &options).await)
 }
 
 /// Asks before a call that `tools.approve` names. An answer for longer holds for this tool alone.

@@ -7,9 +7,9 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_agent::{
-    compact::{self, Compactor, Means, Reason, Summariser},
+    compact::{self, Compactor, Means, Reason},
     message::Message,
-    model::{ModelError, ModelRequest, Problem, Reply},
+    model::{Model, ModelError, ModelRequest, Problem, Reply, Sink},
     tool::Company,
     turn::{TurnEnd, TurnError, TurnEvent},
 };
@@ -38,10 +38,23 @@ impl Scribe {
     }
 }
 
-impl Summariser for Scribe {
-    fn summarise<'a>(
+impl Model for Scribe {
+    fn name(&self) -> &'static str {
+        "scribe"
+    }
+
+    fn provider(&self) -> &'static str {
+        "test"
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        None
+    }
+
+    fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
+        _sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         let question = request
             .messages
@@ -365,26 +378,15 @@ async fn switched_off_it_happens_only_when_asked_for() {
     assert!(setup.messages.len() < 40);
 }
 
-/// Never answers.
-struct Silent;
-
-impl Summariser for Silent {
-    fn summarise<'a>(
-        &'a self,
-        _request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        Box::pin(std::future::pending())
-    }
-}
-
 #[tokio::test]
 async fn an_interrupt_ends_a_summary_too() {
     let mut setup = setup(history(80, 500), 16_000, &Scribe::new(Ok("")));
     let settings = CompressionSettings::default();
+    let silent = Scripted::new([Step::Hang("well")]);
     setup.compactor = Some(Compactor::new(
         settings,
         Some(16_000),
-        Some(Arc::new(Silent)),
+        Some(Arc::new(silent)),
     ));
     let before = setup.messages.clone();
     let cancel = setup.session.context.cancel.clone();

@@ -1,6 +1,10 @@
 //! Tools of MCP servers in a turn.
 
-use std::fs;
+use std::{
+    fs,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use hermes_agent::{
     approval::Decision,
@@ -9,10 +13,13 @@ use hermes_agent::{
 };
 use hermes_config::{Home, Settings};
 use hermes_mcp::{Host, HostOptions, process::GuardProgram, toolset};
-use hermes_testkit::{Behaviour, HttpServer};
+use hermes_testkit::{Behaviour, Era, HttpServer, eventually};
 use serde_json::{Value, json};
 
 use super::{Scripted, Setup, Step, call};
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A setup whose toolbox holds what one server offers.
 pub(crate) struct Connected {
@@ -39,7 +46,7 @@ impl Connected {
             args: Vec::new(),
         };
         let host = Host::start(HostOptions::new(home, guard), &settings).await;
-        host.settled(std::time::Duration::from_mins(1)).await;
+        host.settled(PATIENCE).await;
         let registry = host.registry();
         let offered = toolset::for_platform(&registry, &settings, "cli");
         assert!(!offered.is_empty(), "{:?}", host.status());
@@ -62,13 +69,17 @@ impl Connected {
 
     /// How often the server was asked to run a tool.
     fn calls_received(&self) -> usize {
-        let requests = self.server.requests();
-        let is_call = |body: &str| body.contains("\"tools/call\"");
-        requests
-            .iter()
-            .filter(|request| is_call(&request.body))
-            .count()
+        received(&self.server, "\"tools/call\"")
     }
+}
+
+/// How many messages with this word in them reached the server.
+fn received(server: &HttpServer, word: &str) -> usize {
+    let requests = server.requests();
+    let has_word = requests
+        .iter()
+        .filter(|request| request.body.contains(word));
+    has_word.count()
 }
 
 #[tokio::test]
@@ -131,27 +142,27 @@ async fn images_are_saved_and_named() {
 }
 
 #[tokio::test]
-async fn progress_is_shown_as_lines_before_the_end() {
-    let mut connected = Connected::new(Behaviour::new(), json!({})).await;
-    connected
-        .call_all(&[("mcp_box_progress", json!({"steps": 3, "interval_ms": 1}))])
-        .await;
-    let lines: Vec<String> = connected
-        .setup
-        .surface
-        .events
-        .iter()
-        .take_while(|event| !matches!(event, TurnEvent::CallEnded { .. }))
-        .filter_map(|event| match event {
-            TurnEvent::CallProgress { id, line } => {
-                assert_eq!(&**id, "c0");
-                Some(line.clone())
-            }
-            _ => None,
-        })
-        .collect();
-    assert!(!lines.is_empty());
-    assert!(lines.iter().all(|line| line.contains("/3")), "{lines:?}");
+async fn progress_is_shown_as_lines() {
+    // It goes on until somebody has seen it.
+    let behaviour = Behaviour::new().calls(|calls| calls.progress_forever = true);
+    let mut connected = Connected::new(behaviour, json!({})).await;
+    let cancel = connected.setup.session.context.cancel.clone();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let seen = lines.clone();
+    connected.setup.surface.watch = Some(Box::new(move |event| {
+        if let TurnEvent::CallProgress { id, line } = event {
+            assert_eq!(&**id, "c0");
+            seen.lock().unwrap().push(line.clone());
+            cancel.cancel();
+        }
+    }));
+    let arguments = json!({"steps": 3, "interval_ms": 1});
+    let model = Scripted::new([Step::Call(vec![call("c0", "mcp_box_progress", &arguments)])]);
+    assert_eq!(connected.setup.run(&model).await, Ok(TurnEnd::Interrupted));
+    let lines = lines.lock().unwrap();
+    let (number, message) = lines[0].split_once(' ').unwrap();
+    assert!(number.parse::<f64>().is_ok(), "{lines:?}");
+    assert!(message.starts_with("step"), "{lines:?}");
 }
 
 #[tokio::test]
@@ -224,17 +235,23 @@ async fn tools_that_call_themselves_destructive_are_asked_about() {
 
 #[tokio::test]
 async fn an_interrupt_cancels_a_call_at_its_server() {
-    let behaviour = Behaviour::new().calls(|calls| calls.never_answer = vec!["echo".into()]);
+    let behaviour = Behaviour::new()
+        .era(Era::Legacy)
+        .calls(|calls| calls.never_answer = vec!["echo".into()]);
     let mut connected = Connected::new(behaviour, json!({})).await;
     let cancel = connected.setup.session.context.cancel.clone();
-    connected.setup.surface.watch = Some(Box::new(move |event| {
-        if matches!(event, TurnEvent::CallStarted(_)) {
-            cancel.cancel();
-        }
-    }));
     let calls = vec![call("c0", "mcp_box_echo", &json!({"text": "x"}))];
     let model = Scripted::new([Step::Call(calls)]);
-    assert_eq!(connected.setup.run(&model).await, Ok(TurnEnd::Interrupted));
-    let results = connected.setup.surface.results();
+    let Connected { setup, server } = &mut connected;
+    let interrupt = async {
+        let has_begun = || received(server, "\"tools/call\"") == 1;
+        assert!(eventually(PATIENCE, has_begun).await);
+        cancel.cancel();
+    };
+    let (end, ()) = tokio::join!(setup.run(&model), interrupt);
+    assert_eq!(end, Ok(TurnEnd::Interrupted));
+    let results = setup.surface.results();
     assert!(results[0].contains("interrupted"), "{}", results[0]);
+    let is_told = || received(server, "\"notifications/cancelled\"") == 1;
+    assert!(eventually(PATIENCE, is_told).await);
 }
