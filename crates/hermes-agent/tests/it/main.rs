@@ -18,6 +18,8 @@ mod search;
 mod session;
 #[cfg(unix)]
 mod terminal;
+mod turn;
+mod web;
 
 #[test]
 fn every_file_here_is_a_module() {
