@@ -16,6 +16,7 @@ mod record;
 mod repository;
 mod resume;
 mod setup;
+mod side_model;
 mod steering;
 mod title;
 
@@ -47,7 +48,6 @@ use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
 use crate::tools::process::{Notice, ProcessTable};
 use crate::{
     approval::Approvals,
-    compact::Compactor,
     message::{Content, Message, Part},
     model::{Selection, StoredModel},
     tool::ToolContext,
@@ -84,7 +84,7 @@ pub struct Conversation {
     switches: BTreeMap<String, Switch>,
     titles: TitleWriter,
     /// Made for a model and its context.
-    compactor: Option<((String, Option<u32>), Arc<Compactor>)>,
+    compactor: Option<compaction::Made>,
 }
 
 /// Whether the session has a row.
@@ -249,7 +249,8 @@ impl Conversation {
         }
         self.make_row(Some(&selection)).await?;
         let sent = self.store_user_message(&content).await?;
-        let is_first = self.messages.is_empty();
+        let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
+        let is_first = !self.messages.iter().any(is_answer);
         self.messages.push(Message::User { content: sent });
         let answer = self.run_turn(&selection, display, cancel).await?;
         if is_first && answer.end == TurnEnd::Answered && self.setup.titles == Titles::Generated {
