@@ -3,6 +3,8 @@
 //! [`model::resolve`] finds the model a home wants; the [`model::Model`] it gives turns messages into a reply.
 
 pub mod approval;
+pub mod elicitation;
+pub mod inquiries;
 pub mod message;
 pub mod model;
 pub mod sampler;

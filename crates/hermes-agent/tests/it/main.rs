@@ -6,13 +6,16 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod elicitation;
 mod files;
 mod home;
+mod mcp;
 mod memory;
 mod model;
 #[cfg(unix)]
 mod process;
 mod questions;
+mod sampling;
 mod search;
 mod session;
 #[cfg(unix)]
