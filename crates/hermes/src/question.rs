@@ -7,12 +7,16 @@ use hermes_config::Secret;
 use crate::failure::{Failure, Kind};
 
 mod checklist;
+mod form;
 mod keys;
+mod person;
 mod terminal;
+mod visit;
 
 pub(crate) use checklist::Item;
+pub(crate) use person::TerminalPerson;
 
-use terminal::Echo;
+use terminal::{Echo, Stop};
 
 /// Who answers the questions of one command.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +112,7 @@ impl Questions {
             return Ok(chosen.to_vec());
         }
         self.need_terminal(title, instead)?;
-        checklist::ask(title, items, chosen)?.ok_or_else(interrupted)
+        checklist::ask(title, items, chosen, &Stop::NEVER)?.ok_or_else(interrupted)
     }
 
     fn need_terminal(self, question: &str, instead: &str) -> Result<(), Failure> {
@@ -125,7 +129,7 @@ impl Questions {
 }
 
 fn ask(prompt: &str, echo: Echo) -> Result<String, Failure> {
-    terminal::read_line(prompt, echo)?.ok_or_else(interrupted)
+    terminal::read_line(prompt, echo, &Stop::NEVER)?.ok_or_else(interrupted)
 }
 
 fn interrupted() -> Failure {

@@ -11,9 +11,11 @@ mod files;
 mod home;
 mod mcp;
 mod memory;
+mod mentions;
 mod model;
 #[cfg(unix)]
 mod process;
+mod prompts;
 mod questions;
 mod sampling;
 mod search;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io};
 use super::{
     keys::{self, Key},
     say,
-    terminal::{self, Keyboard},
+    terminal::{self, Keyboard, Stop},
 };
 
 /// One line of a checklist.
@@ -20,7 +20,12 @@ const HELP: &str = "↑↓ move · space toggles · a all · n none · enter acc
 const LINES_AROUND: usize = 3;
 
 /// Lets the person mark items. `None`: they left.
-pub(super) fn ask(title: &str, items: &[Item], chosen: &[usize]) -> io::Result<Option<Vec<usize>>> {
+pub(super) fn ask(
+    title: &str,
+    items: &[Item],
+    chosen: &[usize],
+    stop: &Stop,
+) -> io::Result<Option<Vec<usize>>> {
     let keyboard = Keyboard::open()?;
     let mut list = Checklist::new(items, chosen);
     let mut bytes = Vec::new();
@@ -33,7 +38,7 @@ pub(super) fn ask(title: &str, items: &[Item], chosen: &[usize]) -> io::Result<O
         say(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
         drawn = lines.len();
 
-        let new = keyboard.read()?;
+        let new = keyboard.read(stop)?;
         let is_gone = new.is_empty();
         bytes.extend(new);
         for key in keys::take(&mut bytes) {

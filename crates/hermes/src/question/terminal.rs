@@ -3,9 +3,10 @@
 //! Ctrl-C arrives as a character here. The signal would be lost once the asynchronous part of a command has taken it
 //! over, and a question must always be possible to leave.
 
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 
 use rustix::{
+    event::{PollFd, PollFlags, poll},
     io::Errno,
     stdio::{stderr, stdin},
     termios::{
@@ -24,8 +25,23 @@ pub(super) enum Echo {
 
 pub(super) const CTRL_C: u8 = 3;
 
-/// Asks for one line. `None`: the person pressed Ctrl-C or Ctrl-D.
-pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> {
+/// Whether a question can be taken back while it is open.
+#[derive(Debug)]
+pub(super) struct Stop(Option<PipeReader>);
+
+impl Stop {
+    /// It stays until it is answered.
+    pub(super) const NEVER: Self = Self(None);
+
+    /// It ends, as if the person had left, when the other end is dropped.
+    pub(super) fn when_dropped() -> io::Result<(PipeWriter, Self)> {
+        let (stop, writer) = io::pipe()?;
+        Ok((writer, Self(Some(stop))))
+    }
+}
+
+/// Asks for one line. `None`: the person pressed Ctrl-C or Ctrl-D, or the question was taken back.
+pub(super) fn read_line(prompt: &str, echo: Echo, stop: &Stop) -> io::Result<Option<String>> {
     let mode = Mode::change(|settings| {
         settings.local_modes.remove(LocalModes::ISIG);
         // Ctrl-C ends the line, and is then its last character.
@@ -38,7 +54,7 @@ pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> 
     let mut line = Vec::new();
     let is_complete = loop {
         let mut bytes = [0; 1024];
-        let count = read(&mut bytes)?;
+        let count = read(&mut bytes, stop)?;
         line.extend_from_slice(&bytes[..count]);
         match line.last() {
             _ if count == 0 => break false,
@@ -70,14 +86,14 @@ impl Keyboard {
         Ok(Self { _mode: mode })
     }
 
-    /// Waits for at least one byte. None means that the terminal is gone.
+    /// Waits for at least one byte. None means that the terminal is gone, or that the question was taken back.
     #[expect(
         clippy::unused_self,
         reason = "reads as intended only while the mode is set"
     )]
-    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn read(&self, stop: &Stop) -> io::Result<Vec<u8>> {
         let mut bytes = [0; 64];
-        let count = read(&mut bytes)?;
+        let count = read(&mut bytes, stop)?;
         Ok(bytes[..count].to_vec())
     }
 }
@@ -112,8 +128,21 @@ impl Drop for Mode {
     }
 }
 
-fn read(bytes: &mut [u8]) -> io::Result<usize> {
+fn read(bytes: &mut [u8], stop: &Stop) -> io::Result<usize> {
     loop {
+        if let Some(stop) = &stop.0 {
+            let keyboard = stdin();
+            let mut waits = [
+                PollFd::new(&keyboard, PollFlags::IN),
+                PollFd::new(stop, PollFlags::IN),
+            ];
+            match poll(&mut waits, None) {
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+                Ok(_) if !waits[1].revents().is_empty() => return Ok(0),
+                Ok(_) => {}
+            }
+        }
         match rustix::io::read(stdin(), &mut *bytes) {
             Err(Errno::INTR) => {}
             // What a terminal says once its other end is closed.

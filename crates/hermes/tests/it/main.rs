@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod asking;
 mod documents;
 mod edit;
 mod observe;
