@@ -17,8 +17,6 @@ use crate::{context::Context, question::TerminalPerson};
 pub(crate) struct Answers {
     /// For the host.
     pub(crate) inquiries: Arc<AgentInquiries>,
-    /// The model that servers may ask, for whoever finds the conversation's own.
-    pub(crate) models: Arc<AuxiliaryModels>,
     _person: Presence,
 }
 
@@ -36,13 +34,12 @@ impl Answers {
         )));
         let people = People::new(Ways::ALL);
         let person = people.join(conversation, Arc::new(person));
-        let mut inquiries = AgentInquiries::new(people).with_sampler(Sampler::new(models.clone()));
+        let mut inquiries = AgentInquiries::new(people).with_sampler(Sampler::new(models));
         if let Ok(directory) = std::env::current_dir() {
             inquiries = inquiries.with_directory(directory);
         }
         Self {
             inquiries: Arc::new(inquiries),
-            models,
             _person: person,
         }
     }

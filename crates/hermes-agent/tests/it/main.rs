@@ -17,6 +17,7 @@ mod model;
 mod process;
 mod prompts;
 mod questions;
+mod real_servers;
 mod sampling;
 mod search;
 mod session;
