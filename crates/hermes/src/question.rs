@@ -3,20 +3,21 @@
 use std::io::{self, IsTerminal, Write};
 
 use hermes_config::Secret;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, Kind};
 
 mod checklist;
-mod form;
+pub(crate) mod form;
 mod keys;
 mod person;
 mod terminal;
-mod visit;
+pub(crate) mod visit;
 
 pub(crate) use checklist::Item;
 pub(crate) use person::TerminalPerson;
 
-use terminal::{Echo, Stop};
+use terminal::Echo;
 
 /// Who answers the questions of one command.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +113,7 @@ impl Questions {
             return Ok(chosen.to_vec());
         }
         self.need_terminal(title, instead)?;
-        checklist::ask(title, items, chosen, &Stop::NEVER)?.ok_or_else(interrupted)
+        checklist::ask(title, items, chosen)?.ok_or_else(interrupted)
     }
 
     fn need_terminal(self, question: &str, instead: &str) -> Result<(), Failure> {
@@ -128,8 +129,13 @@ impl Questions {
     }
 }
 
+/// Asks questions that end without an answer when the token is cancelled.
+pub(crate) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+    terminal::until(stop, ask)
+}
+
 fn ask(prompt: &str, echo: Echo) -> Result<String, Failure> {
-    terminal::read_line(prompt, echo, &Stop::NEVER)?.ok_or_else(interrupted)
+    terminal::read_line(prompt, echo)?.ok_or_else(interrupted)
 }
 
 fn interrupted() -> Failure {

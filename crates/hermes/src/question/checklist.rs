@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io};
 use super::{
     keys::{self, Key},
     say,
-    terminal::{self, Keyboard, Stop},
+    terminal::{self, Keyboard},
 };
 
 /// One line of a checklist.
@@ -20,12 +20,7 @@ const HELP: &str = "↑↓ move · space toggles · a all · n none · enter acc
 const LINES_AROUND: usize = 3;
 
 /// Lets the person mark items. `None`: they left.
-pub(super) fn ask(
-    title: &str,
-    items: &[Item],
-    chosen: &[usize],
-    stop: &Stop,
-) -> io::Result<Option<Vec<usize>>> {
+pub(super) fn ask(title: &str, items: &[Item], chosen: &[usize]) -> io::Result<Option<Vec<usize>>> {
     let keyboard = Keyboard::open()?;
     let mut list = Checklist::new(items, chosen);
     let mut bytes = Vec::new();
@@ -38,7 +33,7 @@ pub(super) fn ask(
         say(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
         drawn = lines.len();
 
-        let new = keyboard.read(stop)?;
+        let new = keyboard.read()?;
         let is_gone = new.is_empty();
         bytes.extend(new);
         for key in keys::take(&mut bytes) {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     checklist::{self, Item},
     say,
-    terminal::{self, Echo, Stop},
+    terminal::{self, Echo},
 };
 
 /// What became of one field.
@@ -29,13 +29,13 @@ enum Verdict {
 }
 
 /// Shows a form and asks for each field.
-pub(super) fn ask(request: &FormRequest, stop: &Stop) -> io::Result<Answer<Map<String, Value>>> {
+pub(crate) fn ask(request: &FormRequest) -> io::Result<Answer<Map<String, Value>>> {
     say(&format!("{}\n", heading(request)))?;
     let mut answers = Map::new();
     loop {
         for field in &request.form.fields {
             let before = answers.remove(&field.name).or(field.default.clone());
-            match ask_field(field, before.as_ref(), stop)? {
+            match ask_field(field, before.as_ref())? {
                 Given::Value(value) => {
                     answers.insert(field.name.clone(), value);
                 }
@@ -44,7 +44,7 @@ pub(super) fn ask(request: &FormRequest, stop: &Stop) -> io::Result<Answer<Map<S
                 Given::Left => return Ok(Answer::Cancelled),
             }
         }
-        match look_over(&request.form, request.server.as_str(), stop)? {
+        match look_over(&request.form, request.server.as_str())? {
             Verdict::Send => return Ok(Answer::Accepted(answers)),
             Verdict::Edit => {}
             Verdict::Decline => return Ok(Answer::Declined),
@@ -67,13 +67,13 @@ fn heading(request: &FormRequest) -> String {
     text + "Ctrl-C leaves without an answer."
 }
 
-fn ask_field(field: &Field, before: Option<&Value>, stop: &Stop) -> io::Result<Given> {
+fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
     if let Some(description) = &field.description {
         say(&format!("\n{description}\n"))?;
     }
     loop {
         let typed = match &field.kind {
-            FieldKind::Several { choices, .. } => match mark(field, choices, before, stop)? {
+            FieldKind::Several { choices, .. } => match mark(field, choices, before)? {
                 None => return Ok(Given::Left),
                 Some(marked) if marked.is_empty() => None,
                 Some(marked) => Some(field.check(&json!(marked)).map(|()| json!(marked))),
@@ -84,7 +84,7 @@ fn ask_field(field: &Field, before: Option<&Value>, stop: &Stop) -> io::Result<G
                 } else {
                     Echo::On
                 };
-                let Some(line) = terminal::read_line(&prompt(field, before), echo, stop)? else {
+                let Some(line) = terminal::read_line(&prompt(field, before), echo)? else {
                     return Ok(Given::Left);
                 };
                 match (line.trim(), before) {
@@ -100,7 +100,7 @@ fn ask_field(field: &Field, before: Option<&Value>, stop: &Stop) -> io::Result<G
             None if !field.is_required => return Ok(Given::Nothing),
             None => {
                 say(&format!("{} must be filled in.\n", field.title))?;
-                match word("Refuse to answer? [y/N] ", stop)?.as_deref() {
+                match word("Refuse to answer? [y/N] ")?.as_deref() {
                     None => return Ok(Given::Left),
                     Some("y" | "yes") => return Ok(Given::Declined),
                     Some(_) => {}
@@ -181,7 +181,6 @@ fn mark(
     field: &Field,
     choices: &[Choice],
     before: Option<&Value>,
-    stop: &Stop,
 ) -> io::Result<Option<Vec<String>>> {
     let items: Vec<Item> = choices
         .iter()
@@ -202,7 +201,7 @@ fn mark(
         .enumerate()
         .filter(|(_, choice)| is_marked(choice));
     let marked: Vec<usize> = marked.map(|(index, _)| index).collect();
-    let chosen = checklist::ask(&field.title, &items, &marked, stop)?;
+    let chosen = checklist::ask(&field.title, &items, &marked)?;
     Ok(chosen.map(|chosen| {
         chosen
             .into_iter()
@@ -211,13 +210,13 @@ fn mark(
     }))
 }
 
-fn look_over(form: &Form, server: &str, stop: &Stop) -> io::Result<Verdict> {
+fn look_over(form: &Form, server: &str) -> io::Result<Verdict> {
     let question = match form.fields.is_empty() {
         true => format!("Agree? `{server}` is told so. [y/n] "),
         false => format!("Send this to `{server}`? [y]es, [n]o, [e]dit: "),
     };
     loop {
-        match word(&question, stop)?.as_deref() {
+        match word(&question)?.as_deref() {
             None => return Ok(Verdict::Left),
             Some("y" | "yes") => return Ok(Verdict::Send),
             Some("n" | "no") => return Ok(Verdict::Decline),
@@ -228,8 +227,8 @@ fn look_over(form: &Form, server: &str, stop: &Stop) -> io::Result<Verdict> {
 }
 
 /// One word in lower case. `None`: the person left.
-pub(super) fn word(question: &str, stop: &Stop) -> io::Result<Option<String>> {
-    let line = terminal::read_line(question, Echo::On, stop)?;
+pub(super) fn word(question: &str) -> io::Result<Option<String>> {
+    let line = terminal::read_line(question, Echo::On)?;
     Ok(line.map(|line| line.trim().to_lowercase()))
 }
 

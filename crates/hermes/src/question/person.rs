@@ -1,16 +1,14 @@
 //! The person at the terminal, asked by MCP servers while a call runs.
 
-use std::{
-    io::{self, PipeWriter},
-    thread::JoinHandle,
-};
+use std::{io, thread::JoinHandle};
 
 use futures::future::BoxFuture;
 use hermes_agent::elicitation::{Answer, FormRequest, LinkRequest, NotAsked, Person};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
-use super::{form, terminal::Stop, visit};
+use super::{form, visit};
 
 /// Keeps everything else off the screen until it is dropped.
 pub(crate) type Hold = Box<dyn Fn() -> Box<dyn Send> + Send + Sync>;
@@ -29,13 +27,13 @@ impl TerminalPerson {
     /// Asks in a thread of its own, since reading keys blocks. Dropped, the question is taken back.
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Stop) -> io::Result<T> + Send + 'static,
+        question: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Result<T, NotAsked> {
         let _held = (self.hold)();
         let (sender, answer) = oneshot::channel();
-        let _asking = Asking::begin(move |stop| {
+        let _asking = Asking::begin(move || {
             // Whoever asked may have stopped waiting.
-            let _ = sender.send(question(stop));
+            let _ = sender.send(question());
         })
         .map_err(not_asked)?;
         match answer.await {
@@ -50,11 +48,11 @@ impl Person for TerminalPerson {
         &self,
         request: FormRequest,
     ) -> BoxFuture<'_, Result<Answer<Map<String, Value>>, NotAsked>> {
-        Box::pin(self.ask(move |stop| form::ask(&request, stop)))
+        Box::pin(self.ask(move || form::ask(&request)))
     }
 
     fn visit(&self, request: LinkRequest) -> BoxFuture<'_, Result<Answer<()>, NotAsked>> {
-        Box::pin(self.ask(move |stop| visit::ask(&request, stop)))
+        Box::pin(self.ask(move || visit::ask(&request)))
     }
 }
 
@@ -64,24 +62,27 @@ fn not_asked(error: io::Error) -> NotAsked {
 
 /// A thread that asks. Dropping this ends the question and waits until the terminal is as it was.
 struct Asking {
-    stop: Option<PipeWriter>,
+    stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Asking {
-    fn begin(question: impl FnOnce(&Stop) + Send + 'static) -> io::Result<Self> {
-        let (writer, stop) = Stop::when_dropped()?;
-        let thread = std::thread::Builder::new().name("question".into());
+    fn begin(question: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("question".into())
+            .spawn(move || super::until(stopped, question))?;
         Ok(Self {
-            stop: Some(writer),
-            thread: Some(thread.spawn(move || question(&stop))?),
+            stop,
+            thread: Some(thread),
         })
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        self.stop.cancel();
         if let Some(thread) = self.thread.take() {
             // A panic in there has been reported already.
             let _ = thread.join();

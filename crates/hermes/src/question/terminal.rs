@@ -3,16 +3,18 @@
 //! Ctrl-C arrives as a character here. The signal would be lost once the asynchronous part of a command has taken it
 //! over, and a question must always be possible to leave.
 
-use std::io::{self, PipeReader, PipeWriter};
+use std::{cell::RefCell, io};
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     stdio::{stderr, stdin},
     termios::{
         LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
     },
 };
+
+use tokio_util::sync::CancellationToken;
 
 use super::say;
 
@@ -25,25 +27,14 @@ pub(super) enum Echo {
 
 pub(super) const CTRL_C: u8 = 3;
 
-/// Whether a question can be taken back while it is open.
-#[derive(Debug)]
-pub(super) struct Stop(Option<PipeReader>);
-
-impl Stop {
-    /// It stays until it is answered.
-    pub(super) const NEVER: Self = Self(None);
-
-    /// It ends, as if the person had left, when the other end is dropped.
-    pub(super) fn when_dropped() -> io::Result<(PipeWriter, Self)> {
-        let (stop, writer) = io::pipe()?;
-        Ok((writer, Self(Some(stop))))
-    }
-}
-
-/// Asks for one line. `None`: the person pressed Ctrl-C or Ctrl-D, or the question was taken back.
-pub(super) fn read_line(prompt: &str, echo: Echo, stop: &Stop) -> io::Result<Option<String>> {
+/// Asks for one line. `None`: the person pressed Ctrl-C or Ctrl-D.
+pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> {
     let mode = Mode::change(|settings| {
         settings.local_modes.remove(LocalModes::ISIG);
+        // A chat that waits for an answer has them off.
+        settings
+            .local_modes
+            .insert(LocalModes::ICANON | LocalModes::ECHO);
         // Ctrl-C ends the line, and is then its last character.
         settings.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
         if echo == Echo::Off {
@@ -54,7 +45,7 @@ pub(super) fn read_line(prompt: &str, echo: Echo, stop: &Stop) -> io::Result<Opt
     let mut line = Vec::new();
     let is_complete = loop {
         let mut bytes = [0; 1024];
-        let count = read(&mut bytes, stop)?;
+        let count = read(&mut bytes)?;
         line.extend_from_slice(&bytes[..count]);
         match line.last() {
             _ if count == 0 => break false,
@@ -86,14 +77,14 @@ impl Keyboard {
         Ok(Self { _mode: mode })
     }
 
-    /// Waits for at least one byte. None means that the terminal is gone, or that the question was taken back.
+    /// Waits for at least one byte. None means that the terminal is gone.
     #[expect(
         clippy::unused_self,
         reason = "reads as intended only while the mode is set"
     )]
-    pub(super) fn read(&self, stop: &Stop) -> io::Result<Vec<u8>> {
+    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
         let mut bytes = [0; 64];
-        let count = read(&mut bytes, stop)?;
+        let count = read(&mut bytes)?;
         Ok(bytes[..count].to_vec())
     }
 }
@@ -128,20 +119,48 @@ impl Drop for Mode {
     }
 }
 
-fn read(bytes: &mut [u8], stop: &Stop) -> io::Result<usize> {
+thread_local! {
+    /// What ends the questions that this thread asks.
+    static STOP: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
+}
+
+/// How soon a question notices that nobody waits for its answer.
+const NOTICE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// Asks questions that end, as if the terminal were gone, when the token is cancelled.
+pub(super) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+    let before = STOP.replace(Some(stop));
+    let answer = ask();
+    STOP.set(before);
+    answer
+}
+
+/// Waits for a key. `false`: the question is to end.
+fn wait_for_key() -> io::Result<bool> {
+    let Some(stop) = STOP.with_borrow(Clone::clone) else {
+        return Ok(true);
+    };
     loop {
-        if let Some(stop) = &stop.0 {
-            let keyboard = stdin();
-            let mut waits = [
-                PollFd::new(&keyboard, PollFlags::IN),
-                PollFd::new(stop, PollFlags::IN),
-            ];
-            match poll(&mut waits, None) {
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-                Ok(_) if !waits[1].revents().is_empty() => return Ok(0),
-                Ok(_) => {}
-            }
+        if stop.is_cancelled() {
+            return Ok(false);
+        }
+        let keyboard = stdin();
+        let mut keys = [PollFd::new(&keyboard, PollFlags::IN)];
+        match poll(&mut keys, Some(&NOTICE)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn read(bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        if !wait_for_key()? {
+            return Ok(0);
         }
         match rustix::io::read(stdin(), &mut *bytes) {
             Err(Errno::INTR) => {}

@@ -4,13 +4,13 @@ use std::io;
 
 use hermes_agent::elicitation::{Answer, LinkRequest};
 
-use super::{form::word, say, terminal::Stop};
+use super::{form::word, say};
 use crate::browser;
 
 /// Shows the address and asks whether to open it.
-pub(super) fn ask(request: &LinkRequest, stop: &Stop) -> io::Result<Answer<()>> {
+pub(crate) fn ask(request: &LinkRequest) -> io::Result<Answer<()>> {
     say(&heading(request))?;
-    match word("Open it in the browser? [y/N] ", stop)?.as_deref() {
+    match word("Open it in the browser? [y/N] ")?.as_deref() {
         None => Ok(Answer::Cancelled),
         Some("y" | "yes") => {
             if !browser::open(&request.url) {
