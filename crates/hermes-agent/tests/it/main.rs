@@ -6,6 +6,7 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod conversation;
 mod elicitation;
 mod files;
 mod home;
@@ -23,6 +24,8 @@ mod search;
 mod session;
 #[cfg(unix)]
 mod terminal;
+mod turn;
+mod web;
 
 #[test]
 fn every_file_here_is_a_module() {

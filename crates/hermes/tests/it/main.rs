@@ -7,6 +7,7 @@
 
 mod architecture;
 mod asking;
+mod chat;
 mod documents;
 mod edit;
 mod observe;
