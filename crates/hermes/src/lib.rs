@@ -1,6 +1,7 @@
 //! The command line of hermes: arguments, output and exit codes. What the commands do is in the other crates.
 
 pub mod catalog;
+mod chat;
 mod cli;
 mod commands;
 mod context;
