@@ -2,7 +2,15 @@
 //!
 //! The loop that uses these pieces is in `commands/chat`.
 
+mod calls;
+pub(crate) mod clarify;
+pub(crate) mod consent;
+pub(crate) mod editor;
+pub(crate) mod floor;
 mod markdown;
-mod strip;
-mod style;
+pub(crate) mod screen;
+pub(crate) mod strip;
+pub(crate) mod style;
+pub(crate) mod terminal;
+mod todo;
 mod wrap;

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use hermes_config::Secret;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, Kind};
 
@@ -122,6 +123,11 @@ impl Questions {
         )
         .hint(instead))
     }
+}
+
+/// Asks questions that end without an answer when the token is cancelled.
+pub(crate) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+    terminal::until(stop, ask)
 }
 
 fn ask(prompt: &str, echo: Echo) -> Result<String, Failure> {

@@ -128,7 +128,11 @@ pub(crate) fn arguments(text: &str) -> String {
             Value::Object(members) => format!("{{{}}}", members.len()),
             other => other.to_string(),
         };
-        let value = if value.contains(' ') { format!("\"{value}\"") } else { value };
+        let value = if value.contains(' ') {
+            format!("\"{value}\"")
+        } else {
+            value
+        };
         format!("{}={value}", strip::one_line(key, LONGEST_VALUE))
     };
     arguments.iter().map(pair).collect::<Vec<_>>().join(" ")
@@ -144,7 +148,11 @@ fn result(output: &ToolOutput) -> String {
         _ => text.to_owned(),
     };
     let lines = line.trim().lines().count();
-    let more = if lines > 1 { format!(" (+{} lines)", lines - 1) } else { String::new() };
+    let more = if lines > 1 {
+        format!(" (+{} lines)", lines - 1)
+    } else {
+        String::new()
+    };
     format!("{}{more}", strip::one_line(&line, 200))
 }
 
@@ -243,7 +251,11 @@ mod tests {
     fn a_call_is_one_line() {
         let output = ToolOutput::text("{\"result\": \"first\\nsecond\\nthird\"}");
         assert_eq!(
-            line(&json!({"path": "/tmp/a", "limit": 3, "tags": ["x"]}), &output, 100),
+            line(
+                &json!({"path": "/tmp/a", "limit": 3, "tags": ["x"]}),
+                &output,
+                100
+            ),
             "✓ mcp_files_read path=/tmp/a limit=3 tags=[1] 1.2 s first (+2 lines)"
         );
         let output = ToolOutput::error("no such file");
@@ -258,7 +270,10 @@ mod tests {
         let output = ToolOutput::text("\x1b[2Jwiped\x07 out");
         let line = line(&json!({"text": "x\x1b[31m".repeat(50)}), &output, 60);
         assert!(line.width() <= 60, "{line}");
-        assert!(!line.contains('\x1b') && line.ends_with("wiped out"), "{line}");
+        assert!(
+            !line.contains('\x1b') && line.ends_with("wiped out"),
+            "{line}"
+        );
     }
 
     #[test]
@@ -268,15 +283,28 @@ mod tests {
             (json!({"output": "boom", "exit_code": 2}), "exit 2: boom"),
             (json!({"output": "", "exit_code": 1}), "exit 1"),
             (json!({"result": {"content": "inner"}}), "inner"),
-            (json!({"matches": [1, 2], "total": 2}), "matches: 2, total: 2"),
+            (
+                json!({"matches": [1, 2], "total": 2}),
+                "matches: 2, total: 2",
+            ),
             (json!([1, 2, 3]), "3 items"),
             (json!("text"), "text"),
         ] {
-            assert_eq!(result(&ToolOutput::text(text.to_string())), expected, "{text}");
+            assert_eq!(
+                result(&ToolOutput::text(text.to_string())),
+                expected,
+                "{text}"
+            );
         }
-        let wrapped = hermes_agent::toolbox::wrap("s", json!({"result": "it is sunny today"}).to_string());
+        let wrapped = hermes_agent::toolbox::wrap(
+            "s",
+            json!({"result": "it is sunny today, and warm"}).to_string(),
+        );
         assert!(wrapped.starts_with('<'));
-        assert_eq!(result(&ToolOutput::text(wrapped)), "it is sunny today");
+        assert_eq!(
+            result(&ToolOutput::text(wrapped)),
+            "it is sunny today, and warm"
+        );
     }
 
     #[test]
@@ -298,7 +326,12 @@ mod tests {
 
     #[test]
     fn durations_are_short() {
-        for (millis, text) in [(7, "7 ms"), (999, "999 ms"), (1250, "1.2 s"), (250_000, "4 min 10 s")] {
+        for (millis, text) in [
+            (7, "7 ms"),
+            (999, "999 ms"),
+            (1250, "1.2 s"),
+            (250_000, "4 min 10 s"),
+        ] {
             assert_eq!(duration(Duration::from_millis(millis)), text);
         }
     }
