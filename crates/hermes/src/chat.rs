@@ -2,7 +2,7 @@
 //!
 //! The loop that uses these pieces is in `commands/chat`.
 
-mod calls;
+pub(crate) mod calls;
 pub(crate) mod clarify;
 pub(crate) mod consent;
 pub(crate) mod editor;

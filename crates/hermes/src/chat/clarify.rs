@@ -42,7 +42,7 @@ fn ask(asking: &Asking<'_>, question: &Question, paint: Paint) -> Result<String,
         "A number, or an answer of your own"
     };
     loop {
-        let answer = asking.questions.text(prompt, None, "")?;
+        let answer = asking.line(prompt)?;
         if let Some(answer) = read(&answer, &question.choices) {
             return Ok(answer);
         }

@@ -49,7 +49,7 @@ fn ask(asking: &Asking<'_>, request: &ApprovalRequest, paint: Paint) -> Result<D
         "[o]nce, [s]ession, [d]eny (a reason may follow)"
     };
     loop {
-        let answer = asking.questions.text(question, None, "")?;
+        let answer = asking.line(question)?;
         match read(&answer) {
             Some(Decision::Always) if !request.may_be_permanent => {}
             Some(decision) => return Ok(decision),

@@ -37,13 +37,18 @@ pub(crate) enum Presence {
 /// What a question is asked with.
 pub(crate) struct Asking<'a> {
     screen: &'a Held,
-    pub(crate) questions: Questions,
+    questions: Questions,
 }
 
 impl Asking<'_> {
     /// Writes a line of the question.
     pub(crate) fn say(&self, text: &str) {
         self.screen.say(text);
+    }
+
+    /// Reads one line.
+    pub(crate) fn line(&self, prompt: &str) -> Result<String, Failure> {
+        self.questions.text(prompt, None, "")
     }
 }
 

@@ -169,13 +169,6 @@ impl Screen {
         self.lock().lines(Stream::Err, text);
     }
 
-    /// A text in Markdown.
-    pub(crate) fn say_markdown(&self, text: &str) {
-        let mut inner = self.lock();
-        inner.text(text);
-        inner.end_text();
-    }
-
     /// The model is asked.
     pub(crate) fn begin_turn(&self) {
         let mut inner = self.lock();
@@ -248,6 +241,11 @@ impl Screen {
         Held {
             screen: self.clone(),
         }
+    }
+
+    /// Tells the terminal something that is not shown.
+    pub(crate) fn sequence(&self, sequence: &str) {
+        (self.lock().write)(Stream::Out, sequence);
     }
 
     /// Takes everything off the terminal.

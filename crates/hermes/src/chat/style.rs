@@ -17,7 +17,6 @@ pub(crate) enum Colour {
     Red,
     Green,
     Yellow,
-    Blue,
     Magenta,
     Cyan,
 }
@@ -88,7 +87,6 @@ impl Style {
             Colour::Red => Some(31),
             Colour::Green => Some(32),
             Colour::Yellow => Some(33),
-            Colour::Blue => Some(34),
             Colour::Magenta => Some(35),
             Colour::Cyan => Some(36),
         };
