@@ -8,9 +8,11 @@
 mod architecture;
 mod documents;
 mod edit;
+mod interactive;
 mod observe;
 mod program;
 mod running;
 mod screen;
+mod talk;
 mod terminal;
 mod up;
