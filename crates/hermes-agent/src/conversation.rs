@@ -244,7 +244,8 @@ impl Conversation {
         }
         self.make_row(Some(&selection)).await?;
         let sent = self.store_user_message(&content).await?;
-        let is_first = self.messages.is_empty();
+        let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
+        let is_first = !self.messages.iter().any(is_answer);
         self.messages.push(Message::User { content: sent });
         let answer = self.run_turn(&selection, display, cancel).await?;
         if is_first && answer.end == TurnEnd::Answered && self.setup.titles == Titles::Generated {

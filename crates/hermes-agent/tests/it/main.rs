@@ -6,6 +6,7 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod conversation;
 mod files;
 mod home;
 mod memory;

@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod chat;
 mod documents;
 mod edit;
 mod interactive;

@@ -77,7 +77,10 @@ async fn converse(
         };
         match outcome {
             Ok(()) => {}
-            Err(failure) if matches!(failure.kind, Kind::Interrupted | Kind::Usage) => {
+            // Further lines would meet the same end.
+            Err(failure)
+                if failure.is_told || matches!(failure.kind, Kind::Interrupted | Kind::Usage) =>
+            {
                 return Err(failure);
             }
             Err(failure) => {
@@ -148,10 +151,10 @@ async fn say(
     match said {
         Ok(answer) if answer.end == TurnEnd::Interrupted => Err(Failure::interrupted()),
         Ok(_) => Ok(()),
-        // Without a model every further line would meet the same end.
         Err(error @ ConversationError::NoModel(_)) => {
-            context.output.failure(&start::failure(&error));
-            Err(Failure::new(Kind::Told, "no model"))
+            let failure = start::failure(&error);
+            context.output.failure(&failure);
+            Err(failure.told())
         }
         Err(error) => Err(start::failure(&error)),
     }

@@ -1,0 +1,187 @@
+//! Undo, retry, models, other sessions, approvals.
+
+use hermes_agent::{
+    approval::Decision,
+    conversation::{Consent, Conversation, ConversationError, Rules, SessionIdInPrompt, Which},
+    message::Content,
+    turn::TurnEvent,
+};
+use hermes_store::{EndReason, NewSession, SessionId, StoreError};
+use hermes_testkit::model::{Answer, Script};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Decider, Scene, pairs, say, settings};
+
+#[tokio::test]
+async fn turns_are_taken_back_and_tried_again() {
+    let answers = ["1", "2", "3", "2 again"].map(Answer::text);
+    let scene = Scene::new(Script::new(answers)).await;
+    let mut conversation = scene.begin();
+    assert!(matches!(
+        conversation.undo(1).await,
+        Err(ConversationError::Store(StoreError::NothingToRewind { .. }))
+    ));
+    for text in ["one", "two", "three"] {
+        say(&mut conversation, text).await.unwrap();
+    }
+    let undone = conversation.undo(1).await.unwrap();
+    assert_eq!(undone.prompt, Content::from("three"));
+    assert_eq!(conversation.messages().len(), 4);
+    let mut nobody = |_: TurnEvent| {};
+    let answer = conversation
+        .retry(&mut nobody, CancellationToken::new())
+        .await
+        .unwrap();
+    assert_eq!(answer.text, "2 again");
+    let expected = [
+        ("user", "one"),
+        ("assistant", "1"),
+        ("user", "two"),
+        ("assistant", "2 again"),
+    ];
+    assert_eq!(pairs(&scene.texts(conversation.id()).await), expected);
+    let undone = conversation.undo(9).await.unwrap();
+    assert_eq!((undone.turns, undone.prompt), (2, Content::from("one")));
+    assert_eq!(conversation.messages().len(), 0);
+    let session = conversation.session().await.unwrap().unwrap();
+    assert_eq!(session.rewind_count, 4);
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_to_be_had_leaves_the_old_one() {
+    let scene = Scene::new(Script::echo()).await;
+    let mut conversation = scene.begin();
+    say(&mut conversation, "one").await.unwrap();
+    let refused = conversation
+        .set_model(Some("x".into()), Some("nobody".into()))
+        .await;
+    assert!(matches!(refused, Err(ConversationError::NoModel(_))));
+    say(&mut conversation, "two").await.unwrap();
+    assert_eq!(scene.server.requests()[1].body["model"], "scripted");
+}
+
+#[tokio::test]
+async fn the_prompt_is_written_anew_for_another_model_and_after_a_reload() {
+    let scene = Scene::new(Script::echo()).await;
+    let mut conversation = scene.begin();
+    say(&mut conversation, "one").await.unwrap();
+    scene.home.write("memories/MEMORY.md", "first note");
+    say(&mut conversation, "two").await.unwrap();
+    conversation
+        .set_model(Some("other".into()), None)
+        .await
+        .unwrap();
+    say(&mut conversation, "three").await.unwrap();
+    scene.home.write("memories/MEMORY.md", "second note");
+    conversation.reload(settings(&scene.home())).await;
+    say(&mut conversation, "four").await.unwrap();
+    let prompts = scene.prompts();
+    assert_eq!(prompts[0], prompts[1]);
+    assert!(prompts[2].contains("first note"), "{}", prompts[2]);
+    assert!(prompts[3].contains("second note"), "{}", prompts[3]);
+    // The model that was chosen stays.
+    assert_eq!(scene.server.requests()[3].body["model"], "other");
+    let session = conversation.session().await.unwrap().unwrap();
+    assert_eq!(session.system_prompt.as_deref(), Some(prompts[3].as_str()));
+    assert_eq!(session.model.as_deref(), Some("other"));
+}
+
+#[tokio::test]
+async fn going_over_to_another_session_ends_this_one() {
+    let scene = Scene::new(Script::echo()).await;
+    let mut conversation = scene.begin();
+    say(&mut conversation, "one").await.unwrap();
+    let first = conversation.id().clone();
+    let row = NewSession::new(SessionId::parse("second").unwrap(), "cli");
+    conversation
+        .start_over(row, EndReason::NewSession)
+        .await
+        .unwrap();
+    assert_eq!(conversation.messages(), []);
+    say(&mut conversation, "two").await.unwrap();
+    let which = Which::Named(first.as_str().to_owned());
+    conversation
+        .switch(&which, EndReason::ResumedOther)
+        .await
+        .unwrap();
+    assert_eq!(*conversation.id(), first);
+    assert_eq!(conversation.messages().len(), 2);
+    let reason = async |id: &SessionId| {
+        let session = scene.agent.store().session(id).await.unwrap().unwrap();
+        session.end_reason
+    };
+    assert_eq!(reason(&first).await, None);
+    let second = SessionId::parse("second").unwrap();
+    assert_eq!(reason(&second).await.as_deref(), Some("resumed_other"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_always_allowed_is_written_into_the_configuration() {
+    let remove = |name: &str| {
+        let command = format!("rm -r {name}");
+        Answer::call("terminal", &json!({"command": command}))
+    };
+    let scene = Scene::with_config(
+        Script::new([remove("a"), remove("b"), Answer::text("gone")]),
+        "# what I allowed\ncommand_allowlist: [one]\n",
+    )
+    .await;
+    let decider = Decider::new(Decision::Always);
+    let mut setup = scene.setup();
+    setup.consent = Consent::Ask(decider.clone());
+    for name in ["a", "b"] {
+        std::fs::create_dir(setup.cwd.join(name)).unwrap();
+    }
+    let work = setup.cwd.clone();
+    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
+    say(&mut conversation, "clear up").await.unwrap();
+    assert!(!work.join("a").exists() && !work.join("b").exists());
+    let asked = decider.asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let config = std::fs::read_to_string(scene.home().config_file()).unwrap();
+    assert!(config.contains("# what I allowed"), "{config}");
+    let list = settings(&scene.home()).document["command_allowlist"].clone();
+    assert_eq!(list[0], "one");
+    assert_eq!(list[1], asked[0].rules[0].as_str());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn consent_that_was_given_asks_nobody_but_not_everything_runs() {
+    let commands = ["rm -r a", "rm -rf /"];
+    let answers = commands.map(|command| Answer::call("terminal", &json!({"command": command})));
+    let scene = Scene::new(Script::new(answers)).await;
+    let mut setup = scene.setup();
+    setup.consent = Consent::Given;
+    std::fs::create_dir(setup.cwd.join("a")).unwrap();
+    let removed = setup.cwd.join("a");
+    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
+    say(&mut conversation, "clear up").await.unwrap();
+    assert!(!removed.exists());
+    let texts = scene.texts(conversation.id()).await;
+    assert!(texts[4].1.contains("blocked"), "{texts:?}");
+}
+
+#[tokio::test]
+async fn the_terms_of_a_conversation_shape_its_prompt() {
+    let scene = Scene::new(Script::echo()).await;
+    scene.home.write("SOUL.md", "You are a heron.");
+    let mut setup = scene.setup();
+    setup.rules = Rules::Ignored;
+    setup.session_id = SessionIdInPrompt::Told;
+    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
+    conversation.tell_missing(&[hermes_agent::conversation::MissingServer {
+        name: "weather".into(),
+        reason: "it did not start".into(),
+    }]);
+    say(&mut conversation, "hi").await.unwrap();
+    let prompt = &scene.prompts()[0];
+    assert!(!prompt.contains("heron"), "{prompt}");
+    assert!(prompt.contains(conversation.id().as_str()), "{prompt}");
+    assert!(prompt.contains("weather: it did not start"), "{prompt}");
+    // That holds for this run alone.
+    let session = conversation.session().await.unwrap().unwrap();
+    assert!(!session.system_prompt.unwrap().contains("weather"));
+}

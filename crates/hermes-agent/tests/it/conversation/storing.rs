@@ -1,0 +1,237 @@
+//! What is written when, whatever comes of a turn.
+
+use std::time::{Duration, Instant};
+
+use hermes_agent::{
+    conversation::ConversationError,
+    model::{ModelEvent, Problem},
+    turn::{TurnEnd, TurnError, TurnEvent},
+};
+use hermes_testkit::model::{Answer, Call, Reply, Script, Usage};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Scene, agent, pairs, say};
+
+#[tokio::test]
+async fn an_exchange_is_stored_with_what_it_took() {
+    let answer = Answer::pieces(["Hello ", "there"]).with(|reply| {
+        reply.usage = Some(Usage {
+            prompt: 100,
+            cached: 40,
+            completion: 7,
+        });
+    });
+    let scene = Scene::new(Script::new([answer])).await;
+    let mut conversation = scene.begin();
+    assert!(!conversation.is_stored());
+    let mut pieces = Vec::new();
+    let mut display = |event| {
+        if let TurnEvent::Model(ModelEvent::TextDelta(text)) = event {
+            pieces.push(text);
+        }
+    };
+    let answer = conversation
+        .say("hi", &mut display, CancellationToken::new())
+        .await
+        .unwrap();
+    assert_eq!(pieces, ["Hello ", "there"]);
+    assert_eq!(answer.text, "Hello there");
+    assert_eq!(answer.tally.model_calls, 1);
+
+    let id = conversation.id().clone();
+    assert_eq!(
+        pairs(&scene.texts(&id).await),
+        [("user", "hi"), ("assistant", "Hello there")]
+    );
+    let (session, models) = conversation.usage().await.unwrap();
+    let session = session.unwrap();
+    assert_eq!(session.source, "cli");
+    assert_eq!(session.model.as_deref(), Some("scripted"));
+    assert_eq!(session.message_count, 2);
+    assert_eq!(
+        session.cwd.unwrap(),
+        conversation.cwd().display().to_string()
+    );
+    let usage = &session.usage;
+    assert_eq!((usage.api_calls, usage.input_tokens), (1, 60));
+    assert_eq!((usage.cache_read_tokens, usage.output_tokens), (40, 7));
+    assert_eq!(models.len(), 1);
+    assert_eq!(models[0].model, "scripted");
+    assert_eq!(models[0].usage.output_tokens, 7);
+    assert_eq!(session.system_prompt.unwrap(), scene.prompts()[0]);
+}
+
+#[tokio::test]
+async fn the_users_message_is_stored_before_the_model_is_asked() {
+    let scene = Scene::new(Script::new([Answer::Silence])).await;
+    let mut conversation = scene.begin();
+    let id = conversation.id().clone();
+    let cancel = CancellationToken::new();
+    let mut nobody = |_: TurnEvent| {};
+    let said = conversation.say("are you there", &mut nobody, cancel.clone());
+    let watched = async {
+        while scene.server.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let stored = scene.texts(&id).await;
+        cancel.cancel();
+        stored
+    };
+    let (answer, stored) = tokio::join!(said, watched);
+    assert_eq!(answer.unwrap().end, TurnEnd::Interrupted);
+    assert_eq!(pairs(&stored), [("user", "are you there")]);
+    // The conversation goes on from there.
+    let answer = say(&mut conversation, "again").await.unwrap();
+    assert_eq!(answer.text, "again");
+    assert_eq!(scene.asked()[1].len(), 2);
+}
+
+#[tokio::test]
+async fn without_a_model_nothing_is_stored() {
+    let scene = Scene::with_config(Script::echo(), "").await;
+    scene.home.write_config("model: {autodetect: false}\n");
+    let agent = agent(&scene.home).await;
+    let mut conversation =
+        hermes_agent::conversation::Conversation::begin_cli(agent, scene.setup());
+    let error = say(&mut conversation, "hi").await.unwrap_err();
+    assert!(matches!(error, ConversationError::NoModel(_)), "{error}");
+    assert!(conversation.session().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_refused_key_keeps_what_was_said_and_names_the_place_of_the_key() {
+    let scene = Scene::new(Script::echo().with_key("another")).await;
+    let mut conversation = scene.begin();
+    let error = say(&mut conversation, "hi").await.unwrap_err();
+    let ConversationError::Turn(TurnError::Model(error)) = error else {
+        panic!("{error}");
+    };
+    assert!(
+        matches!(error.problem, Problem::KeyRefused { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("api_key"), "{error}");
+    let stored = scene.texts(conversation.id()).await;
+    assert_eq!(pairs(&stored), [("user", "hi")]);
+}
+
+#[tokio::test]
+async fn broken_arguments_and_unknown_tools_are_results_like_others() {
+    let broken = Call {
+        id: Some("a".into()),
+        name: "read_file".into(),
+        arguments: vec!["{\"path\": ".into()],
+        ..Call::default()
+    };
+    let unknown = Call {
+        id: Some("b".into()),
+        name: "fly".into(),
+        arguments: vec!["{}".into()],
+        ..Call::default()
+    };
+    let calls = Answer::Reply(Reply {
+        calls: vec![broken, unknown],
+        ..Reply::default()
+    });
+    let scene = Scene::new(Script::new([calls, Answer::text("I see")])).await;
+    let mut conversation = scene.begin();
+    let answer = say(&mut conversation, "go").await.unwrap();
+    assert_eq!(answer.text, "I see");
+    assert_eq!(answer.tally.tool_calls.len(), 2);
+    assert!(answer.tally.tool_calls.iter().all(|call| call.is_error));
+    let texts = scene.texts(conversation.id()).await;
+    assert!(texts[2].1.contains("no JSON object"), "{texts:?}");
+    assert!(texts[3].1.contains("Unknown tool: fly"), "{texts:?}");
+    let rows = scene.rows(conversation.id()).await;
+    assert_eq!(rows[2].body.tool_call_id.as_deref(), Some("a"));
+    assert_eq!(rows[3].body.tool_name.as_deref(), Some("fly"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_tool_that_does_not_end_is_interrupted_and_has_a_result() {
+    let slow = Answer::call("terminal", &json!({"command": "sleep 600"}));
+    let scene = Scene::new(Script::new([slow])).await;
+    let mut conversation = scene.begin();
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let mut display = move |event| {
+        if matches!(event, TurnEvent::CallStarted(_)) {
+            stop.cancel();
+        }
+    };
+    let began = Instant::now();
+    let answer = conversation.say("go", &mut display, cancel).await.unwrap();
+    assert_eq!(answer.end, TurnEnd::Interrupted);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let texts = scene.texts(conversation.id()).await;
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[2].1.contains("interrupted"), "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_goes_on_from_what_was_stored() {
+    let call = Answer::call("todo", &json!({}));
+    let scene = Scene::new(Script::new([call, Answer::Silence])).await;
+    let mut conversation = scene.begin();
+    let mut nobody = |_: TurnEvent| {};
+    let dropped = conversation.say("go", &mut nobody, CancellationToken::new());
+    let asked_twice = async {
+        while scene.server.requests().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = dropped => panic!("the model is silent"),
+        () = asked_twice => {}
+    }
+    say(&mut conversation, "and now?").await.unwrap();
+    let roles: Vec<Value> = scene.asked()[2]
+        .iter()
+        .map(|message| message["role"].clone())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "user"]);
+}
+
+#[tokio::test]
+async fn a_large_result_becomes_a_file_and_a_preview() {
+    let text = "needle ".repeat(150_000);
+    let scene = Scene::new(Script::new([
+        Answer::call("skill_view", &json!({"name": "large"})),
+        Answer::text("done"),
+    ]))
+    .await;
+    let skill = format!("---\nname: large\ndescription: d\n---\n{text}");
+    scene.home.write("skills/large/SKILL.md", &skill);
+    let mut conversation = scene.begin();
+    say(&mut conversation, "go").await.unwrap();
+    let texts = scene.texts(conversation.id()).await;
+    let result = &texts[2].1;
+    assert!(result.len() < 5_000, "{}", result.len());
+    let (_, path) = result.split_once("<persisted-output path=\"").unwrap();
+    let (path, _) = path.split_once('"').unwrap();
+    assert!(std::path::Path::new(path).starts_with(scene.home.path()));
+    let whole = std::fs::read_to_string(path).unwrap();
+    assert!(whole.len() > 1_000_000, "{}", whole.len());
+}
+
+#[tokio::test]
+async fn two_agents_share_one_store() {
+    let scene = Scene::new(Script::echo()).await;
+    let other = agent(&scene.home).await;
+    let mut first = scene.begin();
+    let mut second =
+        hermes_agent::conversation::Conversation::begin_cli(other.clone(), scene.setup());
+    let many = async |conversation: &mut _| {
+        for number in 0..10 {
+            say(conversation, &format!("message {number}"))
+                .await
+                .unwrap();
+        }
+    };
+    tokio::join!(many(&mut first), many(&mut second));
+    for id in [first.id(), second.id()] {
+        assert_eq!(scene.texts(id).await.len(), 20);
+    }
+}

@@ -1,0 +1,78 @@
+//! Titles that a model writes beside the conversation.
+
+use hermes_agent::conversation::{Conversation, Titles};
+use hermes_store::{EndReason, SessionId};
+use hermes_testkit::model::{Answer, Rule, Script};
+
+use super::{Scene, say};
+
+/// The words that only requests for a title hold.
+const ASKS_FOR_TITLE: &str = "Assistant:";
+
+async fn titled(script: Script, given: Option<&str>) -> (Scene, SessionId) {
+    let scene = Scene::new(script).await;
+    let mut setup = scene.setup();
+    setup.titles = Titles::Generated;
+    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
+    say(&mut conversation, "hello").await.unwrap();
+    if let Some(title) = given {
+        conversation.set_title(title).await.unwrap();
+    }
+    say(&mut conversation, "hello again").await.unwrap();
+    let id = conversation.id().clone();
+    conversation.close(EndReason::CliClose).await.unwrap();
+    (scene, id)
+}
+
+async fn title(scene: &Scene, id: &SessionId) -> Option<String> {
+    let session = scene.agent.store().session(id).await.unwrap();
+    session.unwrap().title
+}
+
+#[tokio::test]
+async fn a_model_names_the_session_after_the_first_exchange() {
+    let script = Script::echo().rule(ASKS_FOR_TITLE, Answer::text("\"A friendly start.\""));
+    let (scene, id) = titled(script, None).await;
+    assert_eq!(
+        title(&scene, &id).await.as_deref(),
+        Some("A friendly start")
+    );
+    assert_eq!(scene.server.requests().len(), 3);
+    let usage = scene.agent.store().model_usage(&id).await.unwrap();
+    assert!(usage.iter().any(|share| share.task == "title_generation"));
+
+    // The next one with the same title gets another.
+    let mut setup = scene.setup();
+    setup.titles = Titles::Generated;
+    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
+    say(&mut conversation, "hello").await.unwrap();
+    let id = conversation.id().clone();
+    conversation.close(EndReason::CliClose).await.unwrap();
+    assert_eq!(
+        title(&scene, &id).await.as_deref(),
+        Some("A friendly start (2)")
+    );
+}
+
+#[tokio::test]
+async fn the_users_own_title_stays() {
+    let slow = Answer::text("Late").with(|reply| reply.delay_ms = 300);
+    let script = Script::echo().rule(ASKS_FOR_TITLE, slow);
+    let (scene, id) = titled(script, Some("Mine")).await;
+    assert_eq!(title(&scene, &id).await.as_deref(), Some("Mine"));
+}
+
+#[tokio::test]
+async fn a_title_that_fails_fails_alone() {
+    let refuses = Rule {
+        contains: ASKS_FOR_TITLE.into(),
+        answer: Answer::status(400, "no titles today"),
+        times: None,
+    };
+    let script = Script {
+        rules: vec![refuses],
+        ..Script::default()
+    };
+    let (scene, id) = titled(script, None).await;
+    assert_eq!(title(&scene, &id).await, None);
+}

@@ -1,0 +1,107 @@
+//! Which tools a turn has.
+
+use std::collections::BTreeSet;
+
+use hermes_agent::{
+    conversation::{Agent, Conversation, Setup, Switch, ToolsetKind, unknown_toolsets},
+    tools,
+};
+use hermes_testkit::model::Script;
+
+use super::{Scene, settings};
+
+fn names(conversation: &Conversation) -> BTreeSet<String> {
+    let definitions = conversation.toolbox().definitions().into_iter();
+    definitions.map(|definition| definition.name).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+const FILE: [&str; 4] = ["read_file", "write_file", "patch", "search_files"];
+
+#[tokio::test]
+async fn every_built_in_name_and_toolset_is_listed() {
+    let scene = Scene::new(Script::echo()).await;
+    let conversation = scene.begin();
+    assert_eq!(names(&conversation), set(&tools::NAMES));
+    assert_eq!(
+        Agent::reserved_names().into_iter().collect::<BTreeSet<_>>(),
+        set(&tools::NAMES)
+    );
+    let listed: Vec<String> = conversation
+        .toolsets()
+        .into_iter()
+        .map(|entry| {
+            assert!(matches!(entry.kind, ToolsetKind::BuiltIn) && entry.is_offered);
+            entry.name
+        })
+        .collect();
+    assert_eq!(listed, tools::TOOLSETS);
+}
+
+#[tokio::test]
+async fn toolsets_of_a_run_are_exactly_those_named() {
+    let scene = Scene::new(Script::echo()).await;
+    let with = |words: &[&str]| {
+        let setup = Setup {
+            toolsets: Some(words.iter().map(|word| (*word).to_owned()).collect()),
+            ..scene.setup()
+        };
+        names(&Conversation::begin_cli(scene.agent.clone(), setup))
+    };
+    assert_eq!(with(&["file"]), set(&FILE));
+    assert_eq!(with(&["file", "no_mcp"]), set(&FILE));
+    assert_eq!(with(&["some_server"]), set(&[]));
+    assert_eq!(with(&["no_mcp"]), set(&tools::NAMES));
+    assert_eq!(with(&["hermes-cli"]), set(&tools::NAMES));
+    assert_eq!(with(&["all"]), set(&tools::NAMES));
+}
+
+#[tokio::test]
+async fn the_configuration_chooses_and_disables() {
+    let config = "platform_toolsets: {cli: [file, memory], telegram: [todo]}\n\
+                  agent: {disabled_toolsets: [memory]}\n";
+    let scene = Scene::with_config(Script::echo(), config).await;
+    assert_eq!(names(&scene.begin()), set(&FILE));
+    // A list of servers alone says nothing about built-in tools.
+    let scene = Scene::with_config(
+        Script::echo(),
+        "platform_toolsets: {cli: [time]}\nagent: {disabled_toolsets: [memory]}\n",
+    )
+    .await;
+    let mut expected = set(&tools::NAMES);
+    expected.remove("memory");
+    assert_eq!(names(&scene.begin()), expected);
+}
+
+#[tokio::test]
+async fn a_surface_withholds_toolsets_and_the_user_switches_them() {
+    let scene = Scene::new(Script::echo()).await;
+    let setup = Setup {
+        toolsets: Some(vec!["file".into()]),
+        withheld: vec!["cronjob".into()],
+        ..scene.setup()
+    };
+    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
+    assert!(conversation.switch_toolset("todo", Switch::On));
+    assert!(conversation.switch_toolset("cronjob", Switch::On));
+    assert!(conversation.switch_toolset("file", Switch::Off));
+    assert!(!conversation.switch_toolset("nothing", Switch::Off));
+    assert_eq!(names(&conversation), set(&["todo"]));
+}
+
+#[tokio::test]
+async fn words_that_mean_nothing_are_told() {
+    let scene = Scene::with_config(
+        Script::echo(),
+        "mcp_servers: {time: {command: x, enabled: false}}\n",
+    )
+    .await;
+    let settings = settings(&scene.home());
+    let words: Vec<String> = ["file", "time", "mcp-time", "all", "no_mcp", "fly"]
+        .map(str::to_owned)
+        .into();
+    assert_eq!(unknown_toolsets(&settings, "cli", &words), ["fly"]);
+}

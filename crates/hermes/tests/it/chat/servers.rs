@@ -1,0 +1,151 @@
+//! MCP servers in a conversation.
+
+use hermes_testkit::{
+    Behaviour,
+    model::{Answer, Script},
+};
+use serde_json::{Value, json};
+
+use super::Chat;
+use crate::program::entry;
+
+fn parallel() -> Value {
+    let mut entry = entry(&Behaviour::new());
+    entry["supports_parallel_tool_calls"] = json!(true);
+    entry
+}
+
+#[test]
+fn a_model_uses_the_tools_of_a_server() {
+    let chat = Chat::with_servers(
+        Script::new([
+            Answer::call("mcp_kit_add", &json!({"a": 2, "b": 40})),
+            Answer::text("Forty-two."),
+        ]),
+        &[("kit", entry(&Behaviour::new()))],
+    );
+    let ran = chat.run(&["-q", "add them"]).ok();
+    assert!(ran.stderr.contains("[mcp_kit_add"), "{ran:?}");
+    assert!(chat.tools(0).contains(&"mcp_kit_add".to_owned()));
+    let result = chat.asked(1)[2]["content"].as_str().unwrap().to_owned();
+    assert!(result.contains("42"), "{result}");
+}
+
+#[test]
+fn ten_calls_at_once_return_in_their_order() {
+    let calls: Vec<(&str, Value)> = (0..10)
+        .map(|number| {
+            let ms = 400 - number * 30;
+            ("mcp_kit_sleep", json!({ "ms": ms }))
+        })
+        .collect();
+    let chat = Chat::with_servers(
+        Script::new([Answer::calls(calls), Answer::text("done")]),
+        &[("kit", parallel())],
+    );
+    let object = chat.run(&["-q", "go", "--json"]).ok().json();
+    let calls = object["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 10);
+    let slept: f64 = calls
+        .iter()
+        .map(|call| call["seconds"].as_f64().unwrap())
+        .sum();
+    assert!(slept > 2.6, "{object}");
+    let results = chat.asked(1);
+    for (number, result) in results[2..].iter().enumerate() {
+        assert_eq!(result["tool_call_id"], format!("call_{number}"));
+    }
+    // The last began while the first was asleep, so it ended earlier than some before it.
+    let ends: Vec<&str> = calls
+        .iter()
+        .map(|call| call["id"].as_str().unwrap())
+        .collect();
+    let in_order: Vec<String> = (0..10).map(|number| format!("call_{number}")).collect();
+    assert_ne!(ends, in_order);
+}
+
+#[test]
+fn the_model_is_told_which_servers_are_missing() {
+    let broken = json!({"command": "/does/not/exist"});
+    let chat = Chat::with_servers(
+        Script::echo(),
+        &[("gone", broken), ("kit", entry(&Behaviour::new()))],
+    );
+    let ran = chat.run(&["-z", "hi"]).ok();
+    assert!(
+        ran.stderr.contains("MCP server `gone` is missing"),
+        "{ran:?}"
+    );
+    let prompt = chat.prompt(0);
+    assert!(prompt.contains("- gone: "), "{prompt}");
+    assert!(!prompt.contains("- kit: "), "{prompt}");
+    assert!(chat.tools(0).contains(&"mcp_kit_echo".to_owned()));
+}
+
+#[test]
+fn tools_are_listed_and_called_without_a_model() {
+    let chat = Chat::with_servers(Script::echo(), &[("kit", entry(&Behaviour::new()))]);
+    let config = chat.hermes.config().replace("scripted", "");
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    config["model"] = json!({"autodetect": false});
+    chat.hermes.home.write_config(&config.to_string());
+    let ran = chat.run(&["-q", "/tools"]).ok();
+    assert!(ran.stdout.contains("kit (MCP server, ready, "), "{ran:?}");
+    assert!(ran.stdout.contains("mcp_kit_echo"), "{ran:?}");
+    for call in [
+        "/call kit.echo {\"text\": \"hello\"}",
+        "/call kit.echo text=hello",
+        "/call mcp_kit_echo text=hello",
+        "/call mcp__kit__echo text=hello",
+    ] {
+        assert_eq!(chat.run(&["-q", call]).ok().stdout, "hello\n");
+    }
+    let sum = chat.run(&["-q", "/call kit.add a=2 b=3"]).ok();
+    assert_eq!(sum.stdout, "{\"sum\":5}\n");
+    let ran = chat.run(&["-q", "/call kit.fail text=oh"]).ended(1);
+    assert!(ran.stderr.contains("oh"), "{ran:?}");
+    let ran = chat.run(&["-q", "/call kit.fly"]).ended(1);
+    assert!(ran.stderr.contains("it offers: echo, add"), "{ran:?}");
+    let object = chat
+        .run(&["-q", "/call kit.echo text=x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(object["output"], "x");
+    assert!(chat.stored().is_empty());
+}
+
+#[test]
+fn toolsets_choose_among_servers() {
+    let chat = Chat::with_servers(
+        Script::echo(),
+        &[
+            ("one", entry(&Behaviour::new())),
+            ("two", entry(&Behaviour::new())),
+        ],
+    );
+    for toolsets in ["one", "file", "file,mcp-two", "all"] {
+        chat.run(&["-z", "hi", "-t", toolsets]).ok();
+    }
+    let has = |request: usize, start: &str| {
+        let tools = chat.tools(request);
+        tools.iter().any(|name| name.starts_with(start))
+    };
+    let offers: Vec<[bool; 3]> = (0..4)
+        .map(|request| {
+            [
+                has(request, "mcp_one_"),
+                has(request, "mcp_two_"),
+                has(request, "read_file"),
+            ]
+        })
+        .collect();
+    assert_eq!(
+        offers,
+        [
+            [true, false, false],
+            [false, false, true],
+            [false, true, true],
+            [true, true, true],
+        ]
+    );
+}
