@@ -2,12 +2,25 @@
 
 use clap::{Args, Parser, Subcommand};
 
+mod cron;
 mod mcp;
+mod model;
+mod sessions;
+mod skills;
 
+pub(crate) use cron::{
+    CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
+};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
 };
+pub(crate) use model::ModelArgs;
+pub(crate) use sessions::{
+    DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
+    SessionArgs, SessionsCommand,
+};
+pub(crate) use skills::{SkillsCommand, ViewArgs};
 
 /// An AI agent whose tools come from MCP servers.
 #[derive(Debug, Parser)]
@@ -50,6 +63,23 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// MCP servers: add, list, test, call and more.
     Mcp(McpArgs),
+    /// Show or choose the model.
+    Model(ModelArgs),
+    /// Conversations: list, show, search, export and delete.
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
+    /// Jobs that run by themselves, later or again and again.
+    Cron {
+        #[command(subcommand)]
+        command: CronCommand,
+    },
+    /// Instructions the agent has for certain kinds of work.
+    Skills {
+        #[command(subcommand)]
+        command: SkillsCommand,
+    },
     /// Show logs of this home.
     Logs(LogsArgs),
     /// Print a completion script for a shell.

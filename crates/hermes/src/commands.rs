@@ -3,8 +3,12 @@
 use crate::{cli::Command, context::Context, failure::Failure, logging};
 
 mod completions;
+mod cron;
 mod logs;
 mod mcp;
+mod model;
+mod sessions;
+mod skills;
 mod state;
 mod up;
 
@@ -17,6 +21,10 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Up(args) => up::run(context, &args),
         Command::Mcp(args) => mcp::run(context, args.command),
+        Command::Model(args) => model::run(context, &args),
+        Command::Sessions { command } => sessions::run(context, command),
+        Command::Cron { command } => cron::run(context, command),
+        Command::Skills { command } => skills::run(context, command),
         Command::Logs(args) => logs::run(context, &args),
         Command::Completions { shell } => {
             completions::run(context, shell);

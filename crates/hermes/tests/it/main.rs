@@ -6,11 +6,15 @@
 )]
 
 mod architecture;
+mod cron;
 mod documents;
 mod edit;
+mod model;
 mod observe;
 mod program;
 mod running;
 mod screen;
+mod sessions;
+mod skills;
 mod terminal;
 mod up;
