@@ -1,8 +1,10 @@
 //! The agent: what a conversation consists of, and the models that continue it.
 //!
+//! [`conversation::Conversation`] is the way in: a session that is stored, with its tools and its model.
 //! [`model::resolve`] finds the model a home wants; the [`model::Model`] it gives turns messages into a reply.
 
 pub mod approval;
+pub mod conversation;
 pub mod message;
 pub mod model;
 pub mod sampler;

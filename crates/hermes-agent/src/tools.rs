@@ -33,6 +33,35 @@ use crate::{
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
+/// The names of all built-in tools, whatever a session has the means for.
+pub const NAMES: [&str; 13] = [
+    "read_file",
+    "write_file",
+    "patch",
+    "search_files",
+    "terminal",
+    "process",
+    "todo",
+    "memory",
+    "clarify",
+    "session_search",
+    "skills_list",
+    "skill_view",
+    "cronjob",
+];
+
+/// The toolsets that built-in tools belong to.
+pub const TOOLSETS: [&str; 8] = [
+    "file",
+    "terminal",
+    "todo",
+    "memory",
+    "clarify",
+    "session_search",
+    "skills",
+    "cronjob",
+];
+
 /// What the tools of one session work with. Tools without their means are left out.
 #[derive(Default)]
 pub struct Means {

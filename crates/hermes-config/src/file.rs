@@ -75,6 +75,11 @@ impl ConfigFile {
         })
     }
 
+    /// The value at a path of keys, as it is written.
+    pub fn get(&self, path: &[&str]) -> Option<&Value> {
+        document::get(&self.document, path)
+    }
+
     /// Adds an entry under `mcp_servers`, or makes an existing one say this. Keys that say it already keep their
     /// bytes and comments.
     pub fn set_server(&mut self, name: &str, entry: &Value) {

@@ -4,11 +4,24 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::Secret;
+use crate::{Secret, Variables};
 
 mod patterns;
 
 const MARK: &str = "[REDACTED]";
+
+/// Shorter values occur in harmless texts.
+const SHORTEST_VALUE: usize = 8;
+/// Parts of names, separated by `_`, that mark a secret.
+const SECRET_PARTS: [&str; 7] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASS",
+    "CREDENTIALS",
+];
 
 /// Replaces whatever looks like a credential, and the secrets it was given, with `[REDACTED]`.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +38,19 @@ impl Redactor {
                 .filter(|secret| !secret.expose().is_empty())
                 .collect(),
         }
+    }
+
+    /// Knows the values of variables whose names say that they are secret.
+    pub fn for_variables(variables: &Variables) -> Self {
+        let is_secret = |name: &str| {
+            let name = name.to_ascii_uppercase();
+            let mut parts = name.split('_');
+            parts.any(|part| SECRET_PARTS.contains(&part))
+        };
+        let secrets = variables
+            .iter()
+            .filter(|(name, value)| value.len() >= SHORTEST_VALUE && is_secret(name));
+        Self::new(secrets.map(|(_, value)| Secret::new(value.to_owned())))
     }
 
     /// The text without credentials; borrowed if it held none.

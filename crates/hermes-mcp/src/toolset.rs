@@ -19,6 +19,14 @@ fn means(word: &str, server: &ServerName) -> bool {
     word == server.as_str() || word.strip_prefix("mcp-") == Some(server.as_str())
 }
 
+/// The configured server that a word in a list of toolsets means.
+pub fn named<'a>(settings: &'a Settings, word: &str) -> Option<&'a ServerName> {
+    let mut servers = settings.servers.iter();
+    servers
+        .find(|entry| means(word, &entry.name))
+        .map(|entry| &entry.name)
+}
+
 /// The tools of a platform: those of all servers, unless its list names some servers or `no_mcp`.
 pub fn for_platform(
     registry: &Registry,

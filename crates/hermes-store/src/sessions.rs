@@ -321,6 +321,19 @@ impl Store {
         write.commit().await
     }
 
+    /// Sets what the model is told first.
+    pub async fn set_system_prompt(&self, id: &SessionId, prompt: &str) -> Result<(), StoreError> {
+        let mut write = self.begin().await?;
+        let done = sqlx::query("UPDATE sessions SET system_prompt = ?2 WHERE id = ?1")
+            .bind(id.as_str())
+            .bind(prompt)
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(error))?;
+        found(done.rows_affected(), id)?;
+        write.commit().await
+    }
+
     /// Deletes a session with its messages. What worked for it goes too; what continues it or branched off stays
     /// and stands on its own. Tells whether it was there.
     pub async fn delete_session(&self, id: &SessionId) -> Result<bool, StoreError> {

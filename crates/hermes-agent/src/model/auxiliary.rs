@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use hermes_config::{AuxiliaryModel, AuxiliaryTask, ModelChoice};
 use tokio::time::timeout;
 
 use super::{
-    Endpoint, HttpClients, HttpModel, Model as _, ModelError, ModelRequest, Problem, Reply,
-    ResolveError, RetryPolicy, Retrying, Selection, ShownText, Surroundings, Wanted,
+    Endpoint, HttpClients, HttpModel, Model, ModelError, ModelRequest, Problem, Reply,
+    ResolveError, RetryPolicy, Retrying, Selection, ShownText, Sink, Surroundings, Wanted,
     resolve::{Found, endpoint, resolve},
 };
 
@@ -122,5 +123,28 @@ impl Auxiliary {
                 again: false,
             })),
         }
+    }
+}
+
+impl Model for Auxiliary {
+    fn name(&self) -> &str {
+        &self.endpoint.model
+    }
+
+    fn provider(&self) -> &str {
+        &self.endpoint.provider
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        self.endpoint.context_length
+    }
+
+    /// The sink hears nothing: side work is used when it is complete.
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+        _sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(self.complete(request))
     }
 }

@@ -192,3 +192,17 @@ fn a_pattern_inside_an_own_secret_leaves_nothing_behind() {
 fn text_without_credentials_is_not_copied() {
     stays("An ordinary error: connection refused (os error 111) at 127.0.0.1:8080\nÄÖÜ 你好");
 }
+
+#[test]
+fn values_of_secret_variables_are_known() {
+    let variables = Variables::from_pairs([
+        ("TEAM_API_KEY", "plain-looking-value"),
+        ("EDITOR", "some-long-editor"),
+        ("PIN_TOKEN", "1234"),
+    ]);
+    let redactor = Redactor::for_variables(&variables);
+    assert_eq!(
+        redactor.redact("plain-looking-value some-long-editor 1234"),
+        "[REDACTED] some-long-editor 1234"
+    );
+}

@@ -1,0 +1,461 @@
+//! A conversation that is stored: what command line and gateway share.
+//!
+//! An [`Agent`] is what all conversations of a home have in common. A [`Conversation`] is one session in it: it begins
+//! or is resumed, runs a turn for everything that is said, and writes each message to the store before the turn goes
+//! on. Showing is left to the surface, which passes a [`Display`].
+
+mod agent;
+mod consent;
+mod direct;
+mod error;
+mod keeper;
+mod offer;
+mod prompt;
+mod record;
+mod repository;
+mod resume;
+mod setup;
+mod steering;
+mod title;
+
+use std::{
+    collections::BTreeMap,
+    mem,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hermes_config::LoopGuard;
+use hermes_store::{EndReason, NewMessage, NewSession, Session, SessionId};
+use jiff::Zoned;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    agent::{Agent, AgentParts, MissingServer},
+    direct::{Called, NotCallable},
+    error::ConversationError,
+    keeper::{CallReport, Display, Tally},
+    offer::{Switch, ToolEntry, ToolsetEntry, ToolsetKind, unknown_toolsets},
+    resume::Which,
+    setup::{Consent, CwdOnResume, Rules, SessionIdInPrompt, Setup, Titles},
+    steering::Undone,
+};
+use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
+#[cfg(unix)]
+use crate::tools::process::{Notice, ProcessTable};
+use crate::{
+    approval::Approvals,
+    message::{Content, Message, Part},
+    model::{Selection, StoredModel},
+    tool::ToolContext,
+    tools::todo::TodoList,
+    turn::{Limits, MessageDetail, OnRepetition, SizeLimits, Turn, TurnEnd},
+};
+
+/// One session and its surroundings.
+pub struct Conversation {
+    agent: Agent,
+    setup: Setup,
+    id: SessionId,
+    stored: Stored,
+    cwd: PathBuf,
+    /// What a resumed session remembers of its model.
+    remembered_model: Option<StoredModel>,
+    model: ModelCell,
+    /// Lines about the choice of the model that the user has not seen yet.
+    notes: Vec<String>,
+    prompt: Option<String>,
+    /// Told to the model in this run only.
+    missing: Option<String>,
+    /// All but the system prompt.
+    messages: Vec<Message>,
+    /// Whether the store knows better than `messages`.
+    must_reload: bool,
+    approvals: Arc<Approvals>,
+    todo: Arc<TodoList>,
+    #[cfg(unix)]
+    processes: Arc<ProcessTable>,
+    #[cfg(unix)]
+    notices: Arc<Mutex<Vec<Notice>>>,
+    /// Toolsets and servers that the user turned on or off in this conversation.
+    switches: BTreeMap<String, Switch>,
+    titles: TitleWriter,
+}
+
+/// Whether the session has a row.
+enum Stored {
+    /// It gets one when something is said.
+    Not(Box<NewSession>),
+    Is,
+}
+
+/// The conversation's model, also for those who judge in its name.
+#[derive(Clone, Default)]
+struct ModelCell(Arc<Mutex<Option<Selection>>>);
+
+impl ModelCell {
+    fn get(&self) -> Option<Selection> {
+        let cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cell.clone()
+    }
+
+    fn set(&self, selection: Option<Selection>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = selection;
+    }
+}
+
+/// What came of something that was said.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The last text of the model.
+    pub text: String,
+    /// How the turn ended.
+    pub end: TurnEnd,
+    /// What it took.
+    pub tally: Tally,
+}
+
+impl Conversation {
+    /// Begins a session. `row` says what the surface knows of it; it is stored when something is said.
+    pub fn begin(agent: Agent, row: NewSession, setup: Setup) -> Self {
+        let model = ModelCell::default();
+        let approvals = Arc::new(approvals(&agent, &setup, &model));
+        #[cfg(unix)]
+        let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+        Self {
+            titles: TitleWriter::default(),
+            cwd: setup.cwd.clone(),
+            id: row.id.clone(),
+            stored: Stored::Not(Box::new(row)),
+            remembered_model: None,
+            model,
+            notes: Vec::new(),
+            prompt: None,
+            missing: None,
+            messages: Vec::new(),
+            must_reload: false,
+            approvals,
+            todo: Arc::default(),
+            #[cfg(unix)]
+            processes: process_table(&notices),
+            #[cfg(unix)]
+            notices,
+            switches: BTreeMap::new(),
+            setup,
+            agent,
+        }
+    }
+
+    /// A new session of the command line.
+    pub fn begin_cli(agent: Agent, setup: Setup) -> Self {
+        let id = SessionId::for_cli(&Zoned::now());
+        Self::begin(agent, NewSession::new(id, "cli"), setup)
+    }
+
+    /// What all conversations of the home share.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// The session.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Whether anything of it is in the store.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.stored, Stored::Is)
+    }
+
+    /// Where it works.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// What was said so far, without the system prompt.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The list of things to do.
+    pub fn todo(&self) -> &Arc<TodoList> {
+        &self.todo
+    }
+
+    /// The model, if it has been found.
+    pub fn model(&self) -> Option<Selection> {
+        self.model.get()
+    }
+
+    /// Its row in the store; none before anything was said.
+    pub async fn session(&self) -> Result<Option<Session>, ConversationError> {
+        Ok(self.agent.store().session(&self.id).await?)
+    }
+
+    /// Lines about the choice of the model, once.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        mem::take(&mut self.notes)
+    }
+
+    /// Tells the model, in this run, which servers are away.
+    pub fn tell_missing(&mut self, servers: &[MissingServer]) {
+        self.missing = prompt::missing(servers);
+    }
+
+    /// The model, looked for if there is none yet. What the user should know of the choice is in
+    /// [`Conversation::take_notes`].
+    pub async fn find_model(&mut self) -> Result<Selection, ConversationError> {
+        if let Some(selection) = self.model.get() {
+            return Ok(selection);
+        }
+        let mut wanted = self.setup.wanted.clone();
+        wanted.stored.clone_from(&self.remembered_model);
+        let selection = match self.agent.find_model(&wanted).await {
+            Err(error) if wanted.stored.is_some() => {
+                // The session's own model may be gone for good; the conversation need not be.
+                let stored = wanted.stored.take().map(|stored| stored.model);
+                let selection = self.agent.find_model(&wanted).await?;
+                self.notes.push(format!(
+                    "the session's model `{}` is not to be had ({error}); `{}` goes on",
+                    stored.unwrap_or_default(),
+                    selection.endpoint.model
+                ));
+                selection
+            }
+            found => found?,
+        };
+        self.notes.extend(selection.notes.iter().cloned());
+        self.model.set(Some(selection.clone()));
+        Ok(selection)
+    }
+
+    /// Says something and runs the turn that follows. The message is stored before the model is asked.
+    pub async fn say(
+        &mut self,
+        content: impl Into<Content>,
+        display: &mut dyn Display,
+        cancel: CancellationToken,
+    ) -> Result<Answer, ConversationError> {
+        let content = content.into();
+        let selection = self.find_model().await?;
+        if self.must_reload {
+            self.reload_messages().await?;
+        }
+        self.make_row(Some(&selection)).await?;
+        let sent = self.store_user_message(&content).await?;
+        let is_first = self.messages.is_empty();
+        self.messages.push(Message::User { content: sent });
+        let answer = self.run_turn(&selection, display, cancel).await?;
+        if is_first && answer.end == TurnEnd::Answered && self.setup.titles == Titles::Generated {
+            let exchange = (content.text().into_owned(), answer.text.clone());
+            self.titles
+                .write(self.agent.clone(), selection, self.id.clone(), exchange);
+        }
+        Ok(answer)
+    }
+
+    async fn run_turn(
+        &mut self,
+        selection: &Selection,
+        display: &mut dyn Display,
+        cancel: CancellationToken,
+    ) -> Result<Answer, ConversationError> {
+        let settings = self.agent.settings();
+        let toolbox = self.toolbox();
+        let limits = self.limits(selection);
+        let context = self.tool_context(cancel);
+        let turn = Turn {
+            model: &*selection.model,
+            toolbox: &toolbox,
+            limits: &limits,
+            context: &context,
+            reasoning_effort: settings.agent.reasoning_effort.as_deref(),
+        };
+        let mut keeper = Keeper::new(display, self.agent.store(), &self.id, selection);
+        // Should this future be dropped, the store knows how far the turn came.
+        self.must_reload = true;
+        let mut messages = mem::take(&mut self.messages);
+        messages.insert(0, Message::system(self.system_text()));
+        let end = turn.run(&mut messages, &mut keeper).await;
+        let (text, tally) = keeper.finish();
+        messages.remove(0);
+        self.messages = messages;
+        // What could not be stored is not part of the conversation.
+        self.must_reload = matches!(&end, Err(crate::turn::TurnError::Keep(_)));
+        Ok(Answer {
+            end: end?,
+            text,
+            tally,
+        })
+    }
+
+    fn system_text(&self) -> String {
+        let prompt = self.prompt.clone().unwrap_or_default();
+        match &self.missing {
+            Some(missing) => format!("{prompt}\n\n{missing}"),
+            None => prompt,
+        }
+    }
+
+    fn limits(&self, selection: &Selection) -> Limits {
+        let settings = self.agent.settings();
+        Limits {
+            max_model_calls: self
+                .setup
+                .max_model_calls
+                .unwrap_or(settings.agent.max_turns),
+            sizes: SizeLimits::for_context(selection.endpoint.context_length),
+            on_repetition: match settings.agent.loop_guard {
+                LoopGuard::Note => OnRepetition::Note,
+                LoopGuard::Stop => OnRepetition::Stop,
+            },
+        }
+    }
+
+    fn tool_context(&self, cancel: CancellationToken) -> ToolContext {
+        ToolContext {
+            home: self.agent.home().clone(),
+            cwd: self.cwd.clone(),
+            session: self.id.as_str().into(),
+            call_id: "".into(),
+            cancel,
+            approvals: self.approvals.clone(),
+            progress: Arc::new(|_| {}),
+        }
+    }
+
+    /// Makes sure that the session has a row and a prompt.
+    async fn make_row(&mut self, selection: Option<&Selection>) -> Result<(), ConversationError> {
+        if self.prompt.is_none() {
+            let prompt = self.write_prompt().await?;
+            if self.is_stored() {
+                let store = self.agent.store();
+                store.set_system_prompt(&self.id, &prompt).await?;
+            }
+            self.prompt = Some(prompt);
+        }
+        let Stored::Not(row) = &self.stored else {
+            return Ok(());
+        };
+        let mut row = row.clone();
+        row.model = selection.map(|selection| selection.endpoint.model.clone());
+        row.model_config = selection.map(|selection| model_config(&selection.stored()));
+        row.system_prompt.clone_from(&self.prompt);
+        row.cwd = Some(self.cwd.display().to_string());
+        if let Some(repository) = repository::around(&self.cwd) {
+            row.git_repo_root = Some(repository.root.display().to_string());
+            row.git_branch = repository.branch;
+        }
+        self.agent.store().create_session(&row).await?;
+        self.stored = Stored::Is;
+        Ok(())
+    }
+
+    async fn write_prompt(&self) -> Result<String, ConversationError> {
+        let (agent, setup) = (self.agent.clone(), self.setup.clone());
+        let (session, cwd) = (self.id.clone(), self.cwd.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            prompt::Occasion {
+                home: agent.home(),
+                skills: &agent.skills(),
+                setup: &setup,
+                session: &session,
+                cwd: &cwd,
+            }
+            .prompt(&Zoned::now())
+        });
+        match written.await {
+            Ok(prompt) => Ok(prompt?),
+            Err(error) => Err(ConversationError::Broken(error.to_string())),
+        }
+    }
+
+    /// Stores what the user said, and returns what the model gets: the same, and news of background processes.
+    async fn store_user_message(&self, content: &Content) -> Result<Content, ConversationError> {
+        let message = Message::User {
+            content: content.clone(),
+        };
+        let mut row: NewMessage = record::row(&message, &MessageDetail::default());
+        let news = self.news();
+        let sent = match (content, news.as_str()) {
+            (_, "") => content.clone(),
+            (Content::Text(text), news) => {
+                let sent = format!("{news}\n\n{text}");
+                row.api_content = Some(sent.clone());
+                sent.into()
+            }
+            (Content::Parts(parts), news) => {
+                let mut parts = parts.clone();
+                parts.insert(0, Part::from_text(news));
+                row = record::row(&Message::user(parts.clone()), &MessageDetail::default());
+                parts.into()
+            }
+        };
+        self.agent.store().append(&self.id, &row).await?;
+        Ok(sent)
+    }
+
+    /// What background processes did since the last turn.
+    fn news(&self) -> String {
+        #[cfg(unix)]
+        {
+            let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+            let news: Vec<String> = notices.drain(..).map(|notice| tell(&notice)).collect();
+            news.join("\n")
+        }
+        #[cfg(not(unix))]
+        String::new()
+    }
+
+    /// Ends the conversation: background processes are ended, a title under way is waited for, the row says why.
+    pub async fn close(self, reason: EndReason) -> Result<(), ConversationError> {
+        #[cfg(unix)]
+        self.processes.close().await;
+        self.titles.close().await;
+        if self.is_stored() {
+            self.agent.store().end_session(&self.id, reason).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a row remembers of a model. An address with a password in it is not written down.
+fn model_config(stored: &StoredModel) -> serde_json::Value {
+    let is_open = |address: &&String| !address.contains('@');
+    json!({"provider": stored.provider, "base_url": stored.base_url.as_ref().filter(is_open)})
+}
+
+#[cfg(unix)]
+fn process_table(notices: &Arc<Mutex<Vec<Notice>>>) -> Arc<ProcessTable> {
+    let notices = notices.clone();
+    Arc::new(ProcessTable::with_listener(move |notice| {
+        let mut notices = notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(notice);
+    }))
+}
+
+#[cfg(unix)]
+fn tell(notice: &Notice) -> String {
+    match notice {
+        Notice::Ended {
+            session_id,
+            command,
+            exit_code,
+            output,
+        } => {
+            let code =
+                exit_code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
+            format!(
+                "[The background process {session_id} (`{command}`) has ended with {code}. The end of its output:\n{output}]"
+            )
+        }
+        Notice::Matched {
+            session_id,
+            pattern,
+            line,
+        } => {
+            format!("[The background process {session_id} printed a line with `{pattern}`: {line}]")
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What all conversations of one home share: settings, store, servers, and the way to models.
+
+use std::{collections::HashSet, ffi::OsString, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use hermes_config::{AuxiliaryTask, Home, Redactor, ReferencePolicy, Settings};
+use hermes_mcp::{Host, ReloadReport, link::Status};
+use hermes_store::{Store, skills::Skills};
+
+use crate::{
+    model::{
+        Auxiliary, HttpClients, LocalServers, ResolveError, Selection, Surroundings, Wanted,
+        resolve,
+    },
+    tools,
+};
+
+/// The agent of one home. Clones are the same agent.
+#[derive(Clone)]
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    parts: AgentParts,
+    settings: ArcSwap<Settings>,
+    clients: Arc<HttpClients>,
+}
+
+/// What an agent is made of.
+pub struct AgentParts {
+    /// The home.
+    pub home: Home,
+    /// Its conversations, open for writing.
+    pub store: Store,
+    /// Its MCP servers; none in safe mode.
+    pub host: Option<Host>,
+    /// What references in keys may reach.
+    pub references: ReferencePolicy,
+    /// Where local models are looked for.
+    pub local: LocalServers,
+    /// The variables of this process, for commands that run.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl AgentParts {
+    /// Those of the owner of a home.
+    pub fn new(home: Home, store: Store) -> Self {
+        Self {
+            home,
+            store,
+            host: None,
+            references: ReferencePolicy::owner(),
+            local: LocalServers::default(),
+            environment: Vec::new(),
+        }
+    }
+}
+
+/// A server whose tools a model will miss.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingServer {
+    /// Its name.
+    pub name: String,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+impl Agent {
+    /// Puts the parts together. Nothing is started or asked.
+    pub fn new(parts: AgentParts, settings: Settings) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                parts,
+                settings: ArcSwap::from_pointee(settings),
+                clients: Arc::default(),
+            }),
+        }
+    }
+
+    /// The names that no MCP tool may take: those of all built-in tools.
+    pub fn reserved_names() -> HashSet<String> {
+        tools::NAMES.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The home.
+    pub fn home(&self) -> &Home {
+        &self.shared.parts.home
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.shared.parts.store
+    }
+
+    /// The MCP servers.
+    pub fn host(&self) -> Option<&Host> {
+        self.shared.parts.host.as_ref()
+    }
+
+    /// The settings that count now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.shared.settings.load_full()
+    }
+
+    pub(super) fn environment(&self) -> &[(OsString, OsString)] {
+        &self.shared.parts.environment
+    }
+
+    /// The skills of the home.
+    pub fn skills(&self) -> Skills {
+        Skills::new(self.home(), &self.settings())
+    }
+
+    /// Takes credentials out of texts, those of the home's variables among them.
+    pub fn redactor(&self) -> Redactor {
+        Redactor::for_variables(&self.settings().variables)
+    }
+
+    /// Uses other settings from now on, and brings the servers in line with them. Conversations that are under way
+    /// notice at their next turn.
+    pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
+        let settings = Arc::new(settings);
+        self.shared.settings.store(settings.clone());
+        match self.host() {
+            Some(host) => Some(host.reload(&settings).await),
+            None => None,
+        }
+    }
+
+    /// Finds a model.
+    pub async fn find_model(&self, wanted: &Wanted) -> Result<Selection, ResolveError> {
+        let settings = self.settings();
+        resolve(&self.surroundings(&settings), wanted).await
+    }
+
+    /// Finds the model for work beside a conversation that uses `main`.
+    pub async fn auxiliary(
+        &self,
+        main: Option<&Selection>,
+        task: AuxiliaryTask,
+    ) -> Result<Auxiliary, ResolveError> {
+        let settings = self.settings();
+        Auxiliary::find(&self.surroundings(&settings), main, task).await
+    }
+
+    fn surroundings<'a>(&'a self, settings: &'a Settings) -> Surroundings<'a> {
+        let parts = &self.shared.parts;
+        Surroundings {
+            home: &parts.home,
+            settings,
+            references: parts.references.clone(),
+            local: parts.local.clone(),
+            clients: self.shared.clients.clone(),
+        }
+    }
+
+    /// Waits until every server is ready or has failed once, or the time is up. Tells which are not to be had.
+    pub async fn wait_for_servers(&self, limit: Duration) -> Vec<MissingServer> {
+        let Some(host) = self.host() else {
+            return Vec::new();
+        };
+        let missing = host.settled(limit).await;
+        let is_invalid = |status: Status| status == Status::Invalid;
+        let statuses = host.status().into_iter().filter(|server| {
+            is_invalid(server.status) || missing.iter().any(|name| name.as_str() == server.name)
+        });
+        let reason = |status: Status, error: Option<String>| {
+            let first_line = |text: String| {
+                let mut lines = text.lines().map(str::trim);
+                lines.find(|line| !line.is_empty()).map(str::to_owned)
+            };
+            error
+                .and_then(first_line)
+                .unwrap_or_else(|| format!("it is {status}"))
+        };
+        statuses
+            .map(|server| MissingServer {
+                reason: reason(server.status, server.error),
+                name: server.name,
+            })
+            .collect()
+    }
+}

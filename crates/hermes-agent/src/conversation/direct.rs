@@ -1,0 +1,147 @@
+//! Calls that the user makes. Nothing of them becomes part of the conversation.
+
+use std::time::Duration;
+
+use hermes_config::Settings;
+use hermes_mcp::{CallOptions, Host, RegisteredTool, inquiry};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+use super::Conversation;
+use crate::{tool::ProgressSink, toolbox::Target};
+
+/// How long a server that is being connected is waited for.
+const CONNECTING: Duration = Duration::from_secs(15);
+
+/// What a call returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// For people: what the tool said, without what models are told around it.
+    pub text: String,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// Why there was nothing to call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotCallable {
+    /// No tool of that name.
+    #[error("there is no tool `{name}`")]
+    NoSuchTool {
+        /// What was given.
+        name: String,
+    },
+    /// A known server without that tool, or without any tools now.
+    #[error("server `{server}` offers no tool `{tool}`")]
+    NotOffered {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// What it does offer.
+        offers: Vec<String>,
+    },
+}
+
+impl Conversation {
+    /// Calls a tool by its registered name, by `server.tool`, or a built-in one. Approvals apply.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        progress: ProgressSink,
+        cancel: CancellationToken,
+    ) -> Result<Called, NotCallable> {
+        let mut context = self.tool_context(cancel.clone());
+        context.progress = progress.clone();
+        if let Some(host) = self.agent.host() {
+            self.await_server(host, name, &cancel).await;
+        }
+        let toolbox = self.toolbox();
+        match (toolbox.find(name), self.agent.host()) {
+            (Some(Target::BuiltIn(_)), _) => {
+                let output = toolbox.call(name, arguments, &context).await;
+                return Ok(Called {
+                    text: output.text,
+                    is_error: output.is_error,
+                });
+            }
+            (Some(Target::Mcp(tool)), Some(host)) => {
+                let session = context.session.clone();
+                return Ok(call_mcp(host, tool, arguments, session, progress, cancel).await);
+            }
+            _ => {}
+        }
+        let settings = self.agent.settings();
+        let unknown = || NotCallable::NoSuchTool {
+            name: name.to_owned(),
+        };
+        let (server, original) = split(&settings, name).ok_or_else(unknown)?;
+        let host = self.agent.host().ok_or_else(unknown)?;
+        let registry = host.registry();
+        match registry.find_original(&server, original) {
+            Some(tool) => {
+                let session = context.session.clone();
+                Ok(call_mcp(host, tool, arguments, session, progress, cancel).await)
+            }
+            None => Err(NotCallable::NotOffered {
+                offers: registry
+                    .tools()
+                    .filter(|tool| tool.server == server)
+                    .map(|tool| tool.original().to_owned())
+                    .collect(),
+                server: server.to_string(),
+                tool: original.to_owned(),
+            }),
+        }
+    }
+
+    /// Gives a server that is just being connected the time to offer its tools.
+    async fn await_server(&self, host: &Host, name: &str, cancel: &CancellationToken) {
+        let settings = self.agent.settings();
+        let Some((server, _)) = split(&settings, name) else {
+            return;
+        };
+        let Some(mut link) = host.link(&server) else {
+            return;
+        };
+        let settled = link.wait_for(|link| link.catalog.is_some() || link.attempts_ended > 0);
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            _ = tokio::time::timeout(CONNECTING, settled) => {}
+        }
+    }
+}
+
+/// Server and tool in `server.tool`. Names of servers may hold dots: the longest that fits counts.
+fn split<'a>(settings: &Settings, name: &'a str) -> Option<(hermes_config::ServerName, &'a str)> {
+    let fitting = settings.servers.iter().filter_map(|entry| {
+        let tool = name.strip_prefix(entry.name.as_str())?.strip_prefix('.')?;
+        (!tool.is_empty()).then_some((entry.name.clone(), tool))
+    });
+    fitting.min_by_key(|(_, tool)| tool.len())
+}
+
+async fn call_mcp(
+    host: &Host,
+    tool: &RegisteredTool,
+    arguments: Map<String, Value>,
+    session: Arc<str>,
+    progress: ProgressSink,
+    cancel: CancellationToken,
+) -> Called {
+    let options = CallOptions {
+        conversation: Some(inquiry::Conversation(session)),
+        cancel,
+        on_progress: Some(Arc::new(move |news: &hermes_mcp::session::Progress| {
+            progress(news.message.as_deref().unwrap_or_default());
+        })),
+        ..CallOptions::default()
+    };
+    let outcome = host.call_tool(tool, arguments, &options).await;
+    Called {
+        text: outcome.text().into_owned(),
+        is_error: outcome.is_error(),
+    }
+}

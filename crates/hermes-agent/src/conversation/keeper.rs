@@ -1,0 +1,166 @@
+//! Stores what comes of a turn as it comes, counts what it took, and passes on what is to be shown.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hermes_store::{SessionId, Store};
+
+use super::record;
+use crate::{
+    message::Message,
+    model::{ModelEvent, Selection, Usage},
+    turn::{KeepError, MessageDetail, Surface, TurnEvent},
+};
+
+/// Shows what happens in a turn.
+pub trait Display: Send {
+    /// Shows something. Must not block.
+    fn show(&mut self, event: TurnEvent);
+}
+
+impl<F: FnMut(TurnEvent) + Send> Display for F {
+    fn show(&mut self, event: TurnEvent) {
+        self(event);
+    }
+}
+
+/// What a turn took.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Tokens, as far as providers told.
+    pub usage: Usage,
+    /// Answers of the model.
+    pub model_calls: u32,
+    /// Calls of tools, in the order of their ends.
+    pub tool_calls: Vec<CallReport>,
+}
+
+/// A call that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallReport {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments as the model wrote them.
+    pub arguments: String,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The surface of a stored conversation.
+pub(super) struct Keeper<'a> {
+    display: &'a mut dyn Display,
+    store: &'a Store,
+    session: &'a SessionId,
+    /// Who answers, and who is paid for it.
+    model: String,
+    provider: String,
+    base_url: Option<String>,
+    text: String,
+    tally: Tally,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(
+        display: &'a mut dyn Display,
+        store: &'a Store,
+        session: &'a SessionId,
+        selection: &Selection,
+    ) -> Self {
+        let stored = selection.stored();
+        Self {
+            display,
+            store,
+            session,
+            model: stored.model,
+            provider: stored.provider.unwrap_or_default(),
+            base_url: stored.base_url.filter(|address| !address.contains('@')),
+            text: String::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// The last text, and what it took.
+    pub(super) fn finish(self) -> (String, Tally) {
+        (self.text, self.tally)
+    }
+
+    async fn store(&mut self, message: &Message, detail: MessageDetail) -> Result<(), KeepError> {
+        let row = record::row(message, &detail);
+        self.store
+            .append(self.session, &row)
+            .await
+            .map_err(|error| KeepError(error.to_string()))?;
+        let Message::Assistant(answer) = message else {
+            return Ok(());
+        };
+        self.text = answer.content.text().into_owned();
+        self.tally.model_calls += 1;
+        let usage = detail.usage.unwrap_or_default();
+        self.tally.usage += usage;
+        let usage = hermes_store::Usage {
+            billing_provider: Some(self.provider.clone()),
+            billing_base_url: self.base_url.clone(),
+            ..stored_usage(usage)
+        };
+        let recorded = self
+            .store
+            .record_usage(self.session, &self.model, None, &usage)
+            .await;
+        if let Err(error) = recorded {
+            // The message is safe; a number is not worth the turn.
+            tracing::warn!(%error, "the usage could not be recorded");
+        }
+        Ok(())
+    }
+}
+
+/// One request as the store counts it.
+pub(super) fn stored_usage(usage: Usage) -> hermes_store::Usage {
+    let number = |tokens| i64::try_from(tokens).unwrap_or(i64::MAX);
+    hermes_store::Usage {
+        api_calls: 1,
+        input_tokens: number(usage.input_tokens),
+        output_tokens: number(usage.output_tokens),
+        cache_read_tokens: number(usage.cache_read_tokens),
+        cache_write_tokens: number(usage.cache_write_tokens),
+        reasoning_tokens: number(usage.reasoning_tokens),
+        ..hermes_store::Usage::default()
+    }
+}
+
+impl Surface for Keeper<'_> {
+    fn show(&mut self, event: TurnEvent) {
+        match &event {
+            TurnEvent::Model(ModelEvent::FellBack {
+                model, provider, ..
+            }) => {
+                self.model.clone_from(model);
+                self.provider.clone_from(provider);
+                self.base_url = None;
+            }
+            TurnEvent::CallEnded { call, output, took } => {
+                self.tally.tool_calls.push(CallReport {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                    is_error: output.is_error,
+                    took: *took,
+                });
+            }
+            _ => {}
+        }
+        self.display.show(event);
+    }
+
+    fn keep<'a>(
+        &'a mut self,
+        message: &'a Message,
+        detail: MessageDetail,
+    ) -> BoxFuture<'a, Result<(), KeepError>> {
+        Box::pin(self.store(message, detail))
+    }
+}

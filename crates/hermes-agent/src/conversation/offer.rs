@@ -1,0 +1,266 @@
+//! Which tools a turn has: the built-in ones and those of the servers, as far as the toolsets leave them.
+
+use std::sync::Arc;
+
+use hermes_config::{ServerName, Settings};
+use hermes_mcp::{RegisteredTool, Registry, status::ServerStatus, toolset};
+
+use super::Conversation;
+#[cfg(unix)]
+use crate::tools::terminal::TerminalSettings;
+use crate::{
+    tool::Tool,
+    toolbox::Toolbox,
+    tools::{self, Means, cronjob::HomeJobs, memory::MemoryLimits},
+};
+
+/// The words for every toolset.
+const EVERYTHING: [&str; 2] = ["all", "*"];
+const NO_MCP: &str = "no_mcp";
+
+/// What the user did to a toolset in this conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// It is offered.
+    On,
+    /// It is not.
+    Off,
+}
+
+/// A toolset and what is in it, for people.
+#[derive(Debug, Clone)]
+pub struct ToolsetEntry {
+    /// Its name: `file`, or a server's.
+    pub name: String,
+    /// Whose it is.
+    pub kind: ToolsetKind,
+    /// Whether the model gets it.
+    pub is_offered: bool,
+    /// Its tools, offered or not.
+    pub tools: Vec<ToolEntry>,
+}
+
+/// Whose a toolset is.
+#[derive(Debug, Clone)]
+pub enum ToolsetKind {
+    /// The agent's own.
+    BuiltIn,
+    /// A server's.
+    Server(Box<ServerStatus>),
+}
+
+/// A tool, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolEntry {
+    /// What the model calls it.
+    pub name: String,
+    /// What its server calls it; the same for built-in tools.
+    pub original: String,
+    /// What it is for.
+    pub description: String,
+}
+
+impl Conversation {
+    /// The tools of a turn that begins now.
+    pub fn toolbox(&self) -> Toolbox {
+        let settings = self.agent.settings();
+        let mut built_in = self.built_in();
+        built_in.retain(|tool| self.offers_built_in(&settings, tool.toolset()));
+        let toolbox = Toolbox::new(built_in);
+        match self.agent.host() {
+            Some(host) => {
+                let registry = host.registry();
+                let offered = self.offered(&settings, &registry);
+                toolbox.with_mcp(host.clone(), registry, offered)
+            }
+            None => toolbox,
+        }
+    }
+
+    /// All toolsets: the built-in ones first, then the servers in the order of the configuration.
+    pub fn toolsets(&self) -> Vec<ToolsetEntry> {
+        let settings = self.agent.settings();
+        let mut entries: Vec<ToolsetEntry> = Vec::new();
+        for tool in self.built_in() {
+            let definition = tool.definition();
+            let entry = ToolEntry {
+                original: definition.name.clone(),
+                name: definition.name,
+                description: definition.description,
+            };
+            match entries.iter_mut().find(|set| set.name == tool.toolset()) {
+                Some(set) => set.tools.push(entry),
+                None => entries.push(ToolsetEntry {
+                    name: tool.toolset().to_owned(),
+                    kind: ToolsetKind::BuiltIn,
+                    is_offered: self.offers_built_in(&settings, tool.toolset()),
+                    tools: vec![entry],
+                }),
+            }
+        }
+        let Some(host) = self.agent.host() else {
+            return entries;
+        };
+        let registry = host.registry();
+        let offered = self.offered(&settings, &registry);
+        entries.extend(host.status().into_iter().map(|status| {
+            let tools = registry
+                .tools()
+                .filter(|tool| tool.server.as_str() == status.name);
+            ToolsetEntry {
+                name: status.name.clone(),
+                is_offered: offered
+                    .iter()
+                    .any(|tool| tool.server.as_str() == status.name),
+                tools: tools.map(|tool| entry(tool)).collect(),
+                kind: ToolsetKind::Server(Box::new(status)),
+            }
+        }));
+        entries
+    }
+
+    /// Turns a toolset or server on or off from the next turn on. `false` if there is none of that name.
+    pub fn switch_toolset(&mut self, name: &str, switch: Switch) -> bool {
+        let name = name.strip_prefix("mcp-").unwrap_or(name);
+        let is_known =
+            tools::TOOLSETS.contains(&name) || self.agent.settings().server(name).is_some();
+        if is_known {
+            self.switches.insert(name.to_owned(), switch);
+        }
+        is_known
+    }
+
+    fn built_in(&self) -> Vec<Arc<dyn Tool>> {
+        let settings = self.agent.settings();
+        let home = self.agent.home().clone();
+        tools::built_in(Means {
+            #[cfg(unix)]
+            terminal: Some((
+                TerminalSettings::from_document(
+                    &settings.document,
+                    self.agent.environment().iter().cloned(),
+                ),
+                self.processes.clone(),
+            )),
+            todo: self.todo.clone(),
+            memory: MemoryLimits::from_document(&settings.document),
+            questioner: self.setup.questioner.clone(),
+            sessions: Some(Arc::new(self.agent.store().clone())),
+            skills: Some(Arc::new(self.agent.skills())),
+            cron_jobs: Some(Arc::new(HomeJobs::new(
+                home,
+                &settings,
+                self.setup.cron_origin.clone(),
+            ))),
+        })
+    }
+
+    fn offers_built_in(&self, settings: &Settings, name: &str) -> bool {
+        let is_disabled = settings.toolsets.disabled.iter().any(|word| word == name);
+        if is_disabled || self.setup.withheld.iter().any(|word| word == name) {
+            return false;
+        }
+        match self.switches.get(name) {
+            Some(switch) => *switch == Switch::On,
+            None => self
+                .choice(settings)
+                .has_built_in(name, &self.setup.platform),
+        }
+    }
+
+    fn offered(&self, settings: &Settings, registry: &Registry) -> Vec<Arc<RegisteredTool>> {
+        let mut offered = match self.choice(settings) {
+            Choice::Configured(words) => toolset::select(registry, settings, words),
+            Choice::Named(words) => {
+                let is_server = |word: &&String| toolset::named(settings, word.as_str()).is_some();
+                let names_all = words
+                    .iter()
+                    .any(|word| means_all(word, &self.setup.platform));
+                let names_servers = words.iter().any(|word| is_server(&word));
+                if names_servers || names_all {
+                    toolset::select(registry, settings, words)
+                } else {
+                    Vec::new()
+                }
+            }
+        };
+        for (name, switch) in &self.switches {
+            offered.retain(|tool| tool.server.as_str() != name);
+            if *switch == Switch::On {
+                let only = [toolset::toolset(&ServerName::new(name))];
+                if settings.server(name).is_some() {
+                    offered.extend(toolset::select(registry, settings, &only));
+                }
+            }
+        }
+        offered
+    }
+
+    fn choice<'a>(&'a self, settings: &'a Settings) -> Choice<'a> {
+        match &self.setup.toolsets {
+            Some(words) => Choice::Named(words),
+            None => {
+                let mut platforms = settings.toolsets.platforms.iter();
+                let list = platforms.find(|(name, _)| *name == self.setup.platform);
+                Choice::Configured(list.map_or(&[], |(_, words)| words.as_slice()))
+            }
+        }
+    }
+}
+
+/// The toolsets that were chosen, and how.
+#[derive(Clone, Copy)]
+enum Choice<'a> {
+    /// For one run: exactly these.
+    Named(&'a [String]),
+    /// In the configuration, where a list that names no built-in toolset leaves all of them.
+    Configured(&'a [String]),
+}
+
+impl Choice<'_> {
+    fn has_built_in(self, name: &str, platform: &str) -> bool {
+        let (Self::Named(words) | Self::Configured(words)) = self;
+        let is_named = words
+            .iter()
+            .any(|word| word == name || means_all(word, platform));
+        let names_any = words
+            .iter()
+            .any(|word| tools::TOOLSETS.contains(&word.as_str()) || means_all(word, platform));
+        match self {
+            Self::Named(_) if words.iter().all(|word| word == NO_MCP) => true,
+            Self::Named(_) => is_named,
+            Self::Configured(_) => is_named || !names_any,
+        }
+    }
+}
+
+fn means_all(word: &str, platform: &str) -> bool {
+    EVERYTHING.contains(&word) || word.strip_prefix("hermes-") == Some(platform)
+}
+
+fn entry(tool: &RegisteredTool) -> ToolEntry {
+    ToolEntry {
+        name: tool.name.as_str().to_owned(),
+        original: tool.original().to_owned(),
+        description: tool.description(),
+    }
+}
+
+/// Words in a list of toolsets that mean nothing.
+pub fn unknown_toolsets<'a>(
+    settings: &Settings,
+    platform: &str,
+    words: &'a [String],
+) -> Vec<&'a str> {
+    let is_known = |word: &str| {
+        word == NO_MCP
+            || means_all(word, platform)
+            || tools::TOOLSETS.contains(&word)
+            || toolset::named(settings, word).is_some()
+    };
+    words
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !is_known(word))
+        .collect()
+}

@@ -1,0 +1,57 @@
+//! The git repository around a directory, as far as two files tell.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A repository and what is checked out in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Repository {
+    pub(super) root: PathBuf,
+    /// None where no branch is checked out.
+    pub(super) branch: Option<String>,
+}
+
+/// The repository a directory is in.
+pub(super) fn around(directory: &Path) -> Option<Repository> {
+    directory.ancestors().find_map(|root| {
+        let mark = root.join(".git");
+        let git = match fs::read_to_string(&mark) {
+            // A further working tree names the place of its own state.
+            Ok(text) => root.join(text.strip_prefix("gitdir:")?.trim()),
+            Err(_) if mark.is_dir() => mark,
+            Err(_) => return None,
+        };
+        let head = fs::read_to_string(git.join("HEAD")).unwrap_or_default();
+        let branch = head.trim().strip_prefix("ref: refs/heads/");
+        Some(Repository {
+            root: root.to_path_buf(),
+            branch: branch.map(str::to_owned),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_found_from_below_and_from_a_further_tree() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("main");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir_all(root.join(".git/worktrees/other")).unwrap();
+        fs::write(root.join(".git/HEAD"), "ref: refs/heads/feature/x\n").unwrap();
+        let other = root.join(".git/worktrees/other");
+        fs::write(other.join("HEAD"), "0123456789abcdef\n").unwrap();
+        let tree = directory.path().join("other");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", other.display())).unwrap();
+
+        let found = around(&root.join("a/b")).unwrap();
+        assert_eq!(found.root, root);
+        assert_eq!(found.branch.as_deref(), Some("feature/x"));
+        assert_eq!(around(&tree).unwrap().branch, None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Going on with a session that is in the store.
+
+use std::path::PathBuf;
+
+use hermes_store::{NewSession, Session};
+use serde_json::Value;
+
+use super::{Agent, Conversation, ConversationError, CwdOnResume, Setup, Stored, record};
+use crate::{model::StoredModel, turn::MessageDetail};
+
+/// How often a session may go on under another id before that looks like a circle.
+const LONGEST_LINE: usize = 100;
+
+/// Which session is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// An id, the beginning of one, or a title.
+    Named(String),
+    /// The one of this title.
+    Titled(String),
+    /// The newest of this source.
+    Newest {
+        /// Such as `cli`.
+        source: String,
+    },
+}
+
+impl Conversation {
+    /// Goes on with a session: with its messages, its prompt, its model unless another is wanted, and its directory
+    /// if that is still there.
+    pub async fn resume(
+        agent: Agent,
+        which: &Which,
+        setup: Setup,
+    ) -> Result<Self, ConversationError> {
+        let session = find(&agent, which).await?;
+        agent.store().reopen_session(&session.id).await?;
+        let row = NewSession::new(session.id.clone(), session.source.clone());
+        let mut conversation = Self::begin(agent, row, setup);
+        conversation.stored = Stored::Is;
+        conversation.remembered_model = stored_model(&session);
+        if conversation.setup.cwd_on_resume == CwdOnResume::Restore {
+            let cwd = session.cwd.map(PathBuf::from);
+            if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir()) {
+                conversation.cwd = cwd;
+            }
+        }
+        conversation.prompt = session.system_prompt.filter(|prompt| !prompt.is_empty());
+        conversation.reload_messages().await?;
+        Ok(conversation)
+    }
+
+    /// Takes the messages from the store. Calls that never got a result get one.
+    pub(super) async fn reload_messages(&mut self) -> Result<(), ConversationError> {
+        let store = self.agent.store();
+        let rows = store.active_messages(&self.id).await?;
+        let history = record::history(&rows);
+        let missing: Vec<_> = history
+            .to_store
+            .iter()
+            .map(|message| record::row(message, &MessageDetail::default()))
+            .collect();
+        store.append_all(&self.id, &missing).await?;
+        self.messages = history.messages;
+        self.must_reload = false;
+        Ok(())
+    }
+}
+
+async fn find(agent: &Agent, which: &Which) -> Result<Session, ConversationError> {
+    let store = agent.store();
+    let found = match which {
+        Which::Named(reference) => store.find_session(reference).await?,
+        Which::Titled(title) => store.session_by_title(title).await?,
+        Which::Newest { source } => store.newest_session(source).await?,
+    };
+    let mut session = found.ok_or_else(|| match which {
+        Which::Named(reference) | Which::Titled(reference) => ConversationError::NoSuchSession {
+            reference: reference.clone(),
+        },
+        Which::Newest { .. } => ConversationError::NothingToContinue,
+    })?;
+    // Other programs let a conversation that was summed up go on under another id.
+    for _ in 0..LONGEST_LINE {
+        if session.end_reason.as_deref() != Some("compression") {
+            break;
+        }
+        let Some(next) = store.children(&session.id).await?.pop() else {
+            break;
+        };
+        match store.session(&next).await? {
+            Some(next) => session = next,
+            None => break,
+        }
+    }
+    Ok(session)
+}
+
+fn stored_model(session: &Session) -> Option<StoredModel> {
+    let written = |key: &str| {
+        let text = session.model_config.as_ref()?.get(key)?.as_str()?;
+        Some(text.to_owned()).filter(|text| !text.is_empty())
+    };
+    let is_ours = session
+        .model_config
+        .as_ref()
+        .is_some_and(|config| config.get("provider").is_some_and(Value::is_string));
+    let (provider, base_url) = if is_ours {
+        (written("provider"), written("base_url"))
+    } else {
+        let usage = &session.usage;
+        (
+            usage.billing_provider.clone(),
+            usage.billing_base_url.clone(),
+        )
+    };
+    Some(StoredModel {
+        model: session.model.clone().filter(|model| !model.is_empty())?,
+        provider,
+        base_url,
+    })
+}

@@ -1,0 +1,162 @@
+//! What a user can do to a conversation besides talking: take turns back, try again, name it, change its model, or go
+//! on to another session.
+
+use std::mem;
+
+use hermes_config::Settings;
+use hermes_mcp::ReloadReport;
+use hermes_store::{EndReason, ModelUsage, NewSession, Session, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Answer, Conversation, ConversationError, Display, Which, model_config, prompt, record,
+};
+use crate::{message::Content, model::Selection, model::Wanted};
+
+/// What was taken back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Undone {
+    /// How many turns.
+    pub turns: u32,
+    /// What the user said first of all that was taken back.
+    pub prompt: Content,
+}
+
+impl Conversation {
+    /// Takes back the last turns. Less than asked for is no error, nothing is.
+    pub async fn undo(&mut self, turns: u32) -> Result<Undone, ConversationError> {
+        let nothing = || StoreError::NothingToRewind {
+            id: self.id.clone(),
+        };
+        if !self.is_stored() {
+            return Err(nothing().into());
+        }
+        let mut undone: Option<Undone> = None;
+        for turn in 1..=turns.max(1) {
+            match self.agent.store().rewind_last_turn(&self.id).await {
+                Ok(rewound) => {
+                    undone = Some(Undone {
+                        turns: turn,
+                        prompt: record::content(&rewound.prompt.body),
+                    });
+                }
+                Err(StoreError::NothingToRewind { .. }) => break,
+                Err(error) => {
+                    self.must_reload = true;
+                    return Err(error.into());
+                }
+            }
+        }
+        let undone = undone.ok_or_else(nothing)?;
+        self.reload_messages().await?;
+        Ok(undone)
+    }
+
+    /// Takes back the last turn and says the same again.
+    pub async fn retry(
+        &mut self,
+        display: &mut dyn Display,
+        cancel: CancellationToken,
+    ) -> Result<Answer, ConversationError> {
+        // Without a model the turn would be lost.
+        self.find_model().await?;
+        let undone = self.undo(1).await?;
+        self.say(undone.prompt, display, cancel).await
+    }
+
+    /// Names the session; an empty title takes the name away. Tells the title as it is now.
+    pub async fn set_title(&mut self, title: &str) -> Result<Option<String>, ConversationError> {
+        self.store_row().await?;
+        Ok(self.agent.store().set_title(&self.id, title).await?)
+    }
+
+    /// What the session took so far, by model.
+    pub async fn usage(&self) -> Result<(Option<Session>, Vec<ModelUsage>), ConversationError> {
+        let session = self.session().await?;
+        let models = self.agent.store().model_usage(&self.id).await?;
+        Ok((session, models))
+    }
+
+    /// Goes on with another model. The prompt is written anew.
+    pub async fn set_model(
+        &mut self,
+        model: Option<String>,
+        provider: Option<String>,
+    ) -> Result<Selection, ConversationError> {
+        let wanted = Wanted {
+            model,
+            provider,
+            stored: None,
+        };
+        let selection = self.agent.find_model(&wanted).await?;
+        if self.is_stored() {
+            let config = model_config(&selection.stored());
+            let store = self.agent.store();
+            store
+                .set_model(&self.id, &selection.endpoint.model, Some(&config))
+                .await?;
+        }
+        self.setup.wanted = wanted;
+        self.notes.extend(selection.notes.iter().cloned());
+        self.model.set(Some(selection.clone()));
+        self.prompt = None;
+        Ok(selection)
+    }
+
+    /// Uses other settings from now on: servers are started and stopped, the prompt is written anew, and the model is
+    /// looked for again unless one was chosen.
+    pub async fn reload(&mut self, settings: Settings) -> Option<ReloadReport> {
+        let report = self.agent.reload(settings).await;
+        if let Some(selection) = self.model.get() {
+            self.remembered_model = Some(selection.stored());
+            self.model.set(None);
+        }
+        self.prompt = None;
+        self.missing = prompt::missing(&[]);
+        report
+    }
+
+    /// Ends this session and begins another under the same terms.
+    pub async fn start_over(
+        &mut self,
+        row: NewSession,
+        reason: EndReason,
+    ) -> Result<(), ConversationError> {
+        let next = Self::begin(self.agent.clone(), row, self.setup.clone());
+        self.replace(next, reason).await
+    }
+
+    /// Ends this session and goes on with another one of the store.
+    pub async fn switch(
+        &mut self,
+        which: &Which,
+        reason: EndReason,
+    ) -> Result<(), ConversationError> {
+        let next = Self::resume(self.agent.clone(), which, self.setup.clone()).await?;
+        if next.id == self.id {
+            *self = next;
+            return Ok(());
+        }
+        self.replace(next, reason).await
+    }
+
+    async fn replace(
+        &mut self,
+        mut next: Self,
+        reason: EndReason,
+    ) -> Result<(), ConversationError> {
+        next.missing.clone_from(&self.missing);
+        next.switches.clone_from(&self.switches);
+        let last = mem::replace(self, next);
+        last.close(reason).await
+    }
+
+    /// Stores the row before anything was said.
+    async fn store_row(&mut self) -> Result<(), ConversationError> {
+        if self.is_stored() {
+            return Ok(());
+        }
+        let selection = self.find_model().await.ok();
+        self.make_row(selection.as_ref()).await
+    }
+}
