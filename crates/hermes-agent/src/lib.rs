@@ -5,6 +5,8 @@
 
 pub mod approval;
 pub mod conversation;
+#[cfg(unix)]
+pub mod cron;
 pub mod message;
 pub mod model;
 pub mod sampler;

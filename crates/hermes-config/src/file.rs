@@ -170,11 +170,6 @@ impl ConfigFile {
         }
     }
 
-    /// The value at a path of keys.
-    pub fn get(&self, path: &[&str]) -> Option<&Value> {
-        document::get(&self.document, path)
-    }
-
     /// The text as it would be saved.
     pub fn text(&self) -> String {
         self.text.clone()

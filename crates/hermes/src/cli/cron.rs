@@ -25,6 +25,8 @@ pub(crate) enum CronCommand {
     Status,
     /// List the last runs.
     Runs(RunsArgs),
+    /// Run every job whose time has come, then end. For a system's own clock where no gateway runs.
+    Tick,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ mod options;
 mod runs;
 mod status;
 mod switch;
+mod tick;
 
 pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure> {
     let settings = context.written_settings()?;
@@ -32,6 +33,7 @@ pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure
         CronCommand::Remove(args) => switch::remove(&jobs, &args),
         CronCommand::Status => status::run(&jobs),
         CronCommand::Runs(args) => runs::run(&jobs, &args),
+        CronCommand::Tick => tick::run(&jobs),
     }
 }
 

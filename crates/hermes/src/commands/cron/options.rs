@@ -1,7 +1,6 @@
 //! What is said of a job on the command line, checked against the home.
 
-use std::path::{Component, Path};
-
+use hermes_agent::cron::locate_script;
 use hermes_store::{cron::Repeat, skills::Skills};
 
 use super::Jobs;
@@ -14,25 +13,14 @@ pub(super) fn check(jobs: &Jobs<'_>, options: &JobOptions) -> Result<(), Failure
         .as_deref()
         .filter(|script| !script.is_empty())
     {
-        check_script(jobs, script)?;
+        locate_script(&jobs.context.home, script)
+            .map_err(|error| Failure::usage(error.to_string()))?;
     }
     let skills = Skills::new(&jobs.context.home, jobs.settings);
     for skill in options.skills.iter().filter(|skill| !skill.is_empty()) {
         skills.find(skill)?;
     }
     Ok(())
-}
-
-fn check_script(jobs: &Jobs<'_>, script: &str) -> Result<(), Failure> {
-    let directory = jobs.context.home.path().join("scripts");
-    let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if Path::new(script).components().all(stays) && directory.join(script).is_file() {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "there is no script `{script}` below `{}`",
-        directory.display()
-    )))
 }
 
 /// The ids of the jobs whose output is wanted.
