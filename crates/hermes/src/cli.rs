@@ -2,12 +2,16 @@
 
 use clap::{Args, Parser, Subcommand};
 
+mod chat;
 mod cron;
 mod mcp;
 mod model;
 mod sessions;
 mod skills;
 
+use crate::failure::Failure;
+
+pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
     CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
 };
@@ -28,10 +32,9 @@ pub(crate) use skills::{SkillsCommand, ViewArgs};
     name = "hermes",
     version,
     propagate_version = true,
-    subcommand_required = true,
-    arg_required_else_help = true,
-    after_help = "Start with `hermes up`: it writes a configuration if there is none, connects every MCP server \
-                  and shows their tools.\nThe home is $HERMES_HOME, else ~/.hermes."
+    after_help = "Without a command, `hermes` is `hermes chat`; its options may stand before the command or after \
+                  it.\nTo begin with servers, `hermes up` writes a configuration if there is none, connects every MCP \
+                  server and shows their tools.\nThe home is $HERMES_HOME, else ~/.hermes."
 )]
 pub struct Cli {
     /// Use the profile NAME: the home `profiles/NAME` below the usual one.
@@ -46,19 +49,52 @@ pub struct Cli {
     #[arg(long, global = true)]
     json: bool,
 
+    #[command(flatten)]
+    chat: ChatArgs,
+
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Option<Command>,
 }
 
 impl Cli {
     pub(crate) fn wants_json(&self) -> bool {
         self.json
     }
+
+    /// The command that is meant, with what stood before its name.
+    pub(crate) fn into_command(self) -> Result<Command, Failure> {
+        let mut early = self.chat;
+        // In `hermes -c chat` the word is the command, not a title.
+        if self.command.is_none() && early.continued == Some(Some("chat".into())) {
+            early.continued = Some(None);
+        }
+        match self.command {
+            None => Ok(Command::Chat(Box::new(early))),
+            Some(Command::Chat(late)) => Ok(Command::Chat(Box::new(late.after(early)))),
+            Some(other) if early == ChatArgs::default() => Ok(other),
+            Some(_) => Err(
+                Failure::usage("options of `hermes chat` stand before another command")
+                    .hint("`hermes --help` lists them under `Chat options`"),
+            ),
+        }
+    }
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Talk to the agent. This is what `hermes` alone does.
+    #[command(after_help = "\
+Examples:
+  hermes                                        a conversation at the terminal
+  hermes chat -q \"What time is it in Bern?\"     one question; tool calls are shown
+  hermes -q \"Sum this up\" -Q --image plan.png   the answer alone, about an image
+  git diff | hermes -q -                        the question comes from stdin
+  hermes -c                                     go on with the newest session
+  hermes -q '/call time.get_current_time {}'    call a tool, without any model
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
+    Chat(Box<ChatArgs>),
     /// Run everything: connect all MCP servers and show them live until Ctrl-C.
     Up(UpArgs),
     /// MCP servers: add, list, test, call and more.

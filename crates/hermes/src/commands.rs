@@ -2,6 +2,7 @@
 
 use crate::{cli::Command, context::Context, failure::Failure, logging};
 
+mod chat;
 mod completions;
 mod cron;
 mod logs;
@@ -14,11 +15,12 @@ mod up;
 
 /// Runs a command.
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
-    // `up` stays and has a log file; the others are over soon.
-    if !matches!(command, Command::Up(_)) {
+    // `up` and `chat` may stay and have a log file; the others are over soon.
+    if !matches!(command, Command::Up(_) | Command::Chat(_)) {
         logging::to_stderr_if_asked()?;
     }
     match command {
+        Command::Chat(args) => chat::run(context, &args),
         Command::Up(args) => up::run(context, &args),
         Command::Mcp(args) => mcp::run(context, args.command),
         Command::Model(args) => model::run(context, &args),

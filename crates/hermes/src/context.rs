@@ -1,9 +1,14 @@
 //! What every command gets: the home, the way to print, and a runtime where one is needed.
 
+use std::time::Duration;
+
 use hermes_config::{Home, ProfileName, Settings};
 use hermes_mcp::process::GuardProgram;
 
 use crate::{GUARD_ARGUMENT, cli::Cli, failure::Failure, output::Output};
+
+/// How long work that blocks a thread may take at the end.
+const LAST_WORK: Duration = Duration::from_millis(200);
 
 /// The surroundings of a command.
 pub(crate) struct Context {
@@ -58,8 +63,21 @@ impl Context {
         })
     }
 
-    /// Runs a command's asynchronous part. One thread: its work is waiting.
+    /// Runs a command's asynchronous part, which Ctrl-C ends.
     pub(crate) fn block_on<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.run_to_end(async {
+            tokio::select! {
+                done = work => done,
+                _ = tokio::signal::ctrl_c() => Err(Failure::interrupted()),
+            }
+        })
+    }
+
+    /// Runs an asynchronous part that deals with signals itself. One thread: its work is waiting.
+    pub(crate) fn run_to_end<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
@@ -67,13 +85,9 @@ impl Context {
             .enable_all()
             .build()
             .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
-        runtime.block_on(async {
-            tokio::select! {
-                done = work => done,
-                _ = tokio::signal::ctrl_c() => {
-                    Err(Failure::new(crate::failure::Kind::Interrupted, "interrupted"))
-                }
-            }
-        })
+        let outcome = runtime.block_on(work);
+        // A read from stdin that nobody waits for any more would hold the end up.
+        runtime.shutdown_timeout(LAST_WORK);
+        outcome
     }
 }

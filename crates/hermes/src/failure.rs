@@ -12,6 +12,10 @@ pub(crate) struct Failure {
     pub(crate) hints: Vec<String>,
     /// What was found out all the same; stands beside `error` in `--json` output.
     pub(crate) findings: Vec<(&'static str, Value)>,
+    /// A line for programs that ends what is printed.
+    pub(crate) last_line: Option<String>,
+    /// Whether the output says it already.
+    pub(crate) is_told: bool,
 }
 
 /// What kind of failure; decides the exit code.
@@ -55,7 +59,14 @@ impl Failure {
             server: None,
             hints: Vec::new(),
             findings: Vec::new(),
+            last_line: None,
+            is_told: kind == Kind::Told,
         }
+    }
+
+    /// The user stopped it.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "interrupted")
     }
 
     /// It was tried and did not work.
@@ -96,6 +107,18 @@ impl Failure {
     /// Adds what was found out all the same.
     pub(crate) fn finding(mut self, key: &'static str, value: Value) -> Self {
         self.findings.push((key, value));
+        self
+    }
+
+    /// The same failure, after the output has said it.
+    pub(crate) fn told(mut self) -> Self {
+        self.is_told = true;
+        self
+    }
+
+    /// Ends what is printed with a line for programs.
+    pub(crate) fn last_line(mut self, line: String) -> Self {
+        self.last_line = Some(line);
         self
     }
 

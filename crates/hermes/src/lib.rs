@@ -41,7 +41,7 @@ pub fn run() -> ExitCode {
     };
     let output = output::Output::new(cli.wants_json());
     let outcome = context::Context::new(&cli, output)
-        .and_then(|context| commands::run(&context, cli.command));
+        .and_then(|context| commands::run(&context, cli.into_command()?));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -33,6 +33,11 @@ pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether the user asks to see log lines.
+pub(crate) fn is_asked() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
 /// Sends log lines to stderr if the user wants to see any.
 pub(crate) fn to_stderr_if_asked() -> Result<(), Failure> {
     let Ok(wanted) = std::env::var(VARIABLE) else {

@@ -2,7 +2,10 @@
 
 #![expect(clippy::print_stderr, reason = "the one module that prints")]
 
-use std::io::{IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{IsTerminal, Write},
+};
 
 use serde_json::{Map, Value, json};
 
@@ -101,6 +104,11 @@ impl Output {
         }
     }
 
+    /// The one object of `--json`, as it is: for a command whose object has a shape of its own.
+    pub(crate) fn object(self, object: &Value) {
+        write_stdout(format_args!("{object}\n"));
+    }
+
     /// A message to the user beside the data.
     pub(crate) fn note(self, text: impl AsRef<str>) {
         eprintln!("{}", text.as_ref());
@@ -113,7 +121,7 @@ impl Output {
 
     /// The end of a command that failed.
     pub(crate) fn failure(self, failure: &Failure) {
-        if failure.kind == Kind::Told {
+        if failure.is_told {
             return;
         }
         if self.is_json {
@@ -137,6 +145,9 @@ impl Output {
         }
         for hint in &failure.hints {
             eprintln!("{} {hint}", self.tint(Tone::Strong, "hint:"));
+        }
+        if let Some(line) = &failure.last_line {
+            eprintln!("{line}");
         }
     }
 
@@ -168,8 +179,29 @@ impl Output {
     }
 }
 
+/// Text from models and tools without what would steer a terminal.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(steers) {
+        Cow::Owned(text.replace(steers, ""))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
 /// A closed pipe ends the output quietly: `hermes mcp list | head` is no error.
 fn write_stdout(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stdout().lock().write_fmt(text);
     let _ = std::io::stdout().flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        assert_eq!(printable("a\tb\n字"), "a\tb\n字");
+        assert_eq!(printable("\u{1b}[31mred\r\u{9b}0m\u{7}"), "[31mred0m");
+    }
 }

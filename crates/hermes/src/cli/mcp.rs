@@ -320,7 +320,7 @@ mod tests {
     fn add(arguments: &[&str]) -> AddArgs {
         let arguments = ["hermes", "mcp", "add", "fs"].iter().chain(arguments);
         match Cli::try_parse_from(arguments).unwrap().command {
-            Command::Mcp(mcp) => match mcp.command {
+            Some(Command::Mcp(mcp)) => match mcp.command {
                 Some(McpCommand::Add(args)) => *args,
                 other => panic!("{other:?}"),
             },

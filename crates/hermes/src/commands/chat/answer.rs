@@ -1,0 +1,73 @@
+//! What a turn came to, for programs.
+
+use hermes_agent::{
+    conversation::{Answer, CallReport, Tally},
+    model::{Selection, Usage},
+};
+use hermes_store::SessionId;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// The one object of `-q --json`.
+pub(super) fn object(session: Option<&SessionId>, answer: Result<&Answer, &Failure>) -> Value {
+    let (output, tally, error) = match answer {
+        Ok(answer) => (json!(answer.text), Some(&answer.tally), Value::Null),
+        Err(failure) => {
+            let error = json!({"code": failure.kind.code(), "message": failure.message});
+            (Value::Null, None, error)
+        }
+    };
+    json!({
+        "session_id": session.map(SessionId::as_str),
+        "output": output,
+        "usage": tally.map(usage),
+        "tool_calls": tally.map_or_else(Vec::new, |tally| {
+            tally.tool_calls.iter().map(call).collect()
+        }),
+        "error": error,
+    })
+}
+
+/// What `--usage-file` gets.
+pub(super) fn usage_report(
+    session: &SessionId,
+    model: Option<&Selection>,
+    answer: &Answer,
+) -> Value {
+    let mut report = usage(&answer.tally);
+    report["session_id"] = json!(session.as_str());
+    report["model"] = json!(model.map(|model| &model.endpoint.model));
+    report["provider"] = json!(model.map(|model| &model.endpoint.provider));
+    report["tool_call_count"] = json!(answer.tally.tool_calls.len());
+    report
+}
+
+fn usage(tally: &Tally) -> Value {
+    let Usage {
+        input_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        output_tokens,
+        reasoning_tokens,
+    } = tally.usage;
+    json!({
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cache_read_tokens": cache_read_tokens,
+        "cache_write_tokens": cache_write_tokens,
+        "reasoning_tokens": reasoning_tokens,
+        "total_tokens": tally.usage.total_tokens(),
+        "api_calls": tally.model_calls,
+    })
+}
+
+fn call(report: &CallReport) -> Value {
+    json!({
+        "id": report.id,
+        "name": report.name,
+        "arguments": report.arguments,
+        "ok": !report.is_error,
+        "seconds": (report.took.as_secs_f64() * 1000.0).round() / 1000.0,
+    })
+}

@@ -1,0 +1,119 @@
+//! `/call`: a tool called by the user, without any model.
+
+use hermes_agent::{
+    conversation::{Conversation, NotCallable},
+    tool::ProgressSink,
+};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::{Failure, Kind};
+
+const USAGE: &str = "`/call SERVER.TOOL {\"name\": \"value\"}`, or `/call SERVER.TOOL name=value other=\"two words\"`";
+
+/// Calls what the line names. Returns what the tool said; a failed call is a failure with its text.
+pub(super) async fn run(
+    conversation: &Conversation,
+    rest: &str,
+    progress: ProgressSink,
+    cancel: CancellationToken,
+) -> Result<String, Failure> {
+    let (name, arguments) = parse(rest)?;
+    let called = conversation
+        .call(name, arguments, progress, cancel.clone())
+        .await;
+    match called {
+        Ok(_) if cancel.is_cancelled() => Err(Failure::interrupted()),
+        Ok(called) if called.is_error => Err(Failure::failed(called.text)),
+        Ok(called) => Ok(called.text),
+        Err(error) => {
+            let failure = Failure::new(Kind::Failed, error.to_string());
+            Err(match &error {
+                NotCallable::NotOffered { offers, .. } if !offers.is_empty() => {
+                    failure.hint(format!("it offers: {}", offers.join(", ")))
+                }
+                _ => failure.hint("`/tools` lists what there is"),
+            })
+        }
+    }
+}
+
+/// The tool and its arguments.
+fn parse(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
+    let (name, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let text = text.trim();
+    if name.is_empty() {
+        return Err(Failure::usage("which tool?").hint(USAGE));
+    }
+    if text.is_empty() {
+        return Ok((name, Map::new()));
+    }
+    if text.starts_with('{') {
+        return match serde_json::from_str(text) {
+            Ok(arguments) => Ok((name, arguments)),
+            Err(error) => {
+                Err(Failure::usage(format!("the arguments are no JSON: {error}")).hint(USAGE))
+            }
+        };
+    }
+    Ok((name, pairs(text)?))
+}
+
+/// `name=value` pairs. Values are texts; the tool's schema turns them into numbers and lists where it wants them.
+fn pairs(text: &str) -> Result<Map<String, Value>, Failure> {
+    let mut arguments = Map::new();
+    for word in words(text)? {
+        let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+            return Err(Failure::usage(format!("`{word}` is no `name=value`")).hint(USAGE));
+        };
+        arguments.insert(key.to_owned(), Value::String(value.to_owned()));
+    }
+    Ok(arguments)
+}
+
+/// Splits at spaces outside of quotes.
+fn words(text: &str) -> Result<Vec<String>, Failure> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for character in text.chars() {
+        match (quote, character) {
+            (Some(end), _) if end == character => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, space) if space.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    if quote.is_some() {
+        return Err(Failure::usage("a quote is not closed").hint(USAGE));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_json_or_pairs() {
+        let read = |line: &str| {
+            let (name, arguments) = parse(line).unwrap();
+            (name.to_owned(), Value::Object(arguments))
+        };
+        assert_eq!(read("a.b"), ("a.b".into(), json!({})));
+        assert_eq!(read("a.b {\"x\": [1]}"), ("a.b".into(), json!({"x": [1]})));
+        assert_eq!(
+            read("a.b x=1 y='two words' z="),
+            ("a.b".into(), json!({"x": "1", "y": "two words", "z": ""}))
+        );
+        for bad in ["", "a.b {", "a.b [1]", "a.b word", "a.b x='"] {
+            assert_eq!(parse(bad).unwrap_err().kind, Kind::Usage, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Images beside a message.
+
+use std::path::Path;
+
+use hermes_agent::message::{Content, Part};
+
+use crate::failure::Failure;
+
+/// More than any provider takes.
+const LARGEST: u64 = 20 * 1024 * 1024;
+
+/// A message with images.
+pub(super) fn content(text: &str, images: &[impl AsRef<Path>]) -> Result<Content, Failure> {
+    if images.is_empty() {
+        return Ok(text.into());
+    }
+    let mut parts = vec![Part::from_text(text)];
+    for path in images {
+        parts.push(part(path.as_ref())?);
+    }
+    Ok(parts.into())
+}
+
+fn part(path: &Path) -> Result<Part, Failure> {
+    let unusable = |reason: String| {
+        Failure::usage(format!(
+            "the image `{}` can not be used: {reason}",
+            path.display()
+        ))
+    };
+    let size = std::fs::metadata(path)
+        .map_err(|error| unusable(error.to_string()))?
+        .len();
+    if size > LARGEST {
+        return Err(unusable(format!("it has more than {} MB", LARGEST >> 20)));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+    let kind = kind(&bytes).ok_or_else(|| unusable("it is no PNG, JPEG, GIF or WebP".into()))?;
+    Ok(Part::from_image_bytes(kind, &bytes))
+}
+
+/// What an image is, by its first bytes.
+fn kind(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_told_by_their_first_bytes() {
+        assert_eq!(kind(b"\x89PNG\r\n"), Some("image/png"));
+        assert_eq!(kind(b"RIFF\0\0\0\0WEBPVP8"), Some("image/webp"));
+        assert_eq!(kind(b"#!/bin/sh"), None);
+    }
+}

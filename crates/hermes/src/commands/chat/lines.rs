@@ -1,0 +1,158 @@
+//! A conversation over a pipe: every line of stdin is a message or a command.
+
+use std::sync::Arc;
+
+use hermes_agent::{
+    approval::NobodyDecides,
+    conversation::{Consent, Conversation, ConversationError, Titles},
+    turn::TurnEnd,
+};
+use hermes_mcp::inquiry::NobodyToAsk;
+use hermes_store::EndReason;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    image, interrupt, once,
+    progress::{Detail, Progress},
+    slash::Slash,
+    start,
+};
+use crate::{
+    cli::ChatArgs,
+    context::Context,
+    failure::{Failure, Kind},
+};
+
+pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
+    let cancel = CancellationToken::new();
+    let work = async {
+        let settings = start::settings(context, args)?;
+        let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
+        let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
+        setup.titles = Titles::ByHand;
+        let outcome = match start::conversation(&agent, args, setup).await {
+            Ok(mut conversation) => {
+                let outcome = converse(context, args, &mut conversation, &cancel).await;
+                let closed = conversation.close(EndReason::CliClose).await;
+                outcome.and(closed.map_err(|error| start::failure(&error)))
+            }
+            Err(failure) => Err(failure),
+        };
+        start::stop(&agent).await;
+        outcome
+    };
+    interrupt::listening(&cancel, work).await
+}
+
+async fn converse(
+    context: &Context,
+    args: &ChatArgs,
+    conversation: &mut Conversation,
+    cancel: &CancellationToken,
+) -> Result<(), Failure> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut has_waited = false;
+    let mut has_failed = false;
+    let mut images = args.image.as_slice();
+    while let Some(line) = next(&mut lines, cancel).await? {
+        if !has_waited {
+            once::wait_for_servers(context, conversation, cancel).await?;
+            has_waited = true;
+        }
+        let slash = Slash::read(&line);
+        let outcome = match slash {
+            Some(slash) if ["quit", "exit"].contains(&slash.name) => break,
+            Some(slash) => match once::command(conversation, slash, cancel).await {
+                Ok(text) => {
+                    once::print_text(context, &text);
+                    Ok(())
+                }
+                Err(failure) => Err(failure),
+            },
+            None => {
+                let content = image::content(&line, std::mem::take(&mut images))?;
+                say(context, args, conversation, content, cancel).await
+            }
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(failure) if matches!(failure.kind, Kind::Interrupted | Kind::Usage) => {
+                return Err(failure);
+            }
+            Err(failure) => {
+                context.output.failure(&failure);
+                has_failed = true;
+            }
+        }
+    }
+    if has_failed {
+        return Err(Failure::new(Kind::Told, "a line failed"));
+    }
+    Ok(())
+}
+
+/// The next line with something on it. A stroke at the end joins the next one.
+async fn next(
+    lines: &mut Lines<BufReader<Stdin>>,
+    cancel: &CancellationToken,
+) -> Result<Option<String>, Failure> {
+    let mut message = String::new();
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line?,
+            () = cancel.cancelled() => return Err(Failure::interrupted()),
+        };
+        let Some(line) = line else {
+            return Ok((!message.trim().is_empty()).then_some(message));
+        };
+        if let Some(begun) = line.strip_suffix('\\') {
+            message.push_str(begun);
+            message.push('\n');
+            continue;
+        }
+        message.push_str(&line);
+        if !message.trim().is_empty() {
+            return Ok(Some(message));
+        }
+        message.clear();
+    }
+}
+
+async fn say(
+    context: &Context,
+    args: &ChatArgs,
+    conversation: &mut Conversation,
+    content: hermes_agent::message::Content,
+    cancel: &CancellationToken,
+) -> Result<(), Failure> {
+    let detail = if args.verbose {
+        Detail::Verbose
+    } else {
+        Detail::Line
+    };
+    let found = conversation.find_model().await;
+    for note in conversation.take_notes() {
+        context.output.note(note);
+    }
+    let mut progress = Progress::new(context.output, detail);
+    let said = match found {
+        Ok(_) => {
+            conversation
+                .say(content, &mut progress, cancel.clone())
+                .await
+        }
+        Err(error) => Err(error),
+    };
+    progress.end_line();
+    match said {
+        Ok(answer) if answer.end == TurnEnd::Interrupted => Err(Failure::interrupted()),
+        Ok(_) => Ok(()),
+        // Without a model every further line would meet the same end.
+        Err(error @ ConversationError::NoModel(_)) => {
+            context.output.failure(&start::failure(&error));
+            Err(Failure::new(Kind::Told, "no model"))
+        }
+        Err(error) => Err(start::failure(&error)),
+    }
+}

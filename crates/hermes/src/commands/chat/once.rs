@@ -1,0 +1,261 @@
+//! One message and its answer: -q and -z.
+
+use std::{io::Read, sync::Arc, time::Duration};
+
+use hermes_agent::{
+    approval::NobodyDecides,
+    conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
+    turn::{TurnEnd, TurnEvent},
+};
+use hermes_mcp::inquiry::NobodyToAsk;
+use hermes_store::EndReason;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    answer, call, image, interrupt,
+    progress::{Detail, Progress},
+    slash::Slash,
+    start, tools,
+};
+use crate::{cli::ChatArgs, context::Context, failure::Failure, output::printable};
+
+/// How long servers are waited for, all together.
+const DISCOVERY: Duration = Duration::from_secs(15);
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The question, the calls, the answer as it comes, and how to go on.
+    Everything,
+    /// The answer, and the session's id on stderr.
+    AnswerAndId,
+    /// The answer.
+    Answer,
+    /// One object.
+    Json,
+}
+
+/// What is asked, and how the answer is printed.
+pub(super) struct Question {
+    text: String,
+    report: Report,
+}
+
+impl Question {
+    /// Takes the text from stdin if it is `-`.
+    pub(super) fn read(text: &str, report: Report) -> Result<Self, Failure> {
+        let text = if text == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            text
+        } else {
+            text.to_owned()
+        };
+        if text.trim().is_empty() {
+            return Err(Failure::usage("the message is empty"));
+        }
+        Ok(Self { text, report })
+    }
+}
+
+pub(super) async fn run(
+    context: &Context,
+    args: &ChatArgs,
+    question: Question,
+) -> Result<(), Failure> {
+    let cancel = CancellationToken::new();
+    let work = async {
+        let settings = start::settings(context, args)?;
+        let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
+        let outcome = converse(context, args, &question, &agent, &cancel).await;
+        start::stop(&agent).await;
+        outcome
+    };
+    let outcome = interrupt::listening(&cancel, work).await;
+    match outcome {
+        Err(failure) if question.report == Report::Json && !failure.is_told => {
+            context.output.object(&answer::object(None, Err(&failure)));
+            Err(failure.told())
+        }
+        outcome => outcome,
+    }
+}
+
+async fn converse(
+    context: &Context,
+    args: &ChatArgs,
+    question: &Question,
+    agent: &Agent,
+    cancel: &CancellationToken,
+) -> Result<(), Failure> {
+    let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
+    // A title would cost a further call of the model, and nobody is there to see it.
+    setup.titles = Titles::ByHand;
+    let mut conversation = start::conversation(agent, args, setup).await?;
+    let asked = ask(context, args, question, &mut conversation, cancel).await;
+    let model = conversation.model();
+    let id = conversation.is_stored().then(|| conversation.id().clone());
+    let closed = conversation.close(EndReason::CliClose).await;
+    let answer = asked.and_then(|answer| match closed {
+        Ok(()) => Ok(answer),
+        Err(error) => Err(start::failure(&error)),
+    });
+    let id_line = id
+        .as_ref()
+        .filter(|_| question.report == Report::AnswerAndId)
+        .map(|id| format!("session_id: {id}"));
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(failure) if question.report == Report::Json => {
+            let object = answer::object(id.as_ref(), Err(&failure));
+            context.output.object(&object);
+            return Err(failure.told());
+        }
+        Err(failure) => {
+            return Err(match id_line {
+                Some(line) => failure.last_line(line),
+                None => failure,
+            });
+        }
+    };
+    let Asked::Answer(answer) = answer else {
+        return Ok(());
+    };
+    if let (Some(path), Some(id)) = (&args.usage_file, &id) {
+        let report = answer::usage_report(id, model.as_ref(), &answer);
+        std::fs::write(path, format!("{report:#}\n")).map_err(|error| {
+            Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+        })?;
+    }
+    match question.report {
+        Report::Json => context
+            .output
+            .object(&answer::object(id.as_ref(), Ok(&answer))),
+        Report::Answer | Report::AnswerAndId => print_text(context, &answer.text),
+        Report::Everything => {
+            let usage = answer.tally.usage;
+            context.output.note(format!(
+                "\n[{} model calls, {} tool calls, {} tokens in, {} out]",
+                answer.tally.model_calls,
+                answer.tally.tool_calls.len(),
+                usage.prompt_tokens(),
+                usage.output_tokens
+            ));
+            if let Some(id) = &id {
+                context
+                    .output
+                    .note(format!("Go on with: hermes --resume {id}"));
+            }
+        }
+    }
+    if let Some(line) = id_line {
+        context.output.note(line);
+    }
+    Ok(())
+}
+
+/// What came of a message.
+enum Asked {
+    /// An answer of the model.
+    Answer(Answer),
+    /// The result of a command, which is printed.
+    Command,
+}
+
+async fn ask(
+    context: &Context,
+    args: &ChatArgs,
+    question: &Question,
+    conversation: &mut Conversation,
+    cancel: &CancellationToken,
+) -> Result<Asked, Failure> {
+    let slash = Slash::read(&question.text);
+    let content = image::content(&question.text, &args.image)?;
+    if slash.is_none() {
+        let found = conversation.find_model().await;
+        for note in conversation.take_notes() {
+            context.output.note(note);
+        }
+        found.map_err(|error| start::failure(&error))?;
+    }
+    wait_for_servers(context, conversation, cancel).await?;
+    if let Some(slash) = slash {
+        let text = command(conversation, slash, cancel).await?;
+        if question.report == Report::Json {
+            let answer = Answer {
+                text,
+                end: TurnEnd::Answered,
+                tally: hermes_agent::conversation::Tally::default(),
+            };
+            return Ok(Asked::Answer(answer));
+        }
+        print_text(context, &text);
+        return Ok(Asked::Command);
+    }
+    let is_shown = question.report == Report::Everything;
+    if is_shown {
+        context
+            .output
+            .note(format!("> {}\n", question.text.trim_end()));
+    }
+    let detail = if args.verbose {
+        Detail::Verbose
+    } else {
+        Detail::Line
+    };
+    let mut progress = Progress::new(context.output, detail);
+    let mut silence = |_: TurnEvent| {};
+    let display: &mut dyn Display = if is_shown {
+        &mut progress
+    } else {
+        &mut silence
+    };
+    let answer = conversation.say(content, display, cancel.clone()).await;
+    progress.end_line();
+    let answer = answer.map_err(|error| start::failure(&error))?;
+    match answer.end {
+        TurnEnd::Interrupted => Err(Failure::interrupted()),
+        _ => Ok(Asked::Answer(answer)),
+    }
+}
+
+/// Waits until every server is ready or has failed once; the model is told which are away.
+pub(super) async fn wait_for_servers(
+    context: &Context,
+    conversation: &mut Conversation,
+    cancel: &CancellationToken,
+) -> Result<(), Failure> {
+    let agent = conversation.agent().clone();
+    let missing = tokio::select! {
+        missing = agent.wait_for_servers(DISCOVERY) => missing,
+        () = cancel.cancelled() => return Err(Failure::interrupted()),
+    };
+    for server in &missing {
+        let text = format!("MCP server `{}` is missing: {}", server.name, server.reason);
+        context.output.warning(text);
+    }
+    conversation.tell_missing(&missing);
+    Ok(())
+}
+
+/// Runs a command of the conversation where nobody watches. Returns what to print.
+pub(super) async fn command(
+    conversation: &mut Conversation,
+    slash: Slash<'_>,
+    cancel: &CancellationToken,
+) -> Result<String, Failure> {
+    match slash.name {
+        "call" => call::run(conversation, slash.rest, Arc::new(|_| {}), cancel.clone()).await,
+        "tools" => tools::run(conversation, slash.rest),
+        name => Err(Failure::usage(format!(
+            "there is no command `/{name}` here; `/call` and `/tools` are"
+        ))),
+    }
+}
+
+/// Prints a text with exactly one line end.
+pub(super) fn print_text(context: &Context, text: &str) {
+    context
+        .output
+        .raw(&format!("{}\n", printable(text).trim_end_matches('\n')));
+}

@@ -1,0 +1,135 @@
+//! A turn as plain text: the answer on stdout as it comes, calls and everything else on stderr.
+
+use std::time::Duration;
+
+use hermes_agent::{
+    conversation::Display, message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent,
+};
+
+use crate::output::{Output, Tone, printable};
+
+/// How much of arguments and results one line shows.
+const SHORT: usize = 80;
+/// How much of them -v shows.
+const LONG: usize = 2000;
+
+/// How much is told about calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    Line,
+    Verbose,
+}
+
+/// Shows a turn as it goes.
+pub(super) struct Progress {
+    output: Output,
+    detail: Detail,
+    /// Whether the last thing on stdout was a text without its line end.
+    is_open: bool,
+}
+
+impl Progress {
+    pub(super) fn new(output: Output, detail: Detail) -> Self {
+        Self {
+            output,
+            detail,
+            is_open: false,
+        }
+    }
+
+    /// Ends a line that is open.
+    pub(super) fn end_line(&mut self) {
+        if self.is_open {
+            self.output.stream("\n");
+            self.is_open = false;
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.end_line();
+        self.output.note(text);
+    }
+
+    fn ended(&mut self, call: &ToolCall, output: &ToolOutput, took: Duration) {
+        let ending = if output.is_error {
+            self.output.tint(Tone::Bad, "error")
+        } else {
+            self.output.tint(Tone::Good, "ok")
+        };
+        let arguments = one_line(&call.arguments, SHORT);
+        let seconds = took.as_secs_f32();
+        let line = format!("[{} {arguments}] {ending} {seconds:.1} s", call.name);
+        self.note(&line);
+        if self.detail == Detail::Verbose {
+            let text = printable(&output.text);
+            self.note(cut(&text, LONG));
+        } else if output.is_error {
+            let line = format!("  {}", one_line(&output.text, SHORT));
+            self.note(&line);
+        }
+    }
+}
+
+impl Display for Progress {
+    fn show(&mut self, event: TurnEvent) {
+        match event {
+            TurnEvent::Model(ModelEvent::TextDelta(text)) => {
+                let text = printable(&text);
+                if !text.is_empty() {
+                    self.output.stream(&text);
+                    self.is_open = !text.ends_with('\n');
+                }
+            }
+            TurnEvent::Model(ModelEvent::TextTakenBack) => {
+                self.note("[the answer broke off and begins again]");
+            }
+            TurnEvent::Model(ModelEvent::Retrying {
+                retry,
+                of,
+                after,
+                error,
+            }) => {
+                let seconds = after.as_secs_f32();
+                self.note(&format!(
+                    "[{error}; attempt {retry} of {of} in {seconds:.0} s]"
+                ));
+            }
+            TurnEvent::Model(ModelEvent::FellBack {
+                model,
+                provider,
+                error,
+            }) => self.note(&format!(
+                "[{error}; going on with `{model}` from {provider}]"
+            )),
+            TurnEvent::Model(
+                ModelEvent::ReasoningDelta(_) | ModelEvent::ToolCallStarted { .. },
+            ) => {}
+            TurnEvent::CallStarted(_) => self.end_line(),
+            TurnEvent::CallProgress { line, .. } if self.detail == Detail::Verbose => {
+                let line = one_line(&line, SHORT);
+                self.note(&format!("  {line}"));
+            }
+            TurnEvent::CallProgress { .. } => {}
+            TurnEvent::CallEnded { call, output, took } => self.ended(&call, &output, took),
+            TurnEvent::LimitReached => {
+                self.note("[the limit of model calls is reached; this is the last answer]");
+            }
+        }
+    }
+}
+
+/// The beginning of a text on one line.
+fn one_line(text: &str, length: usize) -> String {
+    let text = printable(text);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match cut(&line, length) {
+        cut if cut.len() < line.len() => format!("{cut}…"),
+        whole => whole.to_owned(),
+    }
+}
+
+fn cut(text: &str, length: usize) -> &str {
+    let end = text.char_indices().nth(length);
+    end.map_or(text, |(end, _)| &text[..end])
+}

@@ -1,0 +1,143 @@
+//! Puts an agent and a conversation together, as the arguments want them. Nothing here waits for servers or models.
+
+use std::{path::PathBuf, sync::Arc};
+
+use hermes_agent::{
+    conversation::{
+        Agent, AgentParts, Consent, Conversation, ConversationError, CwdOnResume, Rules,
+        SessionIdInPrompt, Setup, Which, unknown_toolsets,
+    },
+    model::{ResolveError, Wanted},
+    tools::TOOLSETS,
+};
+use hermes_config::{Settings, Variables};
+use hermes_mcp::{Host, HostOptions, Inquiries};
+use hermes_store::{Access, Store};
+
+use crate::{cli::ChatArgs, context::Context, failure::Failure};
+
+/// The settings of a conversation. In safe mode, nothing of the user's own is read but the keys.
+pub(super) fn settings(context: &Context, args: &ChatArgs) -> Result<Settings, Failure> {
+    let ignores_config = args.ignore_user_config || context.is_safe_mode();
+    let settings = if ignores_config {
+        let (variables, warnings) = Variables::load(&context.home, None);
+        for warning in warnings {
+            context.output.warning(warning.to_string());
+        }
+        Settings::parse("", variables)?
+    } else {
+        context.written_settings()?
+    };
+    if context.is_safe_mode() {
+        context.output.note(
+            "safe mode: config.yaml, instructions of your own and MCP servers are left aside",
+        );
+    }
+    let unknown = unknown_toolsets(&settings, "cli", &args.toolsets);
+    if let Some(word) = unknown.first() {
+        let servers = settings.servers.iter().map(|entry| entry.name.as_str());
+        let known: Vec<&str> = TOOLSETS.into_iter().chain(servers).collect();
+        return Err(
+            Failure::usage(format!("there is no toolset or server `{word}`"))
+                .hint(format!("there are: {}, all, no_mcp", known.join(", "))),
+        );
+    }
+    Ok(settings)
+}
+
+/// The agent: the store is open, the servers are being connected.
+pub(super) async fn agent(
+    context: &Context,
+    settings: Settings,
+    inquiries: Arc<dyn Inquiries>,
+) -> Result<Agent, Failure> {
+    let store = Store::open(&context.home, Access::ReadWrite).await?;
+    let host = if context.is_safe_mode() {
+        None
+    } else {
+        let options = HostOptions {
+            inquiries,
+            reserved_names: Agent::reserved_names(),
+            ..HostOptions::new(context.home.clone(), context.guard()?)
+        };
+        Some(Host::start(options, &settings).await)
+    };
+    let parts = AgentParts {
+        host,
+        environment: std::env::vars_os().collect(),
+        ..AgentParts::new(context.home.clone(), store)
+    };
+    Ok(Agent::new(parts, settings))
+}
+
+/// The terms of a conversation.
+pub(super) fn setup(
+    context: &Context,
+    args: &ChatArgs,
+    consent: Consent,
+) -> Result<Setup, Failure> {
+    let cwd: PathBuf = std::env::current_dir().map_err(|error| {
+        Failure::failed(format!("the current directory can not be used: {error}"))
+    })?;
+    let consent = if args.yolo { Consent::Given } else { consent };
+    let mut setup = Setup::for_cli(cwd, consent);
+    setup.wanted = Wanted {
+        model: args.model.clone(),
+        provider: args.provider.clone(),
+        stored: None,
+    };
+    setup.toolsets = (!args.toolsets.is_empty()).then(|| args.toolsets.clone());
+    setup.skills.clone_from(&args.skills);
+    setup.max_model_calls = args.max_turns;
+    if args.ignore_rules || context.is_safe_mode() {
+        setup.rules = Rules::Ignored;
+    }
+    if args.no_restore_cwd {
+        setup.cwd_on_resume = CwdOnResume::Keep;
+    }
+    if args.pass_session_id {
+        setup.session_id = SessionIdInPrompt::Told;
+    }
+    Ok(setup)
+}
+
+/// The conversation: a new one, or the one that the arguments name.
+pub(super) async fn conversation(
+    agent: &Agent,
+    args: &ChatArgs,
+    setup: Setup,
+) -> Result<Conversation, Failure> {
+    let which = match (&args.resume, &args.continued) {
+        (Some(reference), _) => Which::Named(reference.clone()),
+        (None, Some(Some(title))) => Which::Titled(title.clone()),
+        (None, Some(None)) => Which::Newest {
+            source: "cli".into(),
+        },
+        (None, None) => return Ok(Conversation::begin_cli(agent.clone(), setup)),
+    };
+    let resumed = Conversation::resume(agent.clone(), &which, setup).await;
+    resumed.map_err(|error| failure(&error))
+}
+
+/// Stops servers and closes the store.
+pub(super) async fn stop(agent: &Agent) {
+    if let Some(host) = agent.host() {
+        host.shutdown().await;
+    }
+    agent.store().close().await;
+}
+
+/// What went wrong in a conversation, for the person who holds it.
+pub(super) fn failure(error: &ConversationError) -> Failure {
+    match error {
+        ConversationError::NoSuchSession { .. } => {
+            Failure::failed(error.to_string()).hint("`hermes sessions list` shows ids and titles")
+        }
+        ConversationError::Skill(_) => Failure::failed(error.to_string())
+            .hint("skills are directories in `skills/` of the home"),
+        ConversationError::NoModel(ResolveError::NoModel(advice)) => {
+            Failure::failed(advice.to_string())
+        }
+        error => Failure::failed(error.to_string()),
+    }
+}

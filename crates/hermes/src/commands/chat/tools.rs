@@ -1,0 +1,78 @@
+//! `/tools`: everything the model may call, by toolset, and the switches of this conversation.
+
+use std::fmt::Write as _;
+
+use hermes_agent::conversation::{Conversation, Switch, ToolsetEntry, ToolsetKind};
+
+use crate::{
+    commands::state::{count, note, now},
+    failure::Failure,
+    output::printable,
+};
+
+/// Lists the tools, or turns a toolset on or off. Returns what to print.
+pub(super) fn run(conversation: &mut Conversation, rest: &str) -> Result<String, Failure> {
+    let mut words = rest.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (None | Some("list"), None, None) => Ok(list(&conversation.toolsets())),
+        (Some("enable"), Some(name), None) => switch(conversation, name, Switch::On),
+        (Some("disable"), Some(name), None) => switch(conversation, name, Switch::Off),
+        _ => Err(Failure::usage(
+            "`/tools` takes nothing, `list`, `enable NAME` or `disable NAME`",
+        )),
+    }
+}
+
+fn switch(conversation: &mut Conversation, name: &str, switch: Switch) -> Result<String, Failure> {
+    if !conversation.switch_toolset(name, switch) {
+        return Err(
+            Failure::failed(format!("there is no toolset or server `{name}`"))
+                .hint("`/tools` lists what there is"),
+        );
+    }
+    let word = match switch {
+        Switch::On => "on",
+        Switch::Off => "off",
+    };
+    Ok(format!(
+        "`{name}` is {word} in this conversation from the next message on.\n"
+    ))
+}
+
+fn list(toolsets: &[ToolsetEntry]) -> String {
+    let mut text = String::new();
+    for toolset in toolsets {
+        let state = match &toolset.kind {
+            ToolsetKind::BuiltIn => "built in".to_owned(),
+            ToolsetKind::Server(status) => {
+                let note = note(status, now());
+                let gap = if note.is_empty() { "" } else { ": " };
+                format!("MCP server, {}{gap}{note}", status.status)
+            }
+        };
+        let off = if toolset.is_offered || toolset.tools.is_empty() {
+            ""
+        } else {
+            ", off"
+        };
+        let tools = count(toolset.tools.len(), "tool");
+        let _ = writeln!(text, "{} ({state}, {tools}{off})", toolset.name);
+        for tool in &toolset.tools {
+            let about = printable(&tool.description).into_owned();
+            let _ = writeln!(text, "  {:<28} {}", tool.name, first_sentence(&about));
+        }
+    }
+    text
+}
+
+/// Enough of a description to know a tool by.
+fn first_sentence(text: &str) -> String {
+    const LONGEST: usize = 90;
+    let line = text.lines().find(|line| !line.trim().is_empty());
+    let line = line.unwrap_or_default().trim();
+    let sentence = line.split_inclusive(". ").next().unwrap_or(line).trim_end();
+    match sentence.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &sentence[..end]),
+        None => sentence.to_owned(),
+    }
+}
