@@ -201,7 +201,7 @@ impl Runner {
             tracing::warn!(recovered, "runs of cron jobs were cut off");
         }
         self.change(now, |file| {
-            file.release_claims(|owner| is_owner_gone(owner));
+            file.release_claims(is_owner_gone);
             Ok(())
         })
         .await?;
@@ -247,7 +247,9 @@ impl Runner {
             began: &began,
             needs_servers: claimed.needs_servers(),
         };
-        let report = self.renewing(job.id(), &zone, errand.run(cancel)).await;
+        let report = self
+            .renewing(job.id(), &zone, Box::pin(errand.run(cancel)))
+            .await;
         let output = self.keep(job, &report, &began).await;
         let delivery_error = match report.to_deliver(job, settings) {
             Some(text) => delivery.deliver(job, &text).await.err(),

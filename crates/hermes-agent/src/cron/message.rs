@@ -1,5 +1,7 @@
 //! What a run has to say: to the user, and for the record.
 
+use std::fmt::Write as _;
+
 use hermes_config::Settings;
 use hermes_store::cron::Job;
 use jiff::Zoned;
@@ -61,15 +63,15 @@ impl Report {
             job.schedule_display(),
         );
         if let Some(session) = &self.session {
-            text.push_str(&format!("- Session: {session}\n"));
+            let _ = writeln!(text, "- Session: {session}");
         }
         if !self.prompt.is_empty() {
-            text.push_str(&format!("\n## Prompt\n\n{}\n", self.prompt.trim()));
+            let _ = writeln!(text, "\n## Prompt\n\n{}", self.prompt.trim());
         }
         if let Some(error) = &self.error {
-            text.push_str(&format!("\n## Error\n\n{}\n", error.trim()));
+            let _ = writeln!(text, "\n## Error\n\n{}", error.trim());
         }
-        text.push_str(&format!("\n{RESPONSE}\n\n{}\n", self.text.trim()));
+        let _ = writeln!(text, "\n{RESPONSE}\n\n{}", self.text.trim());
         text
     }
 }

@@ -152,7 +152,7 @@ async fn read(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) -> b
     let Some(end) = end else {
         return false;
     };
-    let mut bytes = [0; 8192];
+    let mut bytes = vec![0; 8192];
     match end.read(&mut bytes).await {
         Ok(count @ 1..) => {
             let room = LONGEST_OUTPUT.saturating_sub(kept.len());

@@ -1,5 +1,7 @@
 //! `hermes cron …`.
 
+mod tick;
+
 use serde_json::{Value, json};
 
 use crate::program::Hermes;
