@@ -19,9 +19,10 @@ use crate::{
 
 pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     // Where there is no job, nothing is made.
-    let ran = match jobs.load()?.jobs.is_empty() {
-        true => Some(Vec::new()),
-        false => jobs.context.block_on(tick(jobs))?,
+    let ran = if jobs.load()?.jobs.is_empty() {
+        Some(Vec::new())
+    } else {
+        jobs.context.block_on(tick(jobs))?
     };
     let output = jobs.context.output;
     match &ran {
@@ -53,9 +54,10 @@ async fn tick(jobs: &Jobs<'_>) -> Result<Option<Vec<Ran>>, Failure> {
     };
     let settings = context.settings()?;
     // A job must be finished whatever happens now, or it stays claimed.
-    let agent = match claimed.iter().any(Claimed::needs_agent) {
-        true => agent(context, &settings, &claimed).await,
-        false => Err("no agent is needed".to_owned()),
+    let agent = if claimed.iter().any(Claimed::needs_agent) {
+        agent(context, &settings, &claimed).await
+    } else {
+        Err("no agent is needed".to_owned())
     };
     let ran = runner
         .run_all(

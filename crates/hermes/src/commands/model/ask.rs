@@ -196,7 +196,7 @@ fn known(provider: &Provider) -> (Asked, Place) {
 fn local(server: &LocalModel) -> (Asked, Place) {
     let url = server.base_url.to_string();
     let (mut asked, place) = at(url);
-    asked.name = server.server.to_owned();
+    server.server.clone_into(&mut asked.name);
     asked.usual = Some(server.model.clone());
     (asked, place)
 }

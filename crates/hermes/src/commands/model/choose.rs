@@ -2,7 +2,7 @@
 
 use hermes_agent::model::{ResolveError, Surroundings, Wanted, resolve};
 use hermes_config::{ConfigFile, Settings};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::show;
 use crate::{cli::ModelArgs, context::Context, failure::Failure};
@@ -78,23 +78,20 @@ pub(super) fn write(context: &Context, choice: &Choice) -> Result<(), Failure> {
     context.home.create()?;
     file.save()?;
     let name = &choice.name;
-    match found {
-        Ok(found) => {
-            let endpoint = &found.endpoint;
-            output.note(format!(
-                "`{name}` from {} ({}) is the model from now on.",
-                endpoint.provider,
-                endpoint.address()
-            ));
-            output.json(show::present_json(&found));
+    if let Ok(found) = found {
+        let endpoint = &found.endpoint;
+        output.note(format!(
+            "`{name}` from {} ({}) is the model from now on.",
+            endpoint.provider,
+            endpoint.address()
+        ));
+        output.json(show::present_json(&found));
+    } else {
+        output.note(format!("`{name}` is the model from now on."));
+        if let Some(problem) = &problem {
+            output.warning(problem);
         }
-        Err(_) => {
-            output.note(format!("`{name}` is the model from now on."));
-            if let Some(problem) = &problem {
-                output.warning(problem);
-            }
-            output.json(serde_json::json!({"model": name, "problem": problem}));
-        }
+        output.json(json!({"model": name, "problem": problem}));
     }
     Ok(())
 }
@@ -106,9 +103,10 @@ fn changed(present: Option<&Value>, choice: &Choice) -> Value {
         (_, Place::AsBefore) => return Value::String(choice.name.clone()),
         _ => Map::new(),
     };
-    let name_key = match map.contains_key("model") && !map.contains_key("default") {
-        true => "model",
-        false => "default",
+    let name_key = if map.contains_key("model") && !map.contains_key("default") {
+        "model"
+    } else {
+        "default"
     };
     if map.get(name_key) != Some(&Value::from(choice.name.clone())) {
         // It was that of the other model.
@@ -145,8 +143,6 @@ fn clear_place(map: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn choice(name: &str, place: Place) -> Choice {
