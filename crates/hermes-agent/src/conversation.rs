@@ -16,6 +16,7 @@ mod record;
 mod repository;
 mod resume;
 mod setup;
+mod side_model;
 mod steering;
 mod title;
 
@@ -47,7 +48,6 @@ use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
 use crate::tools::process::{Notice, ProcessTable};
 use crate::{
     approval::Approvals,
-    compact::Compactor,
     message::{Content, Message, Part},
     model::{Selection, StoredModel},
     tool::ToolContext,
@@ -84,7 +84,7 @@ pub struct Conversation {
     switches: BTreeMap<String, Switch>,
     titles: TitleWriter,
     /// Made for a model and its context.
-    compactor: Option<((String, Option<u32>), Arc<Compactor>)>,
+    compactor: Option<compaction::Made>,
 }
 
 /// Whether the session has a row.

@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// The names of all built-in tools, whatever a session has the means for.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 16] = [
     "read_file",
     "write_file",
     "patch",
@@ -50,10 +50,13 @@ pub const NAMES: [&str; 13] = [
     "skills_list",
     "skill_view",
     "cronjob",
+    "web_extract",
+    "web_search",
+    "vision_analyze",
 ];
 
 /// The toolsets that built-in tools belong to.
-pub const TOOLSETS: [&str; 8] = [
+pub const TOOLSETS: [&str; 10] = [
     "file",
     "terminal",
     "todo",
@@ -62,6 +65,8 @@ pub const TOOLSETS: [&str; 8] = [
     "session_search",
     "skills",
     "cronjob",
+    "web",
+    "vision",
 ];
 
 /// What the tools of one session work with. Tools without their means are left out.

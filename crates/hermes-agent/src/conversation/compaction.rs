@@ -6,21 +6,27 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::future::BoxFuture;
 use hermes_config::AuxiliaryTask;
 use hermes_store::{CompactionFailure, MessageId, NewMessage, SessionId, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, Conversation, ConversationError, Display, keeper::Keeper, record};
+use super::{Conversation, ConversationError, Display, keeper::Keeper, record};
 use crate::{
-    compact::{self, Compacted, Compactor, Means, Ran, Reason, Summariser, SummaryFailure},
+    compact::{self, Compacted, Compactor, Means, Ran, Reason, SummaryFailure},
     message::Message,
-    model::{ModelError, ModelRequest, Problem, Reply, Selection},
+    model::{Model, Selection},
     turn::MessageDetail,
 };
 
 /// How long a summary may take before another process may try its luck.
 const LEASE: Duration = Duration::from_mins(10);
+
+/// A compactor and the model it was made for.
+pub(super) struct Made {
+    model: String,
+    context: Option<u32>,
+    compactor: Arc<Compactor>,
+}
 
 impl Conversation {
     /// The one who makes this conversation shorter when its model has to. It remembers failures of earlier runs.
@@ -29,25 +35,34 @@ impl Conversation {
         selection: &Selection,
     ) -> Result<Arc<Compactor>, ConversationError> {
         let context = selection.model.context_length();
-        let model = (selection.endpoint.model.clone(), context);
-        if let Some((made_for, compactor)) = &self.compactor
-            && *made_for == model
+        let model = &selection.endpoint.model;
+        if let Some(made) = &self.compactor
+            && (&made.model, made.context) == (model, context)
         {
-            return Ok(compactor.clone());
+            return Ok(made.compactor.clone());
         }
         let settings = self.agent.settings().compression.clone();
-        let writer = SummaryWriter {
-            agent: self.agent.clone(),
-            main: selection.clone(),
+        let task = AuxiliaryTask::Compression;
+        let summariser = match self.agent.auxiliary(Some(selection), task).await {
+            Ok(auxiliary) => Some(Arc::new(auxiliary) as Arc<dyn Model>),
+            Err(error) => {
+                tracing::warn!(%error, "there is no model to sum conversations up");
+                None
+            }
         };
-        let mut compactor = Compactor::new(settings, context, Some(Arc::new(writer)));
+        let mut compactor = Compactor::new(settings, context, summariser);
         if let Some(failure) = self.agent.store().compaction_failure(&self.id).await? {
-            let since_1970 = Duration::try_from_secs_f64(failure.rests_until).unwrap_or_default();
+            let since_1970 = Duration::try_from_secs_f64(failure.until).unwrap_or_default();
             let until = SystemTime::UNIX_EPOCH + since_1970;
-            compactor = compactor.resting(until, failure.in_a_row);
+            compactor =
+                compactor.resting(until, u32::try_from(failure.in_a_row).unwrap_or_default());
         }
         let compactor = Arc::new(compactor);
-        self.compactor = Some((model, compactor.clone()));
+        self.compactor = Some(Made {
+            model: model.clone(),
+            context,
+            compactor: compactor.clone(),
+        });
         Ok(compactor)
     }
 
@@ -80,31 +95,6 @@ impl Conversation {
         self.messages = messages;
         self.must_reload = ran.is_err();
         ran.map_err(|error| crate::turn::TurnError::Keep(error).into())
-    }
-}
-
-/// Asks `auxiliary.compression`, which is looked for when it is needed.
-struct SummaryWriter {
-    agent: Agent,
-    main: Selection,
-}
-
-impl Summariser for SummaryWriter {
-    fn summarise<'a>(
-        &'a self,
-        request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        Box::pin(async move {
-            let task = AuxiliaryTask::Compression;
-            let model = self.agent.auxiliary(Some(&self.main), task).await;
-            let model = model.map_err(|error| ModelError {
-                provider: "auxiliary.compression".into(),
-                problem: Problem::Unsendable {
-                    reason: error.to_string(),
-                },
-            })?;
-            model.complete(request).await
-        })
     }
 }
 
@@ -178,9 +168,9 @@ impl Replacement<'_> {
     pub(super) async fn keep_failure(&self, failure: &SummaryFailure) -> Result<(), StoreError> {
         let since_1970 = failure.rests_until.duration_since(SystemTime::UNIX_EPOCH);
         let failure = CompactionFailure {
-            rests_until: since_1970.unwrap_or_default().as_secs_f64(),
+            until: since_1970.unwrap_or_default().as_secs_f64(),
             error: failure.error.clone(),
-            in_a_row: failure.in_a_row,
+            in_a_row: failure.in_a_row.into(),
         };
         self.store
             .set_compaction_failure(self.session, Some(&failure))

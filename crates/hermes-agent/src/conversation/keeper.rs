@@ -200,6 +200,7 @@ impl Surface for Keeper<'_> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn not_kept(error: StoreError) -> KeepError {
     KeepError(error.to_string())
 }
