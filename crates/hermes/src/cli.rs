@@ -41,7 +41,8 @@ pub struct Cli {
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
-    /// Start no MCP server at all (also: HERMES_SAFE_MODE=1).
+    /// Start no MCP server at all; `chat` also leaves config.yaml and your own instructions aside (also:
+    /// HERMES_SAFE_MODE=1).
     #[arg(long, global = true)]
     pub(crate) safe_mode: bool,
 

@@ -65,7 +65,8 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     let work = async {
-        let settings = start::settings(context, args)?;
+        let mut settings = start::settings(context, args)?;
+        start::leave_out_unused_servers(args, &mut settings);
         let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
         let outcome = converse(context, args, &question, &agent, &cancel).await;
         start::stop(&agent).await;
