@@ -3,6 +3,7 @@
 mod answers;
 mod browser;
 pub mod catalog;
+mod chat;
 mod cli;
 mod commands;
 mod context;

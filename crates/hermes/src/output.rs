@@ -51,6 +51,11 @@ impl Output {
         !self.is_json && std::io::stdout().is_terminal()
     }
 
+    /// Whether text is coloured.
+    pub(crate) fn has_colour(self) -> bool {
+        self.has_colour
+    }
+
     /// One line of data; in `--json` mode nothing, since [`Self::json`] says it all.
     pub(crate) fn line(self, text: impl AsRef<str>) {
         if !self.is_json {

@@ -337,7 +337,12 @@ impl Connector {
 
     /// Fills in the references afresh and learns which values must never be shown.
     async fn resolve(&self) -> Result<Resolved, Cause> {
-        let resolved = resolve(&self.server, &self.surroundings).await?;
+        let resolved = resolve(
+            &self.server,
+            &self.surroundings,
+            self.surroundings.variables.load_full(),
+        )
+        .await?;
         self.redactor
             .store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
         for warning in &resolved.warnings {
@@ -351,11 +356,11 @@ impl Connector {
 pub(crate) async fn resolve(
     server: &Arc<Server>,
     surroundings: &Arc<Surroundings>,
+    variables: Arc<hermes_config::Variables>,
 ) -> Result<Resolved, hermes_config::ReferenceError> {
     let work = {
         let (server, surroundings) = (server.clone(), surroundings.clone());
         move || {
-            let variables = surroundings.variables.load();
             server.resolve(
                 &surroundings.home,
                 &variables,

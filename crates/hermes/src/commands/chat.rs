@@ -6,6 +6,7 @@ use crate::{cli::ChatArgs, context::Context, failure::Failure, logging};
 
 mod answer;
 mod call;
+mod command;
 mod image;
 mod interactive;
 mod interrupt;
