@@ -5,6 +5,7 @@
 //! on. Showing is left to the surface, which passes a [`Display`].
 
 mod agent;
+mod compaction;
 mod consent;
 mod direct;
 mod error;
@@ -15,6 +16,7 @@ mod record;
 mod repository;
 mod resume;
 mod setup;
+mod side_model;
 mod steering;
 mod title;
 
@@ -81,6 +83,8 @@ pub struct Conversation {
     /// Toolsets and servers that the user turned on or off in this conversation.
     switches: BTreeMap<String, Switch>,
     titles: TitleWriter,
+    /// Made for a model and its context.
+    compactor: Option<compaction::Made>,
 }
 
 /// Whether the session has a row.
@@ -142,6 +146,7 @@ impl Conversation {
             #[cfg(unix)]
             notices,
             switches: BTreeMap::new(),
+            compactor: None,
             setup,
             agent,
         }
@@ -263,6 +268,7 @@ impl Conversation {
         cancel: CancellationToken,
     ) -> Result<Answer, ConversationError> {
         let settings = self.agent.settings();
+        let compactor = self.compactor(selection).await?;
         let toolbox = self.toolbox();
         let limits = self.limits(selection);
         let context = self.tool_context(cancel);
@@ -272,6 +278,7 @@ impl Conversation {
             limits: &limits,
             context: &context,
             reasoning_effort: settings.agent.reasoning_effort.as_deref(),
+            compactor: Some(&compactor),
         };
         let mut keeper = Keeper::new(display, self.agent.store(), &self.id, selection);
         // Should this future be dropped, the store knows how far the turn came.

@@ -4,9 +4,14 @@
 //! [`model::resolve`] finds the model a home wants; the [`model::Model`] it gives turns messages into a reply.
 
 pub mod approval;
+pub mod compact;
 pub mod conversation;
+pub mod elicitation;
+pub mod inquiries;
+pub mod mention;
 pub mod message;
 pub mod model;
+pub mod prompt_command;
 pub mod sampler;
 pub mod tool;
 pub mod toolbox;

@@ -66,6 +66,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// Whether a long text may be put into a file; a tool with a limit of its own says no.
     pub may_be_persisted: bool,
+    /// The tool through which the text came in from outside. The model is told to take it for data.
+    pub outside: Option<Arc<str>>,
 }
 
 impl ToolOutput {
@@ -75,12 +77,21 @@ impl ToolOutput {
             text: text.into(),
             is_error: false,
             may_be_persisted: true,
+            outside: None,
         }
     }
 
     /// It worked; the result is an object.
     pub fn json(value: &Value) -> Self {
         Self::text(value.to_string())
+    }
+
+    /// It worked; the text was written by somebody outside.
+    pub fn from_outside(tool: &str, text: impl Into<String>) -> Self {
+        Self {
+            outside: Some(tool.into()),
+            ..Self::text(text)
+        }
     }
 
     /// It failed; the model gets `{"error": …}`.
@@ -90,6 +101,7 @@ impl ToolOutput {
             text,
             is_error: true,
             may_be_persisted: true,
+            outside: None,
         }
     }
 }

@@ -1,24 +1,37 @@
 //! Everything the model may call in one turn: the built-in tools, and a snapshot of the MCP tools.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::{Arc, OnceLock},
+};
 
-use hermes_mcp::{CallOptions, Host, RegisteredTool, Registry, inquiry::Conversation};
+use hermes_config::{ToolSearchSettings, server::CallOrder};
+use hermes_mcp::{Host, RegisteredName, RegisteredTool, Registry};
 use serde_json::{Map, Value};
 
 use crate::{
+    message::ToolCall,
     model::ToolDefinition,
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
+mod mcp;
+mod search;
 mod untrusted;
 
+pub use mcp::call_mcp;
 pub use untrusted::wrap;
 
 /// The tools of one turn. Whatever servers do meanwhile, it does not change.
 #[derive(Clone)]
 pub struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
+    by_name: HashMap<String, usize>,
     mcp: Option<McpTools>,
+    /// Whether MCP tools are searched for instead of listed.
+    listing: Listing,
+    definitions: OnceLock<Vec<ToolDefinition>>,
 }
 
 #[derive(Clone)]
@@ -27,6 +40,16 @@ struct McpTools {
     registry: Arc<Registry>,
     /// What the conversation's toolsets leave.
     offered: Vec<Arc<RegisteredTool>>,
+    names: HashSet<RegisteredName>,
+}
+
+/// How the model learns of MCP tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    /// All of them are described to it.
+    Whole,
+    /// It searches for what it needs.
+    BySearch,
 }
 
 /// What is behind a name.
@@ -40,10 +63,24 @@ pub enum Target<'a> {
 impl Toolbox {
     /// The agent's own tools only.
     pub fn new(built_in: Vec<Arc<dyn Tool>>) -> Self {
-        Self {
-            built_in,
+        let mut toolbox = Self {
+            built_in: Vec::with_capacity(built_in.len()),
+            by_name: HashMap::with_capacity(built_in.len()),
             mcp: None,
+            listing: Listing::Whole,
+            definitions: OnceLock::new(),
+        };
+        for tool in built_in {
+            toolbox.add(tool);
         }
+        toolbox
+    }
+
+    /// The first of a name keeps it.
+    fn add(&mut self, tool: Arc<dyn Tool>) {
+        let index = self.built_in.len();
+        self.by_name.entry(tool.definition().name).or_insert(index);
+        self.built_in.push(tool);
     }
 
     /// Adds MCP tools: a snapshot and which of its tools are offered.
@@ -54,28 +91,55 @@ impl Toolbox {
         registry: Arc<Registry>,
         offered: Vec<Arc<RegisteredTool>>,
     ) -> Self {
+        let names = offered.iter().map(|tool| tool.name.clone()).collect();
         self.mcp = Some(McpTools {
             host,
             registry,
             offered,
+            names,
         });
+        self.definitions = OnceLock::new();
+        self
+    }
+
+    /// Replaces the list of MCP tools by a search, where it would take up too much of the model's context.
+    #[must_use]
+    pub fn with_search(
+        mut self,
+        settings: &ToolSearchSettings,
+        context_length: Option<u32>,
+    ) -> Self {
+        let offered: Vec<_> = self.offered().cloned().collect();
+        if search::is_wanted(&offered, settings, context_length) {
+            self.listing = Listing::BySearch;
+            self.definitions = OnceLock::new();
+            for tool in search::tools(offered, settings) {
+                self.add(tool);
+            }
+        }
         self
     }
 
     /// The names of the built-in tools, which no MCP tool may take.
     pub fn reserved_names(built_in: &[Arc<dyn Tool>]) -> HashSet<String> {
-        built_in.iter().map(|tool| tool.definition().name).collect()
+        let own = built_in.iter().map(|tool| tool.definition().name);
+        own.chain(search::NAMES.map(str::to_owned)).collect()
     }
 
-    /// What the model is told, built-in tools first.
-    pub fn definitions(&self) -> Vec<ToolDefinition> {
-        let built_in = self.built_in.iter().map(|tool| tool.definition());
-        built_in
-            .chain(self.offered().map(|tool| definition(tool)))
-            .collect()
+    /// What the model is told, built-in tools first; put together once.
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        self.definitions.get_or_init(|| {
+            let built_in = self.built_in.iter().map(|tool| tool.definition());
+            let listed = (self.listing == Listing::Whole).then(|| self.offered());
+            let listed = listed
+                .into_iter()
+                .flatten()
+                .map(|tool| mcp::definition(tool));
+            built_in.chain(listed).collect()
+        })
     }
 
-    /// The MCP tools on offer.
+    /// The MCP tools on offer, whether they are listed or searched for.
     pub fn offered(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
         self.mcp.iter().flat_map(|mcp| &mcp.offered)
     }
@@ -87,23 +151,24 @@ impl Toolbox {
 
     /// Finds what a name means. A built-in tool wins; an MCP tool is found in either spelling.
     pub fn find(&self, name: &str) -> Option<Target<'_>> {
-        if let Some(tool) = self
-            .built_in
-            .iter()
-            .find(|tool| tool.definition().name == name)
-        {
-            return Some(Target::BuiltIn(tool));
+        if let Some(index) = self.by_name.get(name) {
+            return self.built_in.get(*index).map(Target::BuiltIn);
         }
         let mcp = self.mcp.as_ref()?;
         let found = mcp.registry.find(name)?;
-        // A tool whose toolset is switched off is not there, even for a model that knows its name.
-        let is_offered = |tool: &&Arc<RegisteredTool>| tool.name == found.name;
-        let was_withdrawn = !found.is_offered;
-        mcp.offered
-            .iter()
-            .find(is_offered)
-            .or(was_withdrawn.then_some(found))
-            .map(Target::Mcp)
+        // A tool whose toolset is switched off is not there, even for a model that knows its name; one whose server
+        // is parked is.
+        let is_known = !found.is_offered || mcp.names.contains(&found.name);
+        is_known.then_some(Target::Mcp(found))
+    }
+
+    /// The call that is meant: `tool_call` stands for a call of another tool.
+    pub fn meant<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
+        let inner = match self.listing {
+            Listing::BySearch => search::inner_call(call),
+            Listing::Whole => None,
+        };
+        inner.map_or(Cow::Borrowed(call), Cow::Owned)
     }
 
     /// What a call may run beside.
@@ -115,9 +180,7 @@ impl Toolbox {
     ) -> Company {
         match self.find(name) {
             Some(Target::BuiltIn(tool)) => tool.company(arguments, context),
-            Some(Target::Mcp(tool)) if tool.order == hermes_config::server::CallOrder::Parallel => {
-                Company::Any
-            }
+            Some(Target::Mcp(tool)) if tool.order == CallOrder::Parallel => Company::Any,
             _ => Company::Alone,
         }
     }
@@ -132,41 +195,9 @@ impl Toolbox {
         match (self.find(name), &self.mcp) {
             (Some(Target::BuiltIn(tool)), _) => tool.call(arguments, context).await,
             (Some(Target::Mcp(tool)), Some(mcp)) => {
-                call_mcp(&mcp.host, tool, arguments, context).await
+                mcp::call(&mcp.host, tool, arguments, context).await
             }
             _ => ToolOutput::error(format!("Unknown tool: {name}")),
         }
-    }
-}
-
-fn definition(tool: &RegisteredTool) -> ToolDefinition {
-    ToolDefinition {
-        name: tool.name.as_str().to_owned(),
-        description: tool.description(),
-        parameters: tool.parameters(),
-    }
-}
-
-async fn call_mcp(
-    host: &Host,
-    tool: &RegisteredTool,
-    arguments: Map<String, Value>,
-    context: &ToolContext,
-) -> ToolOutput {
-    let progress = context.progress.clone();
-    let options = CallOptions {
-        conversation: Some(Conversation(context.session.clone())),
-        cancel: context.cancel.clone(),
-        on_progress: Some(Arc::new(move |news: &hermes_mcp::session::Progress| {
-            progress(news.message.as_deref().unwrap_or_default());
-        })),
-        ..CallOptions::default()
-    };
-    let outcome = host.call_tool(tool, arguments, &options).await;
-    let text = outcome.to_json();
-    ToolOutput {
-        is_error: outcome.is_error(),
-        text: untrusted::wrap(tool.name.as_str(), text),
-        may_be_persisted: true,
     }
 }

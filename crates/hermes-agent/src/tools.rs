@@ -1,4 +1,4 @@
-//! The agent's own tools: files, commands, notes, questions, and what the home remembers.
+//! The agent's own tools: files, commands, notes, questions, the web, and what the home remembers.
 //!
 //! Each file holds one tool. [`built_in`] puts together those that a session has the means for.
 
@@ -18,6 +18,8 @@ mod store_file;
 #[cfg(unix)]
 pub mod terminal;
 pub mod todo;
+pub mod vision_analyze;
+pub mod web;
 mod write_file;
 
 use std::sync::Arc;
@@ -29,12 +31,12 @@ pub use self::{
 };
 use crate::{
     approval::Refusal,
-    model::ToolDefinition,
+    model::{Model, ToolDefinition},
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
 /// The names of all built-in tools, whatever a session has the means for.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 16] = [
     "read_file",
     "write_file",
     "patch",
@@ -48,10 +50,13 @@ pub const NAMES: [&str; 13] = [
     "skills_list",
     "skill_view",
     "cronjob",
+    "web_extract",
+    "web_search",
+    "vision_analyze",
 ];
 
 /// The toolsets that built-in tools belong to.
-pub const TOOLSETS: [&str; 8] = [
+pub const TOOLSETS: [&str; 10] = [
     "file",
     "terminal",
     "todo",
@@ -60,6 +65,8 @@ pub const TOOLSETS: [&str; 8] = [
     "session_search",
     "skills",
     "cronjob",
+    "web",
+    "vision",
 ];
 
 /// What the tools of one session work with. Tools without their means are left out.
@@ -80,6 +87,12 @@ pub struct Means {
     pub skills: Option<Arc<dyn skills::Skills>>,
     /// The jobs of the home; none inside a job.
     pub cron_jobs: Option<Arc<dyn cronjob::CronJobs>>,
+    /// Fetches pages and images.
+    pub web: Option<Arc<web::Web>>,
+    /// Answers searches.
+    pub search_engine: Option<web::search::SearchEngine>,
+    /// Looks at images.
+    pub vision: Option<Arc<dyn Model>>,
 }
 
 /// The tools of a session.
@@ -107,6 +120,16 @@ pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
     }
     if let Some(jobs) = means.cron_jobs {
         tools.push(Arc::new(cronjob::Cronjob::new(jobs)));
+    }
+    if let Some(web) = &means.web {
+        tools.push(Arc::new(web::extract::WebExtract::new(web.clone())));
+    }
+    if let Some(engine) = means.search_engine {
+        tools.push(Arc::new(web::search::WebSearch::new(engine)));
+    }
+    if let Some(model) = means.vision {
+        let web = means.web.unwrap_or_default();
+        tools.push(Arc::new(vision_analyze::VisionAnalyze::new(model, web)));
     }
     tools
 }

@@ -3,23 +3,24 @@
 //! The turn does not persist anything. Every message is handed to the [`Surface`] that called it, which stores it
 //! before the turn goes on, and every event is shown there.
 
-use std::{sync::Arc, time::Duration};
-
-use futures::future::BoxFuture;
-
 use crate::{
+    compact::{self, Compactor, Ran, Reason},
     message::{Message, ToolCall},
-    model::{Model, ModelError, ModelEvent, ModelRequest, ShownText, ToolChoice, Usage},
-    tool::{ToolContext, ToolOutput},
-    toolbox::Toolbox,
+    model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ShownText, ToolChoice},
+    tool::ToolContext,
+    toolbox::{self, Toolbox},
 };
 
 mod calls;
 mod oversize;
 mod repetition;
+mod surface;
 
+use calls::Batch;
+use oversize::Room;
 pub use oversize::{Persisted, SizeLimits};
 use repetition::Repetition;
+pub use surface::{KeepError, MessageDetail, Surface, TurnEvent};
 
 /// What limits a turn.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub struct Limits {
     pub max_model_calls: u32,
     /// How large results may be.
     pub sizes: SizeLimits,
-    /// What repeated failures lead to.
+    /// What going round in circles leads to.
     pub on_repetition: OnRepetition,
 }
 
@@ -42,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-/// What repeated failures lead to.
+/// What going round in circles leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnRepetition {
     /// The model is told.
@@ -50,62 +51,6 @@ pub enum OnRepetition {
     /// The turn ends.
     Stop,
 }
-
-/// Something to show.
-#[derive(Debug, Clone)]
-pub enum TurnEvent {
-    /// What arrives from the model.
-    Model(ModelEvent),
-    /// A call begins.
-    CallStarted(ToolCall),
-    /// A call says how far it is.
-    CallProgress {
-        /// Its id.
-        id: Arc<str>,
-        /// A line.
-        line: String,
-    },
-    /// A call has ended.
-    CallEnded {
-        /// The call.
-        call: ToolCall,
-        /// What it returned.
-        output: ToolOutput,
-        /// How long it took.
-        took: Duration,
-    },
-    /// The limit of model calls is reached: one last answer without tools.
-    LimitReached,
-}
-
-/// What belongs to a message besides its content.
-#[derive(Debug, Clone, Default)]
-pub struct MessageDetail {
-    /// Why the model stopped.
-    pub finish: Option<String>,
-    /// What the request cost.
-    pub usage: Option<Usage>,
-    /// The model that wrote it.
-    pub model: Option<String>,
-}
-
-/// Where a turn is shown and kept.
-pub trait Surface: Send {
-    /// Shows something. Must not block.
-    fn show(&mut self, event: TurnEvent);
-
-    /// Stores a message before the turn goes on.
-    fn keep<'a>(
-        &'a mut self,
-        message: &'a Message,
-        detail: MessageDetail,
-    ) -> BoxFuture<'a, Result<(), KeepError>>;
-}
-
-/// A message could not be stored: going on would lose it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the conversation could not be stored: {0}")]
-pub struct KeepError(pub String);
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +61,7 @@ pub enum TurnEnd {
     OutOfCalls,
     /// The user stopped it. The history is valid.
     Interrupted,
-    /// The same failure again and again.
+    /// The same again and again.
     Repeating,
 }
 
@@ -143,6 +88,22 @@ pub struct Turn<'a> {
     pub context: &'a ToolContext,
     /// Passed on to the model.
     pub reasoning_effort: Option<&'a str>,
+    /// Makes the conversation shorter when it has to be.
+    pub compactor: Option<&'a Compactor>,
+}
+
+/// What came of asking the model.
+enum Asked {
+    Reply(Reply),
+    /// The user stopped it after this much text.
+    Interrupted(String),
+}
+
+/// How full the context was when the provider last counted.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    tokens: u64,
+    messages: usize,
 }
 
 impl Turn<'_> {
@@ -153,66 +114,212 @@ impl Turn<'_> {
         messages: &mut Vec<Message>,
         surface: &mut dyn Surface,
     ) -> Result<TurnEnd, TurnError> {
-        let definitions = self.toolbox.definitions();
         let mut repetition = Repetition::default();
+        let mut counted = None;
         for round in 0..=self.limits.max_model_calls {
             let is_last = round == self.limits.max_model_calls;
             if is_last {
                 surface.show(TurnEvent::LimitReached);
             }
-            let request = ModelRequest {
-                messages,
-                tools: &definitions,
-                tool_choice: if is_last {
-                    ToolChoice::None
-                } else {
-                    ToolChoice::Auto
-                },
-                reasoning_effort: self.reasoning_effort,
-                shown_text: ShownText::Revocable,
-                ..ModelRequest::default()
+            let choice = if is_last {
+                ToolChoice::None
+            } else {
+                ToolChoice::Auto
             };
-            let mut sink = |event| surface.show(TurnEvent::Model(event));
-            let reply = tokio::select! {
-                biased;
-                () = self.context.cancel.cancelled() => return Ok(TurnEnd::Interrupted),
-                reply = self.model.complete(&request, &mut sink) => reply?,
+            if self.make_room(messages, &mut counted, surface).await? == Ran::Interrupted {
+                return Ok(TurnEnd::Interrupted);
+            }
+            let reply = match self.ask_in_room(messages, choice, surface).await? {
+                Asked::Reply(reply) => reply,
+                Asked::Interrupted(text) => {
+                    keep_partial(text, messages, surface).await?;
+                    return Ok(TurnEnd::Interrupted);
+                }
             };
+            let reply = match is_last {
+                true => without_calls(reply, self.limits.max_model_calls),
+                false => reply,
+            };
+            let usage = reply.usage;
             let detail = MessageDetail {
                 finish: Some(reply.finish.as_str().to_owned()),
-                usage: reply.usage,
+                usage,
                 model: Some(reply.model.clone()),
             };
             let message = reply.into_message();
             surface.keep(&message, detail).await?;
             let calls = message.tool_calls().to_vec();
             messages.push(message);
+            counted = usage.map(|usage| Counted {
+                tokens: usage.total_tokens(),
+                messages: messages.len(),
+            });
             if calls.is_empty() {
-                return Ok(if is_last {
-                    TurnEnd::OutOfCalls
-                } else {
-                    TurnEnd::Answered
+                return Ok(match is_last {
+                    true => TurnEnd::OutOfCalls,
+                    false => TurnEnd::Answered,
                 });
             }
-            let outputs = calls::run(self, &calls, surface).await;
-            let notes = repetition.look_at(&calls, &outputs);
-            let outputs = oversize::shrink(outputs, &self.limits.sizes, self.context).await;
-            for (index, (call, output)) in calls.iter().zip(outputs).enumerate() {
-                let text = match notes.get(index).and_then(Option::as_ref) {
-                    Some(note) => format!("{}\n\n{note}", output.text),
-                    None => output.text,
-                };
-                let result = Message::tool(call, text);
-                surface.keep(&result, MessageDetail::default()).await?;
-                messages.push(result);
-            }
+            let is_stuck = self
+                .run_calls(&calls, &mut repetition, messages, surface)
+                .await?;
             if self.context.cancel.is_cancelled() {
                 return Ok(TurnEnd::Interrupted);
             }
-            if repetition.is_stuck() && self.limits.on_repetition == OnRepetition::Stop {
+            if is_stuck && self.limits.on_repetition == OnRepetition::Stop {
                 return Ok(TurnEnd::Repeating);
             }
         }
         Ok(TurnEnd::OutOfCalls)
     }
+
+    /// Makes the conversation shorter if it has grown too long.
+    async fn make_room(
+        &self,
+        messages: &mut Vec<Message>,
+        counted: &mut Option<Counted>,
+        surface: &mut dyn Surface,
+    ) -> Result<Ran, KeepError> {
+        let tools = self.toolbox.definitions();
+        let Some(compactor) = self.compactor else {
+            return Ok(Ran::Nothing);
+        };
+        let known = counted.and_then(|counted| {
+            let since = messages.get(counted.messages..)?;
+            Some(counted.tokens + compact::tokens(since, &[]))
+        });
+        let size = known.unwrap_or_else(|| compact::tokens(messages, tools));
+        if !compactor.is_due(size) {
+            return Ok(Ran::Nothing);
+        }
+        let cancel = &self.context.cancel;
+        let why = (Reason::Full, known);
+        let ran = compact::run(compactor, messages, tools, why, surface, cancel).await?;
+        if ran == Ran::Compacted {
+            *counted = None;
+        }
+        Ok(ran)
+    }
+
+    /// Asks the model, and once more in a shorter conversation if this one is too long for it.
+    async fn ask_in_room(
+        &self,
+        messages: &mut Vec<Message>,
+        choice: ToolChoice<'_>,
+        surface: &mut dyn Surface,
+    ) -> Result<Asked, TurnError> {
+        let error = match self.ask(messages, choice, surface).await {
+            Err(error) if error.is_context_overflow() => error,
+            other => return Ok(other?),
+        };
+        let compactor = self.compactor.filter(|compactor| compactor.is_automatic());
+        let (Some(compactor), Problem::ContextOverflow { limit, .. }) = (compactor, &error.problem)
+        else {
+            return Err(error.into());
+        };
+        let tools = self.toolbox.definitions();
+        let size = compact::tokens(messages, tools);
+        let why = (Reason::Overflow { limit: *limit }, Some(size));
+        let cancel = &self.context.cancel;
+        match compact::run(compactor, messages, tools, why, surface, cancel).await? {
+            Ran::Compacted => Ok(self.ask(messages, choice, surface).await?),
+            Ran::Nothing => Err(error.into()),
+            Ran::Interrupted => Ok(Asked::Interrupted(String::new())),
+        }
+    }
+
+    async fn ask(
+        &self,
+        messages: &[Message],
+        choice: ToolChoice<'_>,
+        surface: &mut dyn Surface,
+    ) -> Result<Asked, ModelError> {
+        let request = ModelRequest {
+            messages,
+            tools: self.toolbox.definitions(),
+            tool_choice: choice,
+            reasoning_effort: self.reasoning_effort,
+            shown_text: ShownText::Revocable,
+            ..ModelRequest::default()
+        };
+        let mut shown = String::new();
+        let mut sink = |event| {
+            match &event {
+                ModelEvent::TextDelta(text) => shown.push_str(text),
+                ModelEvent::TextTakenBack => shown.clear(),
+                _ => {}
+            }
+            surface.show(TurnEvent::Model(event));
+        };
+        let reply = tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => None,
+            reply = self.model.complete(&request, &mut sink) => Some(reply?),
+        };
+        Ok(reply.map_or(Asked::Interrupted(shown), Asked::Reply))
+    }
+
+    /// Runs the calls of one message; what is complete is kept before the next ones begin. Tells whether the model
+    /// goes round in circles.
+    async fn run_calls(
+        &self,
+        calls: &[ToolCall],
+        repetition: &mut Repetition,
+        messages: &mut Vec<Message>,
+        surface: &mut dyn Surface,
+    ) -> Result<bool, KeepError> {
+        let mut batch = Batch::new(self, calls);
+        let mut room = Room::new(&self.limits.sizes);
+        let mut is_stuck = false;
+        for segment in batch.segments() {
+            let mut outputs = batch.run(segment.clone(), surface).await;
+            let notes = repetition.look_at(batch.meant(segment.clone()), &outputs);
+            is_stuck |= notes.iter().any(Option::is_some);
+            let calls = &calls[segment];
+            room.fit(calls, &mut outputs, self.context).await;
+            for ((call, output), note) in calls.iter().zip(outputs).zip(notes) {
+                let mut text = match output.outside {
+                    Some(source) => toolbox::wrap(&source, output.text),
+                    None => output.text,
+                };
+                if let Some(note) = note {
+                    text.push_str("\n\n");
+                    text.push_str(&note);
+                }
+                let result = Message::tool(call, text);
+                surface.keep(&result, MessageDetail::default()).await?;
+                messages.push(result);
+            }
+        }
+        Ok(is_stuck)
+    }
+}
+
+/// Keeps what the user has seen of an answer that was stopped: it may be what the next message is about.
+async fn keep_partial(
+    text: String,
+    messages: &mut Vec<Message>,
+    surface: &mut dyn Surface,
+) -> Result<(), KeepError> {
+    if text.trim().is_empty() {
+        return Ok(());
+    }
+    let message = Message::assistant(text);
+    let detail = MessageDetail {
+        finish: Some("interrupted".into()),
+        ..MessageDetail::default()
+    };
+    surface.keep(&message, detail).await?;
+    messages.push(message);
+    Ok(())
+}
+
+/// Some models call tools although they were told not to. At the end of a turn nobody answers them.
+fn without_calls(mut reply: Reply, limit: u32) -> Reply {
+    reply.tool_calls.clear();
+    if reply.text.trim().is_empty() {
+        reply.text =
+            format!("The limit of {limit} model calls was reached before there was an answer.");
+    }
+    reply
 }

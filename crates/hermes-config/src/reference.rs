@@ -269,7 +269,6 @@ impl Server {
         let effective = json!({
             "transport": transport,
             "enabled": self.enabled,
-            "connect_timeout": self.connect_timeout,
             "calls": self.calls,
             "protocol": self.protocol,
             "auth": self.auth,

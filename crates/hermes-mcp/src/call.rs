@@ -111,8 +111,8 @@ pub enum CallError {
         /// Its message.
         message: String,
     },
-    /// The connection broke while the call was under way.
-    #[error("the connection to `{server}` was lost during the call{}", detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    /// The connection broke, or the way to the server did not let the call through.
+    #[error("{}", lost_text(server, detail.as_deref()))]
     Lost {
         /// The server.
         server: ServerName,
@@ -318,6 +318,13 @@ fn refused(error: ErrorData) -> CallError {
     CallError::Refused {
         code: error.code.0,
         message: error.message.into_owned(),
+    }
+}
+
+fn lost_text(server: &ServerName, detail: Option<&str>) -> String {
+    match detail {
+        Some(detail) => format!("the call did not get through to `{server}` and back: {detail}"),
+        None => format!("the connection to `{server}` was lost during the call"),
     }
 }
 

@@ -316,8 +316,9 @@ impl Shared {
                     _ => tracing::info!(server = %self.name, from = %before, to = %link.status),
                 }
             }
+            // Before anybody can see the new link: a status is never newer than the registry beside it.
+            (self.surroundings.changed)();
         });
-        (self.surroundings.changed)();
     }
 
     fn manifest_path(&self) -> Option<std::path::PathBuf> {

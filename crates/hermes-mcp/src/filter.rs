@@ -1,10 +1,17 @@
-//! Which of a server's own tools are offered: `tools.include` and `tools.exclude`.
+//! Which of a server's own tools are offered, by `tools.include` and `tools.exclude`, and which are asked about
+//! first, by `tools.approve`.
 //!
-//! Patterns match original names. Utility tools (`list_resources` and so on) are not filtered here.
+//! Patterns match original names. Utility tools (`list_resources` and so on) are always offered where there are any.
 
 use hermes_config::server::ToolPolicy;
 
-use crate::names::ToolName;
+use crate::{
+    names::ToolName,
+    registry::{Consent, Origin, Utility},
+};
+
+/// In `tools.approve`: every tool that its server calls destructive.
+const DESTRUCTIVE: &str = "@destructive";
 
 /// The filter of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,17 +49,71 @@ impl ToolFilter {
         let (Self::Only(patterns) | Self::AllBut(patterns)) = self else {
             return Vec::new();
         };
-        let mut dead: Vec<&String> = patterns.iter().collect();
-        for name in names {
-            dead.retain(|pattern| !matches(pattern, name.as_str()));
-        }
-        dead.into_iter().cloned().collect()
+        dead(patterns.iter(), names)
     }
 
     /// Whether it is `include: []`, which switches every tool off.
     pub fn offers_nothing(&self) -> bool {
         matches!(self, Self::Only(patterns) if patterns.is_empty())
     }
+}
+
+/// The `tools.approve` of one server.
+#[derive(Debug, Clone, Copy)]
+pub struct ConsentRule<'a> {
+    patterns: &'a [String],
+}
+
+impl<'a> ConsentRule<'a> {
+    /// Reads the policy.
+    pub fn new(policy: &'a ToolPolicy) -> Self {
+        Self {
+            patterns: &policy.approve,
+        }
+    }
+
+    /// Whether calls of a tool need consent. Utilities are matched by their names like any other.
+    pub fn of(&self, origin: &Origin) -> Consent {
+        let (name, is_destructive) = match origin {
+            Origin::Utility(utility) => (utility.as_str(), false),
+            Origin::Native(tool) => {
+                let hints = tool.definition.annotations.as_ref();
+                let hint = hints.and_then(|hints| hints.destructive_hint);
+                (tool.name.as_str(), hint == Some(true))
+            }
+        };
+        let is_meant =
+            |pattern: &String| (pattern == DESTRUCTIVE && is_destructive) || matches(pattern, name);
+        if self.patterns.iter().any(is_meant) {
+            Consent::Needed
+        } else {
+            Consent::NotNeeded
+        }
+    }
+
+    /// The patterns that match none of the names.
+    pub fn dead_patterns<'n>(&self, names: impl Iterator<Item = &'n ToolName>) -> Vec<String> {
+        let means_utility = |pattern: &String| {
+            Utility::ALL
+                .iter()
+                .any(|utility| matches(pattern, utility.as_str()))
+        };
+        let patterns = self.patterns.iter();
+        let patterns =
+            patterns.filter(|pattern| *pattern != DESTRUCTIVE && !means_utility(pattern));
+        dead(patterns, names)
+    }
+}
+
+fn dead<'a, 'n>(
+    patterns: impl Iterator<Item = &'a String>,
+    names: impl Iterator<Item = &'n ToolName>,
+) -> Vec<String> {
+    let mut dead: Vec<&String> = patterns.collect();
+    for name in names {
+        dead.retain(|pattern| !matches(pattern, name.as_str()));
+    }
+    dead.into_iter().cloned().collect()
 }
 
 /// Whether a pattern matches a name: `*` stands for any run of characters, all else for itself, case included.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     catalog::{Catalog, NativeTool},
-    filter::ToolFilter,
+    filter::{ConsentRule, ToolFilter},
     names::{self, Naming, RegisteredName},
 };
 
@@ -28,8 +28,19 @@ pub struct RegisteredTool {
     pub origin: Origin,
     /// Whether calls may be in flight together.
     pub order: CallOrder,
+    /// Whether somebody has to agree before each call.
+    pub consent: Consent,
     /// Whether it is on the list now; names of parked servers still route.
     pub is_offered: bool,
+}
+
+/// Whether a call needs somebody's word first: `tools.approve`. Whoever offers tools to a model has to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// It may be called.
+    NotNeeded,
+    /// A person is asked before.
+    Needed,
 }
 
 /// What is behind a registered name.
@@ -55,6 +66,14 @@ pub enum Utility {
 }
 
 impl Utility {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::ListResources,
+        Self::ReadResource,
+        Self::ListPrompts,
+        Self::GetPrompt,
+    ];
+
     /// Its original name.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -195,6 +214,14 @@ impl Registry {
                 server.name
             )
         }));
+        let consents = ConsentRule::new(&server.tools);
+        let dead = consents.dead_patterns(catalog.tools.iter().map(|tool| &tool.name));
+        self.warnings.extend(dead.iter().map(|pattern| {
+            format!(
+                "{}: `{pattern}` in `tools.approve` matches none of its tools",
+                server.name
+            )
+        }));
         let natives = catalog
             .tools
             .iter()
@@ -229,6 +256,7 @@ impl Registry {
                     server.name
                 ));
             }
+            let consent = consents.of(&origin);
             let index = self.tools.len();
             self.by_name.insert(name.clone(), index);
             self.tools.push(Arc::new(RegisteredTool {
@@ -236,6 +264,7 @@ impl Registry {
                 server: server.name.clone(),
                 origin,
                 order: server.calls,
+                consent,
                 is_offered: contribution.is_offered,
             }));
         }

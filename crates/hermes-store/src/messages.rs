@@ -14,6 +14,7 @@ mod content;
 mod read;
 mod rewind;
 
+pub use compact::CompactionFailure;
 pub use content::Content;
 pub(crate) use content::is_structured;
 pub use read::{MessageQuery, Rows, Window};

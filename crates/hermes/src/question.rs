@@ -8,10 +8,14 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::{Failure, Kind};
 
 mod checklist;
+pub(crate) mod form;
 mod keys;
+mod person;
 mod terminal;
+pub(crate) mod visit;
 
 pub(crate) use checklist::Item;
+pub(crate) use person::TerminalPerson;
 
 use terminal::Echo;
 

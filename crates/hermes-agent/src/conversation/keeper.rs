@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use hermes_store::{SessionId, Store};
+use hermes_store::{SessionId, Store, StoreError};
 
-use super::record;
+use super::{compaction::Replacement, record};
 use crate::{
+    compact::{Compacted, SummaryFailure},
     message::Message,
     model::{ModelEvent, Selection, Usage},
     turn::{KeepError, MessageDetail, Surface, TurnEvent},
@@ -88,12 +89,19 @@ impl<'a> Keeper<'a> {
         (self.text, self.tally)
     }
 
+    fn replacement(&self) -> Replacement<'a> {
+        Replacement {
+            store: self.store,
+            session: self.session,
+        }
+    }
+
     async fn store(&mut self, message: &Message, detail: MessageDetail) -> Result<(), KeepError> {
         let row = record::row(message, &detail);
         self.store
             .append(self.session, &row)
             .await
-            .map_err(|error| KeepError(error.to_string()))?;
+            .map_err(not_kept)?;
         let Message::Assistant(answer) = message else {
             return Ok(());
         };
@@ -163,4 +171,36 @@ impl Surface for Keeper<'_> {
     ) -> BoxFuture<'a, Result<(), KeepError>> {
         Box::pin(self.store(message, detail))
     }
+
+    fn begin_replacing(&mut self) -> BoxFuture<'_, Result<bool, KeepError>> {
+        let replacement = self.replacement();
+        Box::pin(async move { replacement.begin().await.map_err(not_kept) })
+    }
+
+    fn replace<'a>(
+        &'a mut self,
+        old: &'a [Message],
+        new: &'a Compacted,
+    ) -> BoxFuture<'a, Result<(), KeepError>> {
+        let replacement = self.replacement();
+        Box::pin(async move { replacement.replace(old, new).await.map_err(not_kept) })
+    }
+
+    fn keep_failure<'a>(
+        &'a mut self,
+        failure: &'a SummaryFailure,
+    ) -> BoxFuture<'a, Result<(), KeepError>> {
+        let replacement = self.replacement();
+        Box::pin(async move { replacement.keep_failure(failure).await.map_err(not_kept) })
+    }
+
+    fn end_replacing(&mut self) -> BoxFuture<'_, Result<(), KeepError>> {
+        let replacement = self.replacement();
+        Box::pin(async move { replacement.end().await.map_err(not_kept) })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
+fn not_kept(error: StoreError) -> KeepError {
+    KeepError(error.to_string())
 }

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use hermes_config::{ServerName, Settings};
+use hermes_config::{AuxiliaryTask, ServerName, Settings};
 use hermes_mcp::{RegisteredTool, Registry, status::ServerStatus, toolset};
 
-use super::Conversation;
+use super::{Conversation, side_model::SideModel};
 #[cfg(unix)]
 use crate::tools::terminal::TerminalSettings;
 use crate::{
     tool::Tool,
     toolbox::Toolbox,
-    tools::{self, Means, cronjob::HomeJobs, memory::MemoryLimits},
+    tools::{
+        self, Means,
+        cronjob::HomeJobs,
+        memory::MemoryLimits,
+        web::{Reach, Web, search::SearchEngine},
+    },
 };
 
 /// The words for every toolset.
@@ -152,6 +157,13 @@ impl Conversation {
                 &settings,
                 self.setup.cron_origin.clone(),
             ))),
+            web: Some(Web::new(Reach::from_document(&settings.document))),
+            search_engine: SearchEngine::from_variables(&settings.variables),
+            vision: Some(Arc::new(SideModel {
+                agent: self.agent.clone(),
+                main: self.model.clone(),
+                task: AuxiliaryTask::Vision,
+            })),
         })
     }
 

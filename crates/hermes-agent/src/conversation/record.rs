@@ -69,7 +69,7 @@ pub(super) fn content(row: &NewMessage) -> Content {
 }
 
 /// The message a row holds; none for roles that no model knows.
-fn message(row: &NewMessage) -> Option<Message> {
+pub(super) fn message(row: &NewMessage) -> Option<Message> {
     let content = match &row.api_content {
         Some(sent) => Content::Text(sent.clone()),
         None => content(row),

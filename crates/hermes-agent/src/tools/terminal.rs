@@ -5,6 +5,7 @@
 pub(super) mod capture;
 pub(super) mod child;
 mod environment;
+mod strays;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 

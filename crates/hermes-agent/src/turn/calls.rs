@@ -22,6 +22,16 @@ const AT_ONCE: usize = 8;
 /// How long a call may take to notice that it was cancelled.
 const GRACE: Duration = Duration::from_millis(800);
 
+/// The calls of one message.
+pub(super) struct Batch<'a> {
+    turn: &'a Turn<'a>,
+    /// The calls that are meant, under the ids of those that the model wrote.
+    calls: Vec<ToolCall>,
+    prepared: Vec<Prepared>,
+    /// Lines of progress from several calls meet here; only the turn's own task talks to the surface.
+    lines: mpsc::UnboundedReceiver<Line>,
+}
+
 /// A call ready to run.
 struct Prepared {
     /// `Err` says why they can not be read.
@@ -33,35 +43,81 @@ struct Prepared {
 /// Who said it, and what.
 type Line = (Arc<str>, String);
 
-/// Runs all calls and returns their outputs in the order of the calls.
-pub(super) async fn run(
-    turn: &Turn<'_>,
-    calls: &[ToolCall],
-    surface: &mut dyn Surface,
-) -> Vec<ToolOutput> {
-    // Lines of progress from several calls meet here; only this task talks to the surface.
-    let (lines, mut heard) = mpsc::unbounded_channel();
-    let prepared: Vec<Prepared> = calls
-        .iter()
-        .map(|call| prepare(turn, call, &lines))
-        .collect();
-    let segments = segments(&prepared);
-    let mut prepared: Vec<Option<Prepared>> = prepared.into_iter().map(Some).collect();
-    let mut outputs: Vec<Option<ToolOutput>> = vec![None; calls.len()];
-    for segment in segments {
-        let mut waiting = segment;
+impl<'a> Batch<'a> {
+    pub(super) fn new(turn: &'a Turn<'a>, calls: &[ToolCall]) -> Self {
+        let (sender, lines) = mpsc::unbounded_channel();
+        let calls: Vec<ToolCall> = calls
+            .iter()
+            .map(|call| turn.toolbox.meant(call).into_owned())
+            .collect();
+        let prepared = calls
+            .iter()
+            .map(|call| prepare(turn, call, &sender))
+            .collect();
+        Self {
+            turn,
+            calls,
+            prepared,
+            lines,
+        }
+    }
+
+    /// The longest runs of calls that may be in flight together; everything else is alone.
+    pub(super) fn segments(&self) -> Vec<Range<usize>> {
+        let mut segments: Vec<Range<usize>> = Vec::new();
+        for (index, call) in self.prepared.iter().enumerate() {
+            match segments.last_mut() {
+                Some(last)
+                    if self.prepared[last.clone()]
+                        .iter()
+                        .all(|other| call.company.mixes_with(&other.company)) =>
+                {
+                    last.end = index + 1;
+                }
+                _ => segments.push(index..index + 1),
+            }
+        }
+        segments
+    }
+
+    /// The calls of a segment as they are meant.
+    pub(super) fn meant(&self, segment: Range<usize>) -> &[ToolCall] {
+        &self.calls[segment]
+    }
+
+    /// Runs one segment and returns its outputs in the order of the calls. What has not begun when the user
+    /// interrupts never does.
+    pub(super) async fn run(
+        &mut self,
+        segment: Range<usize>,
+        surface: &mut dyn Surface,
+    ) -> Vec<ToolOutput> {
+        let Self {
+            turn,
+            calls,
+            prepared,
+            lines,
+        } = self;
+        let turn = *turn;
+        let (calls, prepared) = (&calls[segment.clone()], &prepared[segment]);
+        let mut outputs: Vec<Option<ToolOutput>> = vec![None; calls.len()];
+        let mut waiting = 0..calls.len();
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < AT_ONCE
+                && !turn.context.cancel.is_cancelled()
                 && let Some(index) = waiting.next()
-                && let Some(ready) = prepared[index].take()
             {
                 surface.show(TurnEvent::CallStarted(calls[index].clone()));
-                let name = &calls[index].name;
+                let (name, ready) = (&calls[index].name, &prepared[index]);
                 running.push(async move { (index, call(turn.toolbox, name, ready).await) });
             }
             tokio::select! {
-                Some((id, line)) = heard.recv() => surface.show(TurnEvent::CallProgress { id, line }),
+                // What a call said comes before its end.
+                biased;
+                Some((id, line)) = lines.recv() => {
+                    surface.show(TurnEvent::CallProgress { id, line });
+                }
                 done = running.next() => {
                     let Some((index, (output, took))) = done else { break };
                     let call = calls[index].clone();
@@ -70,11 +126,12 @@ pub(super) async fn run(
                 }
             }
         }
+        let never_begun = || ToolOutput::error("not run: interrupted by the user");
+        outputs
+            .into_iter()
+            .map(|output| output.unwrap_or_else(never_begun))
+            .collect()
     }
-    outputs
-        .into_iter()
-        .map(|output| output.unwrap_or_else(interrupted))
-        .collect()
 }
 
 fn prepare(turn: &Turn<'_>, call: &ToolCall, lines: &mpsc::UnboundedSender<Line>) -> Prepared {
@@ -101,36 +158,15 @@ fn prepare(turn: &Turn<'_>, call: &ToolCall, lines: &mpsc::UnboundedSender<Line>
     }
 }
 
-/// The longest runs of calls that may be in flight together; everything else is alone.
-fn segments(prepared: &[Prepared]) -> Vec<Range<usize>> {
-    let mut segments: Vec<Range<usize>> = Vec::new();
-    for (index, call) in prepared.iter().enumerate() {
-        match segments.last_mut() {
-            Some(last)
-                if prepared[last.clone()]
-                    .iter()
-                    .all(|other| call.company.mixes_with(&other.company)) =>
-            {
-                last.end = index + 1;
-            }
-            _ => segments.push(index..index + 1),
-        }
-    }
-    segments
-}
-
-async fn call(toolbox: &Toolbox, name: &str, ready: Prepared) -> (ToolOutput, Duration) {
+async fn call(toolbox: &Toolbox, name: &str, ready: &Prepared) -> (ToolOutput, Duration) {
     let began = Instant::now();
-    let arguments = match ready.arguments {
-        Ok(arguments) => arguments,
+    let arguments = match &ready.arguments {
+        Ok(arguments) => arguments.clone(),
         Err(reason) => {
             let text = format!("the arguments of `{name}` are no JSON object: {reason}");
             return (ToolOutput::error(text), began.elapsed());
         }
     };
-    if ready.context.cancel.is_cancelled() {
-        return (interrupted(), began.elapsed());
-    }
     let late = async {
         ready.context.cancel.cancelled().await;
         tokio::time::sleep(GRACE).await;
@@ -138,11 +174,7 @@ async fn call(toolbox: &Toolbox, name: &str, ready: Prepared) -> (ToolOutput, Du
     let output = tokio::select! {
         output = toolbox.call(name, arguments, &ready.context) => output,
         // A tool that does not listen is dropped, and with it what it started.
-        () = late => interrupted(),
+        () = late => ToolOutput::error("interrupted by the user before it ended"),
     };
     (output, began.elapsed())
-}
-
-fn interrupted() -> ToolOutput {
-    ToolOutput::error("interrupted by the user before it ended")
 }

@@ -1,8 +1,16 @@
 //! Keeps large results out of the conversation: the whole text goes to a file, the model sees its beginning.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use crate::tool::{ToolContext, ToolOutput};
+use serde_json::Value;
+
+use crate::{
+    message::ToolCall,
+    tool::{ToolContext, ToolOutput},
+};
 
 /// How large results may be, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,80 +56,167 @@ pub struct Persisted {
 
 /// How much of a large text the model sees.
 const PREVIEW: usize = 1_500;
+/// Longest name of a file, before its ending.
+const LONGEST_NAME: usize = 120;
 
-/// Puts what is too large into files, the largest first.
-pub(super) async fn shrink(
-    mut outputs: Vec<ToolOutput>,
-    limits: &SizeLimits,
-    context: &ToolContext,
-) -> Vec<ToolOutput> {
-    let sizes: Vec<usize> = outputs
-        .iter()
-        .map(|output| output.text.chars().count())
-        .collect();
-    let mut total: usize = sizes.iter().sum();
-    let mut by_size: Vec<usize> = (0..outputs.len())
-        .filter(|index| outputs[*index].may_be_persisted)
-        .collect();
-    by_size.sort_by_key(|index| std::cmp::Reverse(sizes[*index]));
-    for index in by_size {
-        let is_too_large =
-            sizes[index] > limits.one || (total > limits.all && sizes[index] > PREVIEW * 2);
-        if !is_too_large {
-            break;
+/// What is left of the limits while the calls of one message run.
+pub(super) struct Room {
+    limits: SizeLimits,
+    used: usize,
+}
+
+impl Room {
+    pub(super) fn new(limits: &SizeLimits) -> Self {
+        Self {
+            limits: *limits,
+            used: 0,
         }
-        let name = format!("{}-{index}", context.call_id);
-        let text = std::mem::take(&mut outputs[index].text);
-        outputs[index].text = match persist(context.home.path(), &name, &text).await {
-            Ok(persisted) => persisted.preview,
-            Err(error) => cut(&text, limits.one, &error.to_string()),
-        };
-        total = total.saturating_sub(sizes[index]) + PREVIEW;
     }
-    outputs
+
+    /// Puts what is too large into files, the largest first. What was taken in before stays.
+    pub(super) async fn fit(
+        &mut self,
+        calls: &[ToolCall],
+        outputs: &mut [ToolOutput],
+        context: &ToolContext,
+    ) {
+        let sizes: Vec<usize> = outputs
+            .iter()
+            .map(|output| output.text.chars().count())
+            .collect();
+        self.used += sizes.iter().sum::<usize>();
+        let mut by_size: Vec<usize> = (0..outputs.len())
+            .filter(|index| outputs[*index].may_be_persisted)
+            .collect();
+        by_size.sort_by_key(|index| std::cmp::Reverse(sizes[*index]));
+        for index in by_size {
+            let size = sizes[index];
+            let is_crowded = self.used > self.limits.all && size > PREVIEW * 2;
+            if size <= self.limits.one && !is_crowded {
+                break;
+            }
+            let output = &mut outputs[index];
+            let text = readable(std::mem::take(&mut output.text));
+            output.text = match persist(context.home.path(), &calls[index].id, &text).await {
+                Ok(persisted) => persisted.preview,
+                Err(error) => cut(&text, self.limits.one, &error.to_string()),
+            };
+            self.used = self.used - size + output.text.chars().count();
+        }
+    }
+}
+
+/// Text in lines. A result in JSON is one line, which is of no use to anybody who reads a file by lines.
+fn readable(text: String) -> String {
+    let Ok(Value::Object(members)) = serde_json::from_str(&text) else {
+        return text;
+    };
+    let has_one = members.len() == 1;
+    let parts: Vec<String> = members
+        .into_iter()
+        .map(|(name, value)| match value {
+            Value::String(text) if has_one && name == "result" => text,
+            Value::String(text) => format!("{name}:\n{text}"),
+            value => format!("{name}:\n{value:#}"),
+        })
+        .collect();
+    parts.join("\n\n")
 }
 
 /// Writes a text to the home's `results` and describes it.
-async fn persist(home: &Path, name: &str, text: &str) -> std::io::Result<Persisted> {
-    let safe: String = name
-        .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() || letter == '-' {
-                letter
-            } else {
-                '_'
-            }
-        })
-        .collect();
+async fn persist(home: &Path, call_id: &str, text: &str) -> io::Result<Persisted> {
     let directory = home.join("results");
-    let path = directory.join(format!("{safe}.txt"));
-    let (content, target) = (text.to_owned(), path.clone());
-    let write = move || {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&directory)?;
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        std::io::Write::write_all(&mut options.open(target)?, content.as_bytes())
-    };
-    tokio::task::spawn_blocking(write)
+    let (name, content) = (safe_name(call_id), text.to_owned());
+    let write = move || write(&directory, &name, content.as_bytes());
+    let path = tokio::task::spawn_blocking(write)
         .await
-        .map_err(std::io::Error::other)??;
+        .map_err(io::Error::other)??;
     let beginning: String = text.chars().take(PREVIEW).collect();
     let preview = format!(
-        "<persisted-output path=\"{}\" characters=\"{}\">\n{beginning}\n…\n</persisted-output>\nThe whole text is in that \
-         file; read the parts you need.",
+        "<persisted-output path=\"{}\" characters=\"{}\">\n{}\n…\n</persisted-output>\nThe whole text is in that file; \
+         read the parts you need.",
         path.display(),
-        text.chars().count()
+        text.chars().count(),
+        beginning.replace("persisted-output", "persisted output"),
     );
     Ok(Persisted { path, preview })
+}
+
+/// Writes a new file for the owner's eyes. An id that was used before gets a number: other messages refer to that
+/// file.
+fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<PathBuf> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut number = 1;
+    loop {
+        let path = directory.join(match number {
+            1 => format!("{name}.txt"),
+            _ => format!("{name}-{number}.txt"),
+        });
+        match options.open(&path) {
+            Ok(mut file) => {
+                io::Write::write_all(&mut file, content)?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn safe_name(call_id: &str) -> String {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let letters = call_id.chars().take(LONGEST_NAME);
+    let safe: String = letters
+        .map(|letter| if is_safe(letter) { letter } else { '_' })
+        .collect();
+    match safe.as_str() {
+        "" => "call".to_owned(),
+        _ => safe,
+    }
 }
 
 fn cut(text: &str, limit: usize, reason: &str) -> String {
     let beginning: String = text.chars().take(limit).collect();
     format!("{beginning}\n[cut: the rest could not be kept in a file: {reason}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_in_json_become_lines() {
+        let readable = |text: &str| readable(text.to_owned());
+        assert_eq!(readable("{\"result\": \"a\\nb\"}"), "a\nb");
+        assert_eq!(
+            readable("{\"output\": \"a\\nb\", \"exit_code\": 0}"),
+            "output:\na\nb\n\nexit_code:\n0"
+        );
+        assert_eq!(readable("[1]"), "[1]");
+        assert_eq!(readable("no { JSON"), "no { JSON");
+    }
+
+    #[test]
+    fn a_small_context_gets_small_results() {
+        assert_eq!(SizeLimits::for_context(Some(8_000)).one, 8_000);
+        assert_eq!(
+            SizeLimits::for_context(Some(1_000_000)),
+            SizeLimits::default()
+        );
+        assert_eq!(SizeLimits::for_context(None), SizeLimits::default());
+    }
+
+    #[test]
+    fn a_call_id_can_not_lead_out_of_the_directory() {
+        assert_eq!(safe_name("../../x/call 1"), "______x_call_1");
+        assert_eq!(safe_name(""), "call");
+    }
 }

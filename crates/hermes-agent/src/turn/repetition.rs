@@ -1,6 +1,10 @@
-//! Notices a model that runs in circles: the same failing call, or one tool failing again and again.
+//! Notices a model that runs in circles: the same failing call, one tool failing again and again, or the same call
+//! with the same result while nothing else happens.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use crate::{message::ToolCall, tool::ToolOutput};
 
@@ -9,16 +13,27 @@ const SAME_CALL: usize = 2;
 /// A tool that failed this often in a row is pointed out.
 const SAME_TOOL: usize = 3;
 
-/// What has failed in this turn.
+/// What has happened in this turn.
 #[derive(Debug, Default)]
 pub(super) struct Repetition {
-    failed_calls: Vec<(String, String)>,
+    /// How often a call failed.
+    failed_calls: HashMap<(String, String), usize>,
     failed_in_a_row: HashMap<String, usize>,
-    is_stuck: bool,
+    succeeded: HashMap<(String, String), Success>,
+    /// Counts successful calls that brought something new.
+    news: usize,
+}
+
+/// The last time a call succeeded.
+#[derive(Debug)]
+struct Success {
+    result: u64,
+    /// What there was of news by then.
+    news: usize,
 }
 
 impl Repetition {
-    /// Looks at the results of one message; a note for each call that needs one.
+    /// Looks at the results of calls; a note for each call that needs one.
     pub(super) fn look_at(
         &mut self,
         calls: &[ToolCall],
@@ -27,45 +42,54 @@ impl Repetition {
         calls
             .iter()
             .zip(outputs)
-            .map(|(call, output)| self.look_at_one(call, output))
+            .map(|(call, output)| match output.is_error {
+                true => self.look_at_failure(call),
+                false => self.look_at_success(call, output),
+            })
             .collect()
     }
 
-    /// Whether anything was pointed out in the last message.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.is_stuck
-    }
-
-    fn look_at_one(&mut self, call: &ToolCall, output: &ToolOutput) -> Option<String> {
-        self.is_stuck = false;
-        if !output.is_error {
-            self.failed_in_a_row.remove(&call.name);
-            return None;
-        }
+    fn look_at_failure(&mut self, call: &ToolCall) -> Option<String> {
         let this = (call.name.clone(), call.arguments.clone());
-        self.failed_calls.push(this.clone());
-        let same = self
-            .failed_calls
-            .iter()
-            .filter(|failed| **failed == this)
-            .count();
+        let same = self.failed_calls.entry(this).or_default();
+        *same += 1;
         let in_a_row = self.failed_in_a_row.entry(call.name.clone()).or_default();
         *in_a_row += 1;
-        let in_a_row = *in_a_row;
-        let note = if same >= SAME_CALL {
-            format!(
+        if *same >= SAME_CALL {
+            Some(format!(
                 "Note: this very call has failed {same} times. Change the arguments or take another way."
-            )
-        } else if in_a_row >= SAME_TOOL {
-            format!(
+            ))
+        } else if *in_a_row >= SAME_TOOL {
+            Some(format!(
                 "Note: `{}` has failed {in_a_row} times in a row. Consider another way.",
                 call.name
-            )
+            ))
         } else {
-            return None;
-        };
-        self.is_stuck = true;
-        Some(note)
+            None
+        }
+    }
+
+    fn look_at_success(&mut self, call: &ToolCall, output: &ToolOutput) -> Option<String> {
+        self.failed_in_a_row.remove(&call.name);
+        let mut hasher = DefaultHasher::new();
+        output.text.hash(&mut hasher);
+        let result = hasher.finish();
+        let this = (call.name.clone(), call.arguments.clone());
+        let is_known = self.succeeded.get(&this);
+        if let Some(before) = is_known.filter(|before| before.result == result) {
+            let is_stuck = before.news == self.news;
+            let news = self.news;
+            self.succeeded.insert(this, Success { result, news });
+            return is_stuck.then(|| {
+                "Note: this call has the same result as before, and nothing else has changed. Do not repeat it; go on \
+                 with what you know."
+                    .to_owned()
+            });
+        }
+        self.news += 1;
+        let news = self.news;
+        self.succeeded.insert(this, Success { result, news });
+        None
     }
 }
 
@@ -82,13 +106,8 @@ mod tests {
         let mut repetition = Repetition::default();
         let failed = [ToolOutput::error("no such file")];
         assert_eq!(repetition.look_at(&call("{}"), &failed), [None]);
-        assert!(
-            repetition.look_at(&call("{}"), &failed)[0]
-                .as_deref()
-                .unwrap()
-                .contains("2 times")
-        );
-        assert!(repetition.is_stuck());
+        let notes = repetition.look_at(&call("{}"), &failed);
+        assert!(notes[0].as_deref().unwrap().contains("2 times"));
     }
 
     #[test]
@@ -102,5 +121,20 @@ mod tests {
         assert_eq!(repetition.look_at(&call("4"), &failed), [None]);
         assert_eq!(repetition.look_at(&call("5"), &failed), [None]);
         assert!(repetition.look_at(&call("6"), &failed)[0].is_some());
+    }
+
+    #[test]
+    fn the_same_result_twice_is_no_progress_unless_something_happened_between() {
+        let mut repetition = Repetition::default();
+        let mut notes = |arguments: &str, result: &str| {
+            let output = [ToolOutput::text(result)];
+            repetition.look_at(&call(arguments), &output)[0].is_some()
+        };
+        assert!(!notes("a", "1"));
+        assert!(notes("a", "1"));
+        assert!(!notes("a", "2"), "another result is progress");
+        assert!(!notes("b", "1"));
+        assert!(!notes("a", "2"), "`b` came between");
+        assert!(notes("b", "1"), "a circle of two");
     }
 }

@@ -7,17 +7,25 @@
 )]
 
 mod conversation;
+mod elicitation;
 mod files;
 mod home;
+mod mcp;
 mod memory;
+mod mentions;
 mod model;
 #[cfg(unix)]
 mod process;
+mod prompts;
 mod questions;
+mod real_servers;
+mod sampling;
 mod search;
 mod session;
 #[cfg(unix)]
 mod terminal;
+mod turn;
+mod web;
 
 #[test]
 fn every_file_here_is_a_module() {

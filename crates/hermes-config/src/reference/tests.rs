@@ -336,6 +336,7 @@ fn the_fingerprint_follows_what_needs_a_restart() {
     for (key, value) in [
         ("tools", json!({"include": ["a"]})),
         ("timeout", json!(5)),
+        ("connect_timeout", json!(5)),
         ("pin_tools", json!("block")),
     ] {
         assert_eq!(first, with(key, value), "{key}");
@@ -344,7 +345,6 @@ fn the_fingerprint_follows_what_needs_a_restart() {
         ("args", json!(["a"])),
         ("env", json!({"A": "other"})),
         ("cwd", json!("/")),
-        ("connect_timeout", json!(5)),
         ("enabled", json!(false)),
         ("sampling", json!({"max_rpm": 1})),
         ("protocol", json!("legacy")),

@@ -149,7 +149,7 @@ impl Connector {
         if remembered.is_none() {
             self.preflight(&resolved).await?;
         }
-        let mut offers = self.surroundings.inquiries.offers(&self.server);
+        let mut offers = self.offers(&resolved);
         let openings = era::openings(
             self.server.protocol,
             remembered.map(|manifest| manifest.era),
@@ -216,6 +216,16 @@ impl Connector {
             handler,
         });
         Ok((service, session, catalog))
+    }
+
+    /// What this server is told that it may ask.
+    fn offers(&self, resolved: &Resolved) -> Offers {
+        let server = Server {
+            sampling: resolved.sampling.clone(),
+            roots: resolved.roots.clone(),
+            ..(*self.server).clone()
+        };
+        self.surroundings.inquiries.offers(&server)
     }
 
     async fn open(

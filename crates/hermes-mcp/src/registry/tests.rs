@@ -217,3 +217,33 @@ fn a_tool_without_a_description_is_still_described() {
         json!({"type": "object", "properties": {}})
     );
 }
+
+#[test]
+fn tools_are_asked_about_by_pattern_or_by_their_own_hint() {
+    let asked = |patterns: &[&str]| {
+        let mut contribution = contribution("s", &["delete_all", "read"], |server| {
+            server.tools.approve = patterns.iter().map(ToString::to_string).collect();
+        });
+        let catalog = Arc::make_mut(contribution.catalog.as_mut().unwrap());
+        for (name, is_destructive) in [("wipe", true), ("tidy", false)] {
+            let definition = json!({
+                "name": name, "inputSchema": {"type": "object"},
+                "annotations": {"destructiveHint": is_destructive},
+            });
+            let definition = serde_json::from_value(definition).unwrap();
+            catalog.tools.push(Arc::new(NativeTool::new(definition)));
+        }
+        let registry = build(&[with_capabilities(contribution, json!({"resources": {}}))]);
+        let needed = registry
+            .tools()
+            .filter(|tool| tool.consent == Consent::Needed);
+        let needed: Vec<String> = needed.map(|tool| tool.original().to_owned()).collect();
+        (needed, registry.warnings().len())
+    };
+    assert_eq!(asked(&[]), (vec![], 0));
+    assert_eq!(asked(&["delete_*"]), (vec!["delete_all".into()], 0));
+    assert_eq!(asked(&["@destructive"]), (vec!["wipe".into()], 0));
+    assert_eq!(asked(&["read_resource"]), (vec!["read_resource".into()], 0));
+    assert_eq!(asked(&["nothing"]), (vec![], 1));
+    assert_eq!(asked(&["*"]).0.len(), 6);
+}

@@ -3,10 +3,71 @@
 
 use std::time::Duration;
 
+use sqlx::sqlite::SqliteRow;
+
 use super::{NewMessage, StoredMessage, insert, message_columns};
-use crate::{MessageId, SessionId, Store, StoreError, clock::epoch_seconds};
+use crate::{MessageId, SessionId, Store, StoreError, clock::epoch_seconds, db::row};
+
+/// A summary that could not be had: until when none is tried again, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompactionFailure {
+    /// Seconds since 1970.
+    pub until: f64,
+    /// What went wrong.
+    pub error: String,
+    /// How many failed in a row.
+    pub in_a_row: i64,
+}
 
 impl Store {
+    /// The last failure of a session's compaction, if none has succeeded since.
+    pub async fn compaction_failure(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<CompactionFailure>, StoreError> {
+        const SQL: &str = "SELECT s.compression_failure_cooldown_until AS until, s.compression_failure_error AS error, \
+             s.compression_fallback_streak AS streak FROM {sessions} AS s WHERE s.id = ?1";
+        let found = sqlx::query(self.sql(SQL))
+            .bind(session.as_str())
+            .fetch_optional(self.readers())
+            .await
+            .map_err(|error| self.error(error))?;
+        let read = |found: &SqliteRow| {
+            let until = row::real(found, "until")?;
+            let (error, streak) = (row::text(found, "error")?, row::integer(found, "streak")?);
+            Ok(until.map(|until| CompactionFailure {
+                until,
+                error: error.unwrap_or_default(),
+                in_a_row: streak,
+            }))
+        };
+        let failure = found.as_ref().map(read).transpose();
+        failure
+            .map(Option::flatten)
+            .map_err(|error: sqlx::Error| self.error(error))
+    }
+
+    /// Remembers a failed compaction; `None` once one has succeeded.
+    pub async fn set_compaction_failure(
+        &self,
+        session: &SessionId,
+        failure: Option<&CompactionFailure>,
+    ) -> Result<(), StoreError> {
+        let mut write = self.begin().await?;
+        sqlx::query(
+            "UPDATE sessions SET compression_failure_cooldown_until = ?2, compression_failure_error = ?3, \
+             compression_fallback_streak = ?4 WHERE id = ?1",
+        )
+        .bind(session.as_str())
+        .bind(failure.map(|failure| failure.until))
+        .bind(failure.map(|failure| failure.error.as_str()))
+        .bind(failure.map_or(0, |failure| failure.in_a_row))
+        .execute(&mut *write)
+        .await
+        .map_err(|error| self.error(error))?;
+        write.commit().await
+    }
+
     /// Tries to become the one who compacts a session, for as long as the lease runs. Tells whether it worked; the
     /// holder who has the lease already gets it again.
     pub async fn lock_compaction(

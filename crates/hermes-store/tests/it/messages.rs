@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hermes_store::{
-    Content, MessageId, MessageQuery, MessageState, NewMessage, Role, Rows, Search, SessionId,
-    Store, StoreError,
+    CompactionFailure, Content, MessageId, MessageQuery, MessageState, NewMessage, Role, Rows,
+    Search, SessionId, Store, StoreError,
 };
 use serde_json::json;
 
@@ -261,6 +261,24 @@ async fn compaction_keeps_the_old_rows_and_what_arrived_meanwhile() {
     assert_eq!((counted.message_count, counted.tool_call_count), (3, 1));
     let hits = store.search(&Search::new("question")).await.unwrap();
     assert_eq!(hits.len(), 1, "what was summed up is still found");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_failed_compaction_is_remembered_until_one_succeeds() {
+    let (_directory, _home, store, session) = with_session().await;
+    assert_eq!(store.compaction_failure(&session).await.unwrap(), None);
+    let failure = CompactionFailure {
+        until: 1_234.5,
+        error: "no answer".into(),
+        in_a_row: 2,
+    };
+    let set = store.set_compaction_failure(&session, Some(&failure));
+    set.await.unwrap();
+    let known = store.compaction_failure(&session).await.unwrap();
+    assert_eq!(known, Some(failure));
+    store.set_compaction_failure(&session, None).await.unwrap();
+    assert_eq!(store.compaction_failure(&session).await.unwrap(), None);
     store.close().await;
 }
 

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::{Redactor, Variables};
 use serde_json::json;
 
 use crate::{cli::LogsArgs, context::Context, failure::Failure, logging};
@@ -24,8 +25,11 @@ pub(super) fn run(context: &Context, args: &LogsArgs) -> Result<(), Failure> {
         "mcp" => context.home.logs_dir().join("mcp-stderr.log"),
         _ => logging::path(&context.home),
     };
+    // What servers print is kept as it came; nothing secret of it reaches a screen.
+    let redactor = Redactor::for_variables(&Variables::load(&context.home, None).0);
     let mut log = FollowedLog::new(path.clone());
-    let text = log.added()?;
+    let added = log.added()?;
+    let text = redactor.redact(&added);
     if text.is_empty() && !args.follow {
         output.note(format!("nothing is logged yet in `{}`", path.display()));
     }
@@ -37,7 +41,7 @@ pub(super) fn run(context: &Context, args: &LogsArgs) -> Result<(), Failure> {
     let mut is_read = lines.iter().all(|line| output.stream(&format!("{line}\n")));
     while args.follow && is_read {
         std::thread::sleep(LOOK_INTERVAL);
-        is_read = output.stream(&log.added()?);
+        is_read = output.stream(&redactor.redact(&log.added()?));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod asking;
 mod chat;
 mod documents;
 mod edit;

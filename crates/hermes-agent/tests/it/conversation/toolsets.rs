@@ -11,12 +11,22 @@ use hermes_testkit::model::Script;
 use super::{Scene, settings};
 
 fn names(conversation: &Conversation) -> BTreeSet<String> {
-    let definitions = conversation.toolbox().definitions().into_iter();
-    definitions.map(|definition| definition.name).collect()
+    let toolbox = conversation.toolbox();
+    let definitions = toolbox.definitions().iter();
+    definitions
+        .map(|definition| definition.name.clone())
+        .collect()
 }
 
 fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// All that a home without a search engine has.
+fn everything() -> BTreeSet<String> {
+    let mut names = set(&tools::NAMES);
+    assert!(names.remove("web_search"));
+    names
 }
 
 const FILE: [&str; 4] = ["read_file", "write_file", "patch", "search_files"];
@@ -25,7 +35,7 @@ const FILE: [&str; 4] = ["read_file", "write_file", "patch", "search_files"];
 async fn every_built_in_name_and_toolset_is_listed() {
     let scene = Scene::new(Script::echo()).await;
     let conversation = scene.begin();
-    assert_eq!(names(&conversation), set(&tools::NAMES));
+    assert_eq!(names(&conversation), everything());
     assert_eq!(
         Agent::reserved_names().into_iter().collect::<BTreeSet<_>>(),
         set(&tools::NAMES)
@@ -54,9 +64,9 @@ async fn toolsets_of_a_run_are_exactly_those_named() {
     assert_eq!(with(&["file"]), set(&FILE));
     assert_eq!(with(&["file", "no_mcp"]), set(&FILE));
     assert_eq!(with(&["some_server"]), set(&[]));
-    assert_eq!(with(&["no_mcp"]), set(&tools::NAMES));
-    assert_eq!(with(&["hermes-cli"]), set(&tools::NAMES));
-    assert_eq!(with(&["all"]), set(&tools::NAMES));
+    assert_eq!(with(&["no_mcp"]), everything());
+    assert_eq!(with(&["hermes-cli"]), everything());
+    assert_eq!(with(&["all"]), everything());
 }
 
 #[tokio::test]
@@ -71,7 +81,7 @@ async fn the_configuration_chooses_and_disables() {
         "platform_toolsets: {cli: [time]}\nagent: {disabled_toolsets: [memory]}\n",
     )
     .await;
-    let mut expected = set(&tools::NAMES);
+    let mut expected = everything();
     expected.remove("memory");
     assert_eq!(names(&scene.begin()), expected);
 }

@@ -114,6 +114,18 @@ impl Display for Progress {
             TurnEvent::LimitReached => {
                 self.note("[the limit of model calls is reached; this is the last answer]");
             }
+            TurnEvent::Compacting(_) => self.note("[the conversation is being summed up]"),
+            TurnEvent::Compacted {
+                tokens_before,
+                tokens_after,
+                ..
+            } => self.note(&format!(
+                "[the conversation is shorter: about {tokens_before} tokens before, {tokens_after} now]"
+            )),
+            TurnEvent::SummaryFailed(failure) => self.note(&format!(
+                "[no summary ({}); the oldest results of tools are left out instead]",
+                failure.error
+            )),
         }
     }
 }

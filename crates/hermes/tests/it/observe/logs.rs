@@ -20,6 +20,25 @@ fn home_with_log(lines: usize) -> TestHome {
 }
 
 #[test]
+fn no_secret_of_the_home_is_shown() {
+    let home = TestHome::with_servers(&[]);
+    let logs = home.path().join("logs");
+    fs::create_dir(&logs).unwrap();
+    fs::write(
+        home.path().join(".env"),
+        "DOOR_KEY=open-sesame-now\nDEBUG=true\n",
+    )
+    .unwrap();
+    fs::write(
+        logs.join("mcp-stderr.log"),
+        "true: said open-sesame-now and Bearer abcdef123456\n",
+    )
+    .unwrap();
+    let shown = home.run(&["logs"]).stdout;
+    assert_eq!(shown, "true: said [REDACTED] and [REDACTED]\n");
+}
+
+#[test]
 fn the_last_lines_are_shown() {
     let home = home_with_log(200);
     let shown = home.run(&["logs"]).stdout;

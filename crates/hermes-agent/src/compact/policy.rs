@@ -1,0 +1,92 @@
+//! When a conversation is too long, and how long it may be afterwards.
+
+use hermes_config::CompressionSettings;
+
+use super::Reason;
+
+/// Taken for the size of a context that nobody told.
+const ASSUMED_CONTEXT: u32 = 128_000;
+/// Below so many tokens nothing is done, however small the share, unless the context is smaller.
+const LEAST: f64 = 64_000.0;
+/// The share at which something is done in small contexts.
+const SMALL_CONTEXT_SHARE: f64 = 0.75;
+
+pub(super) struct Policy {
+    pub(super) settings: CompressionSettings,
+    context: Option<u32>,
+}
+
+/// What is aimed at, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Goal {
+    /// The whole conversation.
+    pub(super) size: u64,
+    /// What stays of its end.
+    pub(super) tail: u64,
+}
+
+impl Policy {
+    pub(super) fn new(settings: CompressionSettings, context: Option<u32>) -> Self {
+        Self { settings, context }
+    }
+
+    /// More tokens than this are too many.
+    pub(super) fn trigger(&self, told: Option<u32>) -> u64 {
+        let context = f64::from(told.or(self.context).unwrap_or(ASSUMED_CONTEXT));
+        let least = LEAST.min(SMALL_CONTEXT_SHARE * context);
+        whole((self.settings.threshold * context).max(least))
+    }
+
+    pub(super) fn goal(&self, reason: Reason, told: Option<u32>, known: Option<u64>) -> Goal {
+        let trigger = self.trigger(told);
+        let trigger = match (reason, known) {
+            // The provider knows better than we do what is too long.
+            (Reason::Overflow { limit: None }, Some(known)) => trigger.min(known / 2),
+            _ => trigger,
+        };
+        Goal {
+            // Well below the trigger, so that it is worth the trouble.
+            size: trigger / 5 * 3,
+            tail: trigger / 2,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a context is neither negative nor large"
+)]
+fn whole(tokens: f64) -> u64 {
+    tokens as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trigger(threshold: f64, context: Option<u32>) -> u64 {
+        let settings = CompressionSettings {
+            threshold,
+            ..CompressionSettings::default()
+        };
+        Policy::new(settings, context).trigger(None)
+    }
+
+    #[test]
+    fn large_contexts_are_used_up_to_the_threshold_and_small_ones_to_three_quarters() {
+        assert_eq!(trigger(0.5, Some(200_000)), 100_000);
+        assert_eq!(trigger(0.5, Some(100_000)), 64_000);
+        assert_eq!(trigger(0.5, Some(32_000)), 24_000);
+        assert_eq!(trigger(0.9, Some(32_000)), 28_800);
+        assert_eq!(trigger(0.5, None), 64_000);
+    }
+
+    #[test]
+    fn what_the_provider_says_about_its_context_counts() {
+        let policy = Policy::new(CompressionSettings::default(), Some(200_000));
+        assert_eq!(policy.trigger(Some(8_000)), 6_000);
+        let unknown = Reason::Overflow { limit: None };
+        assert_eq!(policy.goal(unknown, None, Some(20_000)).size, 6_000);
+    }
+}

@@ -1,0 +1,166 @@
+//! The parts of a conversation: a beginning and an end that stay, and the middle between them. A call and its results
+//! are always in the same part.
+
+use hermes_config::CompressionSettings;
+
+use super::{
+    Reason,
+    estimate::{Scale, message_tokens},
+};
+use crate::message::{Content, Message};
+
+/// Results in the middle that are longer are cut.
+const SHORT_RESULT: usize = 600;
+/// To so many characters.
+const BEGINNING: usize = 400;
+/// Stands for a result that was taken out.
+const DROPPED: &str = "[this result was taken out to save space]";
+
+/// A conversation with the place each message had.
+pub(super) struct Sections {
+    messages: Vec<Message>,
+    origins: Vec<Option<usize>>,
+    head: usize,
+    tail: usize,
+}
+
+impl Sections {
+    /// Finds the parts. The end takes no more than `room` tokens, but always the last message.
+    pub(super) fn cut(
+        messages: &[Message],
+        settings: &CompressionSettings,
+        reason: Reason,
+        room: u64,
+        scale: &Scale,
+    ) -> Self {
+        let is_system = |message: &&Message| matches!(message, Message::System { .. });
+        let prompt = messages.iter().take_while(is_system).count();
+        let head = (prompt + to_usize(settings.protect_first_n)).min(messages.len());
+        let head = end_of_results(messages, head);
+        let most = match reason {
+            // Who asks for it wants to see something happen, also in a short conversation.
+            Reason::Asked => to_usize(settings.protect_last_n).min((messages.len() - head) / 2),
+            _ => to_usize(settings.protect_last_n),
+        };
+        let mut tail = messages.len();
+        let mut used = 0;
+        while tail > head && messages.len() - tail < most.max(1) {
+            used += scale.scaled(message_tokens(&messages[tail - 1]));
+            if used > room && tail < messages.len() {
+                break;
+            }
+            tail -= 1;
+        }
+        let tail = start_of_calls(messages, tail).max(head);
+        Self {
+            messages: messages.to_vec(),
+            origins: (0..messages.len()).map(Some).collect(),
+            head,
+            tail,
+        }
+    }
+
+    pub(super) fn middle(&self) -> &[Message] {
+        &self.messages[self.head..self.tail]
+    }
+
+    /// What stays before the middle.
+    pub(super) fn head(&self) -> &[Message] {
+        &self.messages[..self.head]
+    }
+
+    /// What stays after it.
+    pub(super) fn tail(&self) -> &[Message] {
+        &self.messages[self.tail..]
+    }
+
+    /// The whole conversation as it is now.
+    pub(super) fn all(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Cuts the results of the middle. Tells whether there was anything to cut.
+    pub(super) fn shorten_results(&mut self) -> bool {
+        let mut has_cut = false;
+        for message in &mut self.messages[self.head..self.tail] {
+            let Message::Tool(result) = message else {
+                continue;
+            };
+            let text = result.content.text();
+            let length = text.chars().count();
+            if length > SHORT_RESULT {
+                let beginning: String = text.chars().take(BEGINNING).collect();
+                let left_out = length - BEGINNING;
+                result.content =
+                    format!("{beginning}\n[shortened: {left_out} characters more]").into();
+                has_cut = true;
+            }
+        }
+        has_cut
+    }
+
+    /// Puts one message in the place of the middle.
+    pub(super) fn replace_middle(&mut self, summary: Message) {
+        self.messages.splice(self.head..self.tail, [summary]);
+        self.origins.splice(self.head..self.tail, [None]);
+        self.tail = self.head + 1;
+    }
+
+    /// Takes results out, oldest first, until it is enough. Those at the end only go if the provider insists, and
+    /// never the last ones. Tells whether anything went.
+    pub(super) fn drop_results(
+        &mut self,
+        reason: Reason,
+        is_enough: impl Fn(&[Message]) -> bool,
+    ) -> bool {
+        let end = match reason {
+            Reason::Overflow { .. } => {
+                start_of_calls(&self.messages, self.messages.len().saturating_sub(1))
+            }
+            Reason::Full | Reason::Asked => self.tail,
+        };
+        let mut has_dropped = false;
+        for at in self.head..end.max(self.head) {
+            if is_enough(&self.messages) {
+                break;
+            }
+            if let Message::Tool(result) = &mut self.messages[at]
+                && result.content.text().len() > DROPPED.len()
+            {
+                result.content = Content::from(DROPPED);
+                has_dropped = true;
+            }
+        }
+        has_dropped
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Message>, Vec<Option<usize>>) {
+        (self.messages, self.origins)
+    }
+}
+
+fn to_usize(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn is_result(message: Option<&Message>) -> bool {
+    matches!(message, Some(Message::Tool(_)))
+}
+
+/// The first place from here on where no result is cut off from its call.
+fn end_of_results(messages: &[Message], from: usize) -> usize {
+    let mut at = from;
+    while is_result(messages.get(at)) {
+        at += 1;
+    }
+    at
+}
+
+/// The last place up to here where no result is cut off from its call.
+fn start_of_calls(messages: &[Message], from: usize) -> usize {
+    let mut at = from;
+    while at > 0 && is_result(messages.get(at)) {
+        at -= 1;
+    }
+    at
+}

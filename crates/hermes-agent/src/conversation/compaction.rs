@@ -1,0 +1,184 @@
+//! Making a stored conversation shorter: who sums it up, and how the shorter list takes the place of the old rows.
+
+use std::{
+    mem,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use hermes_config::AuxiliaryTask;
+use hermes_store::{CompactionFailure, MessageId, NewMessage, SessionId, Store, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::{Conversation, ConversationError, Display, keeper::Keeper, record};
+use crate::{
+    compact::{self, Compacted, Compactor, Means, Ran, Reason, SummaryFailure},
+    message::Message,
+    model::{Model, Selection},
+    turn::MessageDetail,
+};
+
+/// How long a summary may take before another process may try its luck.
+const LEASE: Duration = Duration::from_mins(10);
+
+/// A compactor and the model it was made for.
+pub(super) struct Made {
+    model: String,
+    context: Option<u32>,
+    compactor: Arc<Compactor>,
+}
+
+impl Conversation {
+    /// The one who makes this conversation shorter when its model has to. It remembers failures of earlier runs.
+    pub(super) async fn compactor(
+        &mut self,
+        selection: &Selection,
+    ) -> Result<Arc<Compactor>, ConversationError> {
+        let context = selection.model.context_length();
+        let model = &selection.endpoint.model;
+        if let Some(made) = &self.compactor
+            && (&made.model, made.context) == (model, context)
+        {
+            return Ok(made.compactor.clone());
+        }
+        let settings = self.agent.settings().compression.clone();
+        let task = AuxiliaryTask::Compression;
+        let summariser = match self.agent.auxiliary(Some(selection), task).await {
+            Ok(auxiliary) => Some(Arc::new(auxiliary) as Arc<dyn Model>),
+            Err(error) => {
+                tracing::warn!(%error, "there is no model to sum conversations up");
+                None
+            }
+        };
+        let mut compactor = Compactor::new(settings, context, summariser);
+        if let Some(failure) = self.agent.store().compaction_failure(&self.id).await? {
+            let since_1970 = Duration::try_from_secs_f64(failure.until).unwrap_or_default();
+            let until = SystemTime::UNIX_EPOCH + since_1970;
+            compactor =
+                compactor.resting(until, u32::try_from(failure.in_a_row).unwrap_or_default());
+        }
+        let compactor = Arc::new(compactor);
+        self.compactor = Some(Made {
+            model: model.clone(),
+            context,
+            compactor: compactor.clone(),
+        });
+        Ok(compactor)
+    }
+
+    /// Makes the conversation shorter because the user wants it.
+    pub async fn compress(
+        &mut self,
+        display: &mut dyn Display,
+        cancel: CancellationToken,
+    ) -> Result<Ran, ConversationError> {
+        let selection = self.find_model().await?;
+        if self.must_reload {
+            self.reload_messages().await?;
+        }
+        let compactor = self.compactor(&selection).await?;
+        let toolbox = self.toolbox();
+        let mut keeper = Keeper::new(display, self.agent.store(), &self.id, &selection);
+        self.must_reload = true;
+        let mut messages = mem::take(&mut self.messages);
+        messages.insert(0, Message::system(self.system_text()));
+        let ran = compact::run(
+            &compactor,
+            &mut messages,
+            toolbox.definitions(),
+            (Reason::Asked, None),
+            &mut keeper,
+            &cancel,
+        )
+        .await;
+        messages.remove(0);
+        self.messages = messages;
+        self.must_reload = ran.is_err();
+        ran.map_err(|error| crate::turn::TurnError::Keep(error).into())
+    }
+}
+
+/// The right to replace a session's rows, and the way to do it.
+pub(super) struct Replacement<'a> {
+    pub(super) store: &'a Store,
+    pub(super) session: &'a SessionId,
+}
+
+impl Replacement<'_> {
+    /// Whether nobody else is at it.
+    pub(super) async fn begin(&self) -> Result<bool, StoreError> {
+        let holder = holder();
+        self.store
+            .lock_compaction(self.session, &holder, LEASE)
+            .await
+    }
+
+    pub(super) async fn end(&self) -> Result<(), StoreError> {
+        self.store.unlock_compaction(self.session, &holder()).await
+    }
+
+    /// Puts the shorter list in the place of what it was made from.
+    pub(super) async fn replace(&self, old: &[Message], new: &Compacted) -> Result<(), StoreError> {
+        let rows = self.store.active_messages(self.session).await?;
+        let through = rows.last().map_or(MessageId(0), |row| row.id);
+        // The rows of the old messages, in their order. A row that no model knows has no message.
+        let mut rows = rows.into_iter();
+        let old: Vec<Option<NewMessage>> = old
+            .iter()
+            .map(|message| {
+                let is_its_own = |row: &NewMessage| record::message(row).as_ref() == Some(message);
+                let mut ahead = rows.clone();
+                let found = ahead.find(|row| is_its_own(&row.body))?;
+                rows = ahead;
+                Some(found.body)
+            })
+            .collect();
+        let list: Vec<NewMessage> = new
+            .messages
+            .iter()
+            .zip(&new.origins)
+            .filter(|(message, _)| !matches!(message, Message::System { .. }))
+            .map(|(message, origin)| {
+                let kept = origin.and_then(|index| old.get(index)?.clone());
+                let row = record::row(message, &MessageDetail::default());
+                match kept {
+                    Some(kept) if record::message(&kept).as_ref() == Some(message) => kept,
+                    // Shortened: the time stays, the text is the new one.
+                    Some(kept) => NewMessage {
+                        content: row.content,
+                        api_content: None,
+                        token_count: None,
+                        ..kept
+                    },
+                    None => row,
+                }
+            })
+            .collect();
+        self.store
+            .compact(self.session, &holder(), through, &list)
+            .await?;
+        if new.means == Means::Summary {
+            self.store
+                .set_compaction_failure(self.session, None)
+                .await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn keep_failure(&self, failure: &SummaryFailure) -> Result<(), StoreError> {
+        let since_1970 = failure.rests_until.duration_since(SystemTime::UNIX_EPOCH);
+        let failure = CompactionFailure {
+            until: since_1970.unwrap_or_default().as_secs_f64(),
+            error: failure.error.clone(),
+            in_a_row: failure.in_a_row.into(),
+        };
+        self.store
+            .set_compaction_failure(self.session, Some(&failure))
+            .await
+    }
+}
+
+/// Who holds the lease: this process.
+fn holder() -> String {
+    format!("hermes:{}", std::process::id())
+}

@@ -1,0 +1,47 @@
+//! A model for work beside the conversation that is looked for when it is first asked, not when a turn begins.
+
+use futures::future::BoxFuture;
+use hermes_config::AuxiliaryTask;
+
+use super::{Agent, ModelCell};
+use crate::model::{Model, ModelError, ModelRequest, Problem, Reply, Sink};
+
+/// The model for one kind of side work.
+pub(super) struct SideModel {
+    pub(super) agent: Agent,
+    /// The conversation's own, which stands in where the settings name no other.
+    pub(super) main: ModelCell,
+    pub(super) task: AuxiliaryTask,
+}
+
+impl Model for SideModel {
+    fn name(&self) -> &'static str {
+        "auxiliary"
+    }
+
+    fn provider(&self) -> &'static str {
+        "auxiliary"
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        None
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+        _sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            let main = self.main.get();
+            let model = self.agent.auxiliary(main.as_ref(), self.task).await;
+            let model = model.map_err(|error| ModelError {
+                provider: self.provider().into(),
+                problem: Problem::Unsendable {
+                    reason: error.to_string(),
+                },
+            })?;
+            model.complete(request).await
+        })
+    }
+}

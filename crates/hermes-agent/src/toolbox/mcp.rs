@@ -1,0 +1,131 @@
+//! Calls of MCP tools on behalf of a model: consent first, then the call, with its progress as lines.
+
+use std::sync::Arc;
+
+use hermes_mcp::{
+    CallOptions, Host, Outcome, RegisteredTool, inquiry::Conversation, registry::Consent,
+    session::Progress,
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    approval::{ApprovalRequest, Refusal},
+    model::ToolDefinition,
+    tool::{ToolContext, ToolOutput},
+};
+
+pub(super) fn definition(tool: &RegisteredTool) -> ToolDefinition {
+    ToolDefinition {
+        name: tool.name.as_str().to_owned(),
+        description: tool.description(),
+        parameters: tool.parameters(),
+    }
+}
+
+/// Calls a tool for the model.
+pub(super) async fn call(
+    host: &Host,
+    tool: &RegisteredTool,
+    arguments: Map<String, Value>,
+    context: &ToolContext,
+) -> ToolOutput {
+    match call_mcp(host, tool, arguments, context).await {
+        Ok(outcome) => ToolOutput {
+            is_error: outcome.is_error(),
+            ..ToolOutput::from_outside(tool.name.as_str(), outcome.to_json())
+        },
+        Err(refusal) => ToolOutput::error(refusal.to_string()),
+    }
+}
+
+/// Calls a tool of a server, for whomever. Where `tools.approve` wants it, somebody is asked first.
+pub async fn call_mcp(
+    host: &Host,
+    tool: &RegisteredTool,
+    arguments: Map<String, Value>,
+    context: &ToolContext,
+) -> Result<Outcome, Refusal> {
+    if tool.consent == Consent::Needed {
+        ask(tool, &arguments, context).await?;
+    }
+    let progress = context.progress.clone();
+    let options = CallOptions {
+        conversation: Some(Conversation(context.session.clone())),
+        cancel: context.cancel.clone(),
+        on_progress: Some(Arc::new(move |news: &Progress| progress(&line(news)))),
+        ..CallOptions::default()
+    };
+    Ok(host.call_tool(tool, arguments, &options).await)
+}
+
+/// Asks before a call that `tools.approve` names. An answer for longer holds for this tool alone.
+async fn ask(
+    tool: &RegisteredTool,
+    arguments: &Map<String, Value>,
+    context: &ToolContext,
+) -> Result<(), Refusal> {
+    let what = format!("{}.{}", tool.server, tool.original());
+    let arguments = serde_json::to_string(arguments).unwrap_or_default();
+    let request = ApprovalRequest {
+        tool: tool.name.as_str().to_owned(),
+        subject: format!("{what} {arguments}"),
+        reason: format!(
+            "`tools.approve` of the MCP server `{}` wants it",
+            tool.server
+        ),
+        rules: vec![format!("MCP tool {what}")],
+        may_be_permanent: true,
+    };
+    context.approvals.action(request, &context.cancel).await
+}
+
+/// `3/10 message`, with as much of it as the server told.
+fn line(news: &Progress) -> String {
+    let mut line = number(news.progress);
+    if let Some(total) = news.total {
+        line = format!("{line}/{}", number(total));
+    }
+    let message = news.message.as_deref().unwrap_or_default();
+    // One line stays one line.
+    for word in message.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        if !word.is_empty() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    line
+}
+
+/// At most two decimals, and none where they say nothing.
+fn number(number: f64) -> String {
+    let text = format!("{number:.2}");
+    match text.strip_suffix(".00") {
+        Some(whole) => whole.to_owned(),
+        None => text.trim_end_matches('0').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+        let message = message.map(str::to_owned);
+        line(&Progress {
+            progress,
+            total,
+            message,
+        })
+    }
+
+    #[test]
+    fn progress_is_one_readable_line() {
+        assert_eq!(
+            told(3.0, Some(10.0), Some("reading\n  files\u{1b}")),
+            "3/10 reading files"
+        );
+        assert_eq!(told(0.333, Some(1.0), None), "0.33/1");
+        assert_eq!(told(100.5, None, Some("kB")), "100.5 kB");
+        assert_eq!(told(0.0, None, None), "0");
+    }
+}

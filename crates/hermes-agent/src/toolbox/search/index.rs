@@ -1,0 +1,208 @@
+//! Ranks tools by what is known of them: BM25 over names, descriptions and parameter names.
+
+use std::collections::HashMap;
+
+use hermes_mcp::RegisteredTool;
+
+use super::LONGEST_DESCRIPTION;
+
+/// How much more often a word has to occur to count for more.
+const K1: f64 = 1.5;
+/// How much long texts are held against.
+const B: f64 = 0.75;
+
+/// The words of all tools.
+pub(super) struct Index {
+    tools: Vec<Words>,
+    /// In how many tools a word occurs.
+    spread: HashMap<String, usize>,
+    average_length: f64,
+}
+
+/// What is searched of one tool.
+pub(super) struct Words {
+    counts: HashMap<String, usize>,
+    length: usize,
+    /// Name and description in small letters.
+    text: String,
+}
+
+/// What is known of a tool.
+pub(super) fn words_of(tool: &RegisteredTool) -> Words {
+    let description = tool.description();
+    let description = beginning(&description);
+    let parameters = tool.parameters();
+    let properties = parameters["properties"].as_object();
+    let parameters = properties.into_iter().flat_map(|names| names.keys());
+    Words::new(tool.name.as_str(), description, parameters)
+}
+
+/// As much of a description as is searched and shown.
+pub(super) fn beginning(description: &str) -> &str {
+    match description.char_indices().nth(LONGEST_DESCRIPTION) {
+        Some((end, _)) => &description[..end],
+        None => description,
+    }
+}
+
+impl Words {
+    fn new<'a>(
+        name: &str,
+        description: &str,
+        parameters: impl Iterator<Item = &'a String>,
+    ) -> Self {
+        let mut all = split(name);
+        all.extend(split(description));
+        all.extend(parameters.flat_map(|name| split(name)));
+        let length = all.len();
+        let mut counts = HashMap::new();
+        for word in all {
+            *counts.entry(word).or_default() += 1;
+        }
+        Self {
+            counts,
+            length,
+            text: format!("{name} {description}").to_lowercase(),
+        }
+    }
+}
+
+/// Words in small letters: `createIssue`, `create_issue` and "create issue" are the same two.
+fn split(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut before_is_small = false;
+    for letter in text.chars() {
+        let begins_anew = before_is_small && letter.is_uppercase();
+        if (!letter.is_alphanumeric() || begins_anew) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if letter.is_alphanumeric() {
+            word.extend(letter.to_lowercase());
+        }
+        before_is_small = letter.is_lowercase() || letter.is_numeric();
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+impl Index {
+    pub(super) fn new(tools: impl Iterator<Item = Words>) -> Self {
+        let tools: Vec<Words> = tools.collect();
+        let mut spread: HashMap<String, usize> = HashMap::new();
+        for word in tools.iter().flat_map(|tool| tool.counts.keys()) {
+            *spread.entry(word.clone()).or_default() += 1;
+        }
+        let total: usize = tools.iter().map(|tool| tool.length).sum();
+        Self {
+            average_length: number(total) / number(tools.len().max(1)),
+            tools,
+            spread,
+        }
+    }
+
+    /// The best matches, best first. Where no word fits, tools whose name or description holds the query.
+    pub(super) fn search(&self, query: &str, limit: usize) -> Vec<usize> {
+        let mut words = split(query);
+        words.sort_unstable();
+        words.dedup();
+        let mut found: Vec<(usize, f64)> = (0..self.tools.len())
+            .map(|at| (at, self.score(&self.tools[at], &words)))
+            .filter(|(_, score)| *score > 0.0)
+            .collect();
+        // Equal ones stay in the order of the list.
+        found.sort_by(|(_, one), (_, two)| two.total_cmp(one));
+        if found.is_empty() {
+            let query = query.to_lowercase();
+            let holds = |at: &usize| self.tools[*at].text.contains(&query);
+            return (0..self.tools.len()).filter(holds).take(limit).collect();
+        }
+        found.into_iter().take(limit).map(|(at, _)| at).collect()
+    }
+
+    fn score(&self, tool: &Words, query: &[String]) -> f64 {
+        let all = number(self.tools.len());
+        let relative_length = number(tool.length) / self.average_length.max(1.0);
+        query
+            .iter()
+            .filter_map(|word| {
+                let often = number(*tool.counts.get(word)?);
+                let spread = number(*self.spread.get(word)?);
+                let rarity = (1.0 + (all - spread + 0.5) / (spread + 0.5)).ln();
+                let weight = often * (K1 + 1.0) / (often + K1 * (1.0 - B + B * relative_length));
+                Some(rarity * weight)
+            })
+            .sum()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of words are small")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOLS: [(&str, &str, &str); 4] = [
+        (
+            "mcp_github_create_issue",
+            "Creates an issue in a repository.",
+            "title",
+        ),
+        (
+            "mcp_github_list_issues",
+            "Lists the issues of a repository.",
+            "state",
+        ),
+        ("mcp_mail_sendMessage", "Sends a letter.", "recipient"),
+        ("mcp_files_read", "Reads a file.", "path"),
+    ];
+
+    fn index() -> Index {
+        Index::new(TOOLS.iter().map(|(name, description, parameter)| {
+            Words::new(name, description, [(*parameter).to_owned()].iter())
+        }))
+    }
+
+    fn found(query: &str) -> Vec<&'static str> {
+        let found = index().search(query, 5);
+        found.into_iter().map(|at| TOOLS[at].0).collect()
+    }
+
+    #[test]
+    fn rare_words_count_for_more_than_common_ones() {
+        assert_eq!(found("create issue")[0], "mcp_github_create_issue");
+        assert_eq!(found("repository lists")[0], "mcp_github_list_issues");
+        assert_eq!(found("repository").len(), 2);
+    }
+
+    #[test]
+    fn names_are_searched_by_their_parts_and_parameters_by_name() {
+        assert_eq!(found("send message"), ["mcp_mail_sendMessage"]);
+        assert_eq!(found("Recipient"), ["mcp_mail_sendMessage"]);
+    }
+
+    #[test]
+    fn without_a_whole_word_a_part_of_one_will_do() {
+        assert_eq!(found("reposit").len(), 2);
+        assert!(found("zebra").is_empty());
+    }
+
+    #[test]
+    fn a_limit_holds_and_equal_matches_keep_their_order() {
+        assert_eq!(index().search("mcp", 9), [3, 2, 0, 1]);
+        assert_eq!(index().search("mcp", 2), [3, 2]);
+    }
+
+    #[test]
+    fn words_are_split_at_signs_and_at_humps() {
+        assert_eq!(
+            split("readFile2_now, Ünder-way"),
+            ["read", "file2", "now", "ünder", "way"]
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! What the tools about the web share: which addresses they may reach, and how a page is fetched.
+
+mod address;
+pub mod extract;
+mod html;
+pub mod search;
+
+use std::{
+    error::Error,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use reqwest::{Client, Response, StatusCode, header, redirect};
+use serde_json::Value;
+use url::Url;
+
+use super::Problem;
+use address::{PublicOnly, is_public_host};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one address may take, redirects included.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const MOST_REDIRECTS: usize = 5;
+
+/// Which addresses may be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// Only those of the internet: a page must not lead the agent into its user's own network.
+    #[default]
+    Public,
+    /// Any: `security.allow_private_urls`.
+    Any,
+}
+
+impl Reach {
+    /// Reads it from the whole configuration.
+    pub fn from_document(document: &Value) -> Self {
+        match &document["security"]["allow_private_urls"] {
+            Value::Bool(true) => Self::Any,
+            _ => Self::Public,
+        }
+    }
+}
+
+/// Fetches pages.
+#[derive(Debug, Default)]
+pub struct Web {
+    reach: Reach,
+    /// Made when it is first needed, since reading the system's certificates takes time.
+    client: OnceLock<Client>,
+}
+
+/// What was found at an address.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    /// Where it was in the end.
+    pub(super) url: Url,
+    /// Such as `text/html`, in small letters.
+    pub(super) media_type: String,
+    pub(super) bytes: Vec<u8>,
+    /// Whether there was more than was wanted.
+    pub(super) is_cut: bool,
+}
+
+impl Web {
+    /// Reaches these addresses.
+    pub fn new(reach: Reach) -> Arc<Self> {
+        Arc::new(Self {
+            reach,
+            client: OnceLock::new(),
+        })
+    }
+
+    /// Gets what is at an address, and no more than `limit` bytes of it.
+    pub(super) async fn fetch(&self, url: &str, limit: usize) -> Result<Fetched, Problem> {
+        let fetched = tokio::time::timeout(TIMEOUT, self.follow(url, limit)).await;
+        fetched.unwrap_or_else(|_| {
+            let seconds = TIMEOUT.as_secs();
+            Err(Problem::new(format!("{url}: no answer within {seconds} s")))
+        })
+    }
+
+    async fn follow(&self, url: &str, limit: usize) -> Result<Fetched, Problem> {
+        let mut address = Url::parse(url)
+            .map_err(|error| Problem::new(format!("`{url}` is no address: {error}")))?;
+        for _ in 0..=MOST_REDIRECTS {
+            self.check(&address)?;
+            let request = self.client()?.get(address.clone());
+            let response = request
+                .header(header::ACCEPT, "text/html, text/*;q=0.9, */*;q=0.5")
+                .send()
+                .await
+                .map_err(|error| unreachable(&address, error))?;
+            match redirected(&response)? {
+                Some(next) => address = next,
+                None => return read(response, limit).await,
+            }
+        }
+        Err(Problem::new(format!(
+            "{url} redirects more than {MOST_REDIRECTS} times"
+        )))
+    }
+
+    /// Whether an address may be reached, as far as it shows. What names stand for is seen when they are looked up.
+    fn check(&self, address: &Url) -> Result<(), Problem> {
+        if !matches!(address.scheme(), "http" | "https") {
+            return Err(Problem::new(format!(
+                "{address}: only http and https addresses can be fetched"
+            )));
+        }
+        match address.host() {
+            Some(host) if self.reach == Reach::Any || is_public_host(&host) => Ok(()),
+            Some(_) => Err(Problem::new(format!(
+                "{address} is in a private network; it is out of reach unless the user sets \
+                 `security.allow_private_urls: true`"
+            ))),
+            None => Err(Problem::new(format!("{address} names no host"))),
+        }
+    }
+
+    fn client(&self) -> Result<&Client, Problem> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Redirects are followed by hand, since each address has to be looked at.
+        let builder = Client::builder()
+            .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(redirect::Policy::none());
+        let builder = match self.reach {
+            Reach::Any => builder,
+            // A proxy would look names up in our place.
+            Reach::Public => builder.no_proxy().dns_resolver(Arc::new(PublicOnly)),
+        };
+        let client = builder
+            .build()
+            .map_err(|error| Problem::new(format!("the web is out of reach: {error}")))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// Where a response leads on to.
+fn redirected(response: &Response) -> Result<Option<Url>, Problem> {
+    let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    let place = response.headers().get(header::LOCATION);
+    let Some(place) = place.filter(|_| is_redirect) else {
+        return Ok(None);
+    };
+    let next = place.to_str().ok();
+    let next = next.and_then(|place| response.url().join(place).ok());
+    next.map(Some)
+        .ok_or_else(|| Problem::new(format!("{} redirects to no address", response.url())))
+}
+
+async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> {
+    let url = response.url().clone();
+    let status = response.status();
+    if status != StatusCode::OK {
+        return Err(Problem::new(format!("{url}: HTTP {status}")));
+    }
+    let media_type = response.headers().get(header::CONTENT_TYPE);
+    let media_type = media_type.and_then(|kind| kind.to_str().ok());
+    let media_type = media_type.and_then(|kind| kind.split(';').next());
+    let media_type = media_type.unwrap_or_default().trim().to_ascii_lowercase();
+    let mut bytes = Vec::new();
+    let mut is_cut = false;
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| unreachable(&url, error))?
+    {
+        let room = limit - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            is_cut = true;
+            break;
+        }
+    }
+    Ok(Fetched {
+        url,
+        media_type,
+        bytes,
+        is_cut,
+    })
+}
+
+/// Why an address could not be reached: the innermost cause says most.
+fn unreachable(address: &Url, error: reqwest::Error) -> Problem {
+    let error = error.without_url();
+    let mut cause: &dyn Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    Problem::new(format!("{address}: {cause}"))
+}

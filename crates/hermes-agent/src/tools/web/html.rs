@@ -1,0 +1,302 @@
+//! The text of an HTML page, for a reader who wants its content: headings, lists, links and code are marked as in
+//! Markdown, what is around the content is left out.
+//!
+//! This is no browser. It reads tags one after the other, as pages in the wild are often not well-formed anyway.
+
+mod entities;
+mod tokens;
+
+use tokens::{Tag, Token, tokens};
+use url::Url;
+
+/// Elements whose content nobody reads.
+const UNREAD: [&str; 14] = [
+    "title", "script", "style", "noscript", "template", "svg", "nav", "footer", "aside", "iframe",
+    "select", "button", "head", "dialog",
+];
+/// Elements that begin on a line of their own.
+const BLOCKS: [&str; 26] = [
+    "p",
+    "div",
+    "section",
+    "article",
+    "main",
+    "header",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "table",
+    "tr",
+    "blockquote",
+    "pre",
+    "figure",
+    "figcaption",
+    "dl",
+    "dt",
+    "dd",
+    "form",
+    "details",
+];
+
+/// A page as text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) title: Option<String>,
+    pub(super) body: String,
+}
+
+/// Reads a page. Relative links are completed with its address.
+pub(super) fn read(page: &str, address: &Url) -> Text {
+    let tokens: Vec<Token<'_>> = tokens(page).collect();
+    let title = title(&tokens);
+    // A page that marks its content has little else that is worth reading.
+    for element in ["main", "article"] {
+        if let Some(part) = inside(&tokens, element) {
+            let body = render(part, address);
+            if body.len() > 200 {
+                return Text { title, body };
+            }
+        }
+    }
+    let body = render(&tokens, address);
+    Text { title, body }
+}
+
+fn title(tokens: &[Token<'_>]) -> Option<String> {
+    let part = inside(tokens, "title")?;
+    let text: String = part
+        .iter()
+        .filter_map(|token| match token {
+            Token::Text(text) => Some(entities::decode(text)),
+            _ => None,
+        })
+        .collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// What is between the first tag of this name and its end.
+fn inside<'t, 'p>(tokens: &'t [Token<'p>], name: &str) -> Option<&'t [Token<'p>]> {
+    let start = tokens
+        .iter()
+        .position(|token| matches!(token, Token::Open(tag) if tag.name == name))?;
+    let rest = &tokens[start + 1..];
+    Some(&rest[..end_of(rest, name)])
+}
+
+/// Where the element that is open here ends.
+fn end_of(tokens: &[Token<'_>], name: &str) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Open(tag) if tag.name == name && !tag.is_closed => depth += 1,
+            Token::Close(closed) if closed == name && depth == 0 => return at,
+            Token::Close(closed) if closed == name => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+fn render(tokens: &[Token<'_>], address: &Url) -> String {
+    let mut page = Page {
+        address,
+        text: String::new(),
+        has_space: false,
+        pre: 0,
+        links: Vec::new(),
+    };
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        match token {
+            Token::Text(text) => page.write(&entities::decode(text)),
+            Token::Open(tag) if UNREAD.contains(&tag.name.as_str()) => {
+                if !tag.is_closed {
+                    at += end_of(&tokens[at..], &tag.name) + 1;
+                }
+            }
+            Token::Open(tag) => page.open(tag),
+            Token::Close(name) => page.close(name),
+        }
+    }
+    page.finish()
+}
+
+/// A page as it is written down.
+struct Page<'a> {
+    address: &'a Url,
+    text: String,
+    /// Whether the next word is apart from the last one.
+    has_space: bool,
+    /// How many elements around this keep their spaces.
+    pre: usize,
+    /// The links that are open: where their text begins, and where they lead.
+    links: Vec<(usize, Option<String>)>,
+}
+
+impl Page<'_> {
+    fn write(&mut self, text: &str) {
+        if self.pre > 0 {
+            self.text.push_str(text);
+            return;
+        }
+        if text.starts_with(char::is_whitespace) {
+            self.has_space = true;
+        }
+        for word in text.split_whitespace() {
+            let is_at_start = self.text.is_empty() || self.text.ends_with(['\n', ' ', '[']);
+            if self.has_space && !is_at_start {
+                self.text.push(' ');
+            }
+            self.text.push_str(word);
+            self.has_space = true;
+        }
+        if !text.is_empty() {
+            self.has_space = text.ends_with(char::is_whitespace);
+        }
+    }
+
+    fn open(&mut self, tag: &Tag<'_>) {
+        let name = tag.name.as_str();
+        match name {
+            "br" => self.text.push('\n'),
+            "hr" => self.mark("---"),
+            "td" | "th" => {
+                self.has_space = false;
+                if !self.text.is_empty() && !self.text.ends_with('\n') {
+                    self.text.push_str(" | ");
+                }
+            }
+            "a" => {
+                if self.has_space && !self.text.ends_with(['\n', ' ']) {
+                    self.text.push(' ');
+                }
+                self.has_space = false;
+                let target = tag.attribute("href").and_then(|href| self.target(&href));
+                self.links.push((self.text.len(), target));
+            }
+            "img" => {
+                if let Some(words) = tag
+                    .attribute("alt")
+                    .filter(|words| !words.trim().is_empty())
+                {
+                    self.write(&format!(" [image: {}] ", words.trim()));
+                }
+            }
+            _ if BLOCKS.contains(&name) => {
+                self.begin_block(name);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_block(&mut self, name: &str) {
+        match name {
+            "li" => {
+                self.new_line();
+                self.text.push_str("- ");
+            }
+            "tr" | "dt" | "dd" => self.new_line(),
+            "pre" => {
+                self.mark("```");
+                self.new_line();
+                self.pre += 1;
+            }
+            "h1" => self.mark("# "),
+            "h2" => self.mark("## "),
+            "h3" => self.mark("### "),
+            "h4" | "h5" | "h6" => self.mark("#### "),
+            "blockquote" => self.mark("> "),
+            _ => self.blank_line(),
+        }
+        self.has_space = false;
+    }
+
+    fn close(&mut self, name: &str) {
+        match name {
+            "a" => {
+                if let Some((start, Some(target))) = self.links.pop()
+                    && self.text.len() > start
+                {
+                    self.text.insert(start, '[');
+                    self.text.push_str("](");
+                    self.text.push_str(&target);
+                    self.text.push(')');
+                }
+            }
+            "pre" if self.pre > 0 => {
+                self.pre -= 1;
+                self.new_line();
+                self.text.push_str("```");
+                self.blank_line();
+            }
+            "li" | "tr" | "dt" | "dd" => self.new_line(),
+            _ if BLOCKS.contains(&name) => self.blank_line(),
+            _ => {}
+        }
+    }
+
+    /// Where a link leads, if that is another page.
+    fn target(&self, href: &str) -> Option<String> {
+        let href = href.trim();
+        if href.starts_with('#') {
+            return None;
+        }
+        let target = self.address.join(href).ok()?;
+        matches!(target.scheme(), "http" | "https" | "mailto").then(|| target.to_string())
+    }
+
+    fn mark(&mut self, mark: &str) {
+        self.blank_line();
+        self.text.push_str(mark);
+    }
+
+    fn new_line(&mut self) {
+        self.trim_line();
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        self.has_space = false;
+    }
+
+    fn blank_line(&mut self) {
+        // A list item stays one: its paragraphs begin right after the dash.
+        if self.text.ends_with("- ") || self.text.ends_with("> ") || self.text.ends_with("# ") {
+            return;
+        }
+        self.new_line();
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    fn trim_line(&mut self) {
+        while self.pre == 0 && self.text.ends_with(' ') && !self.text.ends_with("- ") {
+            self.text.pop();
+        }
+    }
+
+    /// The text without empty items and with no more than one empty line in a row.
+    fn finish(self) -> String {
+        let mut lines: Vec<&str> = Vec::new();
+        for line in self.text.lines() {
+            let line = line.trim_end();
+            let says_nothing = matches!(line, "-" | "#" | "##" | "###" | "####" | ">" | "|");
+            let is_blank = line.is_empty() && lines.last().is_none_or(|last| last.is_empty());
+            if !says_nothing && !is_blank {
+                lines.push(line);
+            }
+        }
+        lines.join("\n").trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! `&amp;` and its like.
+
+const NAMED: [(&str, &str); 34] = [
+    ("amp", "&"),
+    ("lt", "<"),
+    ("gt", ">"),
+    ("quot", "\""),
+    ("apos", "'"),
+    ("nbsp", " "),
+    ("ensp", " "),
+    ("emsp", " "),
+    ("thinsp", " "),
+    ("shy", ""),
+    ("ndash", "–"),
+    ("mdash", "—"),
+    ("hellip", "…"),
+    ("lsquo", "‘"),
+    ("rsquo", "’"),
+    ("ldquo", "“"),
+    ("rdquo", "”"),
+    ("laquo", "«"),
+    ("raquo", "»"),
+    ("bull", "•"),
+    ("middot", "·"),
+    ("copy", "©"),
+    ("reg", "®"),
+    ("trade", "™"),
+    ("deg", "°"),
+    ("times", "×"),
+    ("euro", "€"),
+    ("pound", "£"),
+    ("sect", "§"),
+    ("auml", "ä"),
+    ("ouml", "ö"),
+    ("uuml", "ü"),
+    ("szlig", "ß"),
+    ("eacute", "é"),
+];
+/// No entity is longer.
+const LONGEST: usize = 12;
+
+/// The text that is meant. What is no entity stays as it is.
+pub(super) fn decode(text: &str) -> String {
+    let mut decoded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        decoded.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        // Looking no further keeps a page full of `&` from taking for ever.
+        let end = rest.bytes().take(LONGEST + 1).position(|byte| byte == b';');
+        match end.and_then(|end| meaning(&rest[..end])) {
+            Some((length, text)) => {
+                decoded.push_str(&text);
+                rest = &rest[length + 1..];
+            }
+            None => decoded.push('&'),
+        }
+    }
+    decoded.push_str(rest);
+    decoded
+}
+
+/// What an entity stands for, and how long its name is.
+fn meaning(name: &str) -> Option<(usize, String)> {
+    let number = match name.strip_prefix('#') {
+        Some(digits) => Some(match digits.strip_prefix(['x', 'X']) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+            None => digits.parse().ok()?,
+        }),
+        None => None,
+    };
+    let text = match number {
+        Some(number) => char::from_u32(number)?.to_string(),
+        None => {
+            let mut known = NAMED.iter();
+            known.find(|(known, _)| *known == name)?.1.to_owned()
+        }
+    };
+    Some((name.len(), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    #[test]
+    fn entities_are_decoded_and_the_rest_stays() {
+        assert_eq!(decode("a &amp;lt; b &#65;&#x42; &nbsp;c"), "a &lt; b AB  c");
+        assert_eq!(
+            decode("AT&T & &unknown; &#xffffffff; &"),
+            "AT&T & &unknown; &#xffffffff; &"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Cuts a page into text and tags.
+
+use super::entities;
+
+/// Elements whose content is text, whatever it looks like.
+const RAW: [&str; 5] = ["script", "style", "textarea", "title", "noscript"];
+
+/// A piece of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token<'p> {
+    /// Entities are not decoded yet.
+    Text(&'p str),
+    Open(Tag<'p>),
+    Close(String),
+}
+
+/// The beginning of an element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tag<'p> {
+    /// In small letters.
+    pub(super) name: String,
+    attributes: &'p str,
+    /// Whether it ends itself: `<br/>`.
+    pub(super) is_closed: bool,
+}
+
+impl Tag<'_> {
+    /// The value of an attribute.
+    pub(super) fn attribute(&self, wanted: &str) -> Option<String> {
+        let mut rest = self.attributes;
+        loop {
+            rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '/');
+            if rest.is_empty() {
+                return None;
+            }
+            let end = rest.find(|c: char| c.is_whitespace() || c == '=' || c == '/');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            rest = rest[name.len()..].trim_start();
+            let value = match rest.strip_prefix('=') {
+                Some(after) => {
+                    let (value, after) = value(after.trim_start());
+                    rest = after;
+                    value
+                }
+                None => "",
+            };
+            if name.eq_ignore_ascii_case(wanted) {
+                return Some(entities::decode(value));
+            }
+            if name.is_empty() {
+                // A stray sign; go past it.
+                let mut letters = rest.chars();
+                letters.next();
+                rest = letters.as_str();
+            }
+        }
+    }
+}
+
+/// A value, quoted or not, and what comes after it.
+fn value(text: &str) -> (&str, &str) {
+    for quote in ['"', '\''] {
+        if let Some(inside) = text.strip_prefix(quote) {
+            return inside.split_once(quote).unwrap_or((inside, ""));
+        }
+    }
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// The pieces of a page, in order. Comments and declarations are left out.
+pub(super) fn tokens(page: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut rest = page;
+    // The element whose content is taken as it is.
+    let mut raw: Option<String> = None;
+    std::iter::from_fn(move || {
+        loop {
+            if rest.is_empty() {
+                return None;
+            }
+            if let Some(name) = raw.take() {
+                let end = find_close(rest, &name);
+                let (text, after) = rest.split_at(end);
+                rest = after;
+                if !text.is_empty() {
+                    return Some(Token::Text(text));
+                }
+                continue;
+            }
+            if !begins_tag(rest) {
+                let next = rest
+                    .char_indices()
+                    .skip(1)
+                    .find(|(at, letter)| *letter == '<' && begins_tag(&rest[*at..]));
+                let (text, after) = rest.split_at(next.map_or(rest.len(), |(at, _)| at));
+                rest = after;
+                return Some(Token::Text(text));
+            }
+            let (token, after) = markup(rest);
+            rest = after;
+            if let Some(token) = token {
+                if let Token::Open(tag) = &token
+                    && RAW.contains(&tag.name.as_str())
+                    && !tag.is_closed
+                {
+                    raw = Some(tag.name.clone());
+                }
+                return Some(token);
+            }
+        }
+    })
+}
+
+/// Whether a `<` here begins a tag, a comment or a declaration.
+fn begins_tag(text: &str) -> bool {
+    let mut letters = text.chars();
+    letters.next() == Some('<')
+        && letters
+            .next()
+            .is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?'))
+}
+
+/// A tag, or nothing for what is left out, and what comes after it.
+fn markup(text: &str) -> (Option<Token<'_>>, &str) {
+    if let Some(comment) = text.strip_prefix("<!--") {
+        return (
+            None,
+            comment.split_once("-->").map_or("", |(_, after)| after),
+        );
+    }
+    let end = tag_end(text);
+    let after = text.get(end + 1..).unwrap_or_default();
+    let inside = &text[1..end];
+    if inside.starts_with(['!', '?']) {
+        return (None, after);
+    }
+    if let Some(name) = inside.strip_prefix('/') {
+        return (
+            Some(Token::Close(name_of(name).to_ascii_lowercase())),
+            after,
+        );
+    }
+    let name = name_of(inside);
+    let is_closed = inside.ends_with('/');
+    let tag = Tag {
+        name: name.to_ascii_lowercase(),
+        attributes: inside[name.len()..].trim_end_matches('/'),
+        is_closed,
+    };
+    (Some(Token::Open(tag)), after)
+}
+
+fn name_of(inside: &str) -> &str {
+    let end = inside.find(|c: char| c.is_whitespace() || c == '/');
+    &inside[..end.unwrap_or(inside.len())]
+}
+
+/// Where a tag ends; a `>` in quotes does not count.
+fn tag_end(text: &str) -> usize {
+    let mut quote = None;
+    let mut before = ' ';
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (None, '>') => return at,
+            (None, '"' | '\'') if before == '=' => quote = Some(letter),
+            (Some(open), letter) if letter == open => quote = None,
+            _ => {}
+        }
+        if !letter.is_whitespace() {
+            before = letter;
+        }
+    }
+    text.len()
+}
+
+/// Where `</name` is.
+fn find_close(text: &str, name: &str) -> usize {
+    let is_close = |at: &usize| {
+        let after = text.get(at + 2..at + 2 + name.len());
+        after.is_some_and(|after| after.eq_ignore_ascii_case(name))
+    };
+    let mut places = text.match_indices("</").map(|(at, _)| at);
+    places.find(is_close).unwrap_or(text.len())
+}

@@ -1,0 +1,179 @@
+//! `web_search`: asks a search engine that the user has set up.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hermes_config::{Secret, Variables};
+use reqwest::{Client, RequestBuilder, redirect};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::unreachable;
+use crate::{
+    model::ToolDefinition,
+    tool::{Company, Tool, ToolContext, ToolOutput},
+    tools::{Problem, arguments::Arguments, definition, finish},
+};
+
+const NAME: &str = "web_search";
+const DEFAULT_LIMIT: usize = 5;
+const MOST_RESULTS: usize = 20;
+const TIMEOUT: Duration = Duration::from_secs(20);
+const BRAVE: &str = "https://api.search.brave.com";
+
+/// A search engine.
+#[derive(Debug, Clone)]
+pub enum SearchEngine {
+    /// A SearXNG server, which needs no account.
+    SearXng {
+        /// Where it is.
+        base: Url,
+    },
+    /// Brave Search, with a key.
+    Brave {
+        /// Where it is.
+        base: Url,
+        /// The key.
+        key: Secret<String>,
+    },
+}
+
+impl SearchEngine {
+    /// The one that the home's variables name: `SEARXNG_URL`, else `BRAVE_SEARCH_API_KEY`.
+    pub fn from_variables(variables: &Variables) -> Option<Self> {
+        let variable = |name| variables.get(name).filter(|value| !value.trim().is_empty());
+        if let Some(base) = variable("SEARXNG_URL") {
+            return Url::parse(base.trim())
+                .inspect_err(|error| tracing::warn!(%error, "`SEARXNG_URL` is no address"))
+                .ok()
+                .map(|base| Self::SearXng { base });
+        }
+        let key = variable("BRAVE_SEARCH_API_KEY")?;
+        let base = Url::parse(BRAVE).ok()?;
+        let key = Secret::new(key.trim().to_owned());
+        Some(Self::Brave { base, key })
+    }
+
+    fn request(&self, client: &Client, query: &str, limit: usize) -> Option<RequestBuilder> {
+        let address = |base: &Url, path: &str| -> Option<Url> {
+            let mut address = base.clone();
+            let mut parts = address.path_segments_mut().ok()?;
+            parts.pop_if_empty().extend(path.split('/'));
+            drop(parts);
+            address.query_pairs_mut().append_pair("q", query);
+            Some(address)
+        };
+        match self {
+            Self::SearXng { base } => {
+                let mut address = address(base, "search")?;
+                address.query_pairs_mut().append_pair("format", "json");
+                Some(client.get(address))
+            }
+            Self::Brave { base, key } => {
+                let mut address = address(base, "res/v1/web/search")?;
+                let count = limit.to_string();
+                address.query_pairs_mut().append_pair("count", &count);
+                let request = client.get(address);
+                Some(request.header("X-Subscription-Token", key.expose()))
+            }
+        }
+    }
+
+    /// The list of results in an answer, and what the engine calls a description.
+    fn results<'a>(&self, answer: &'a Value) -> (Option<&'a Vec<Value>>, &'static str) {
+        match self {
+            Self::SearXng { .. } => (answer["results"].as_array(), "content"),
+            Self::Brave { .. } => (answer["web"]["results"].as_array(), "description"),
+        }
+    }
+}
+
+/// Searches the web.
+pub struct WebSearch {
+    engine: SearchEngine,
+}
+
+impl WebSearch {
+    /// Asks this engine.
+    pub fn new(engine: SearchEngine) -> Self {
+        Self { engine }
+    }
+
+    async fn search(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+        let query = arguments.required_text("query")?;
+        let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MOST_RESULTS)?;
+        let failed = |error: reqwest::Error| Problem::new(format!("the search failed: {error}"));
+        let client = Client::builder()
+            .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
+            // A key is for one host only.
+            .redirect(redirect::Policy::none())
+            .timeout(TIMEOUT)
+            .build()
+            .map_err(failed)?;
+        let request = self.engine.request(&client, &query, limit);
+        let request =
+            request.ok_or_else(|| Problem::new("the search engine's address is wrong"))?;
+        let response = request.send().await.map_err(|error| {
+            let place = error.url().cloned();
+            place.map_or_else(
+                || Problem::new("the search failed"),
+                |url| unreachable(&url, error),
+            )
+        })?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(failed)?;
+        let answer: Option<Value> = serde_json::from_slice(&body).ok();
+        let results = answer.as_ref().map(|answer| self.engine.results(answer));
+        let Some((Some(results), description)) = results.filter(|_| status.is_success()) else {
+            return Err(Problem::new(format!(
+                "the search engine gave no results that can be read (HTTP {status}); a SearXNG server must allow the \
+                 format `json`, Brave a valid `BRAVE_SEARCH_API_KEY`"
+            )));
+        };
+        let found: Vec<Value> = results
+            .iter()
+            .take(limit)
+            .enumerate()
+            .map(|(at, result)| {
+                json!({
+                    "position": at + 1,
+                    "title": result["title"],
+                    "url": result["url"],
+                    "description": result[description],
+                })
+            })
+            .collect();
+        let found = json!({"query": query, "results": found});
+        Ok(ToolOutput::from_outside(NAME, found.to_string()))
+    }
+}
+
+impl Tool for WebSearch {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            NAME,
+            "Searches the web and returns titles, addresses and short descriptions. web_extract reads the pages.",
+            json!({
+                "query": {"type": "string", "description": "What to search for"},
+                "limit": {"type": "integer", "description": "Number of results", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MOST_RESULTS},
+            }),
+            &["query"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "web"
+    }
+
+    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
+        Company::Any
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        _context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(self.search(&Arguments::new(arguments)).await) })
+    }
+}

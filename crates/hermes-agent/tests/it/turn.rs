@@ -1,0 +1,351 @@
+//! Turns with a scripted model and real tools.
+
+mod batches;
+mod calls;
+mod interrupts;
+mod large_results;
+mod long_conversations;
+mod mcp;
+mod tool_search;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use futures::future::BoxFuture;
+use hermes_agent::{
+    compact::{Compacted, Compactor, SummaryFailure},
+    message::{Message, ToolCall},
+    model::{
+        FinishReason, Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, Sink, Usage,
+    },
+    tool::{Company, Tool, ToolContext, ToolOutput},
+    toolbox::Toolbox,
+    turn::{KeepError, Limits, MessageDetail, Surface, Turn, TurnEnd, TurnError, TurnEvent},
+};
+use serde_json::{Map, Value, json};
+
+use crate::session::Session;
+
+/// What a scripted model does when it is asked.
+pub(crate) enum Step {
+    Say(&'static str),
+    Call(Vec<ToolCall>),
+    Fail(Problem),
+    /// Says something and never ends.
+    Hang(&'static str),
+    /// Says this and reports so many tokens.
+    Counted(Vec<ToolCall>, u64),
+}
+
+/// What a model was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) tools: Vec<String>,
+    pub(crate) may_call: bool,
+}
+
+/// A model that follows a script.
+pub(crate) struct Scripted {
+    steps: Mutex<VecDeque<Step>>,
+    asked: Mutex<Vec<Asked>>,
+    pub(crate) context_length: Option<u32>,
+}
+
+impl Scripted {
+    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self {
+            steps: Mutex::new(steps.into_iter().collect()),
+            asked: Mutex::default(),
+            context_length: None,
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    async fn answer(&self, sink: Sink<'_>) -> Result<Reply, ModelError> {
+        let step = self.steps.lock().unwrap().pop_front();
+        let reply = |text: &str, tool_calls: Vec<ToolCall>, usage| Reply {
+            text: text.to_owned(),
+            finish: match tool_calls.is_empty() {
+                true => FinishReason::Stop,
+                false => FinishReason::ToolCalls,
+            },
+            tool_calls,
+            model: "scripted".into(),
+            usage,
+            ..Reply::default()
+        };
+        match step.expect("the script is at its end") {
+            Step::Say(text) => {
+                sink(ModelEvent::TextDelta(text.into()));
+                Ok(reply(text, Vec::new(), None))
+            }
+            Step::Call(calls) => Ok(reply("", calls, None)),
+            Step::Counted(calls, tokens) => {
+                let usage = Usage {
+                    input_tokens: tokens,
+                    ..Usage::default()
+                };
+                Ok(reply("", calls, Some(usage)))
+            }
+            Step::Fail(problem) => Err(ModelError {
+                provider: "scripted".into(),
+                problem,
+            }),
+            Step::Hang(text) => {
+                sink(ModelEvent::TextDelta(text.into()));
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+impl Model for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn provider(&self) -> &'static str {
+        "test"
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        self.context_length
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        self.asked.lock().unwrap().push(Asked {
+            messages: request.messages.to_vec(),
+            tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            may_call: request.tool_choice != hermes_agent::model::ToolChoice::None,
+        });
+        Box::pin(self.answer(sink))
+    }
+}
+
+/// Remembers everything; fails to keep anything after so many messages.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) events: Vec<TurnEvent>,
+    pub(crate) kept: Vec<(Message, MessageDetail)>,
+    pub(crate) replaced: Vec<Compacted>,
+    pub(crate) failures: Vec<SummaryFailure>,
+    pub(crate) space: Option<usize>,
+    pub(crate) is_locked: bool,
+    /// Is told about every event.
+    pub(crate) watch: Option<Box<dyn FnMut(&TurnEvent) + Send>>,
+}
+
+impl Surface for Recorder {
+    fn show(&mut self, event: TurnEvent) {
+        if let Some(watch) = &mut self.watch {
+            watch(&event);
+        }
+        self.events.push(event);
+    }
+
+    fn keep<'a>(
+        &'a mut self,
+        message: &'a Message,
+        detail: MessageDetail,
+    ) -> BoxFuture<'a, Result<(), KeepError>> {
+        let is_full = self.space == Some(self.kept.len());
+        if !is_full {
+            self.kept.push((message.clone(), detail));
+        }
+        let result = if is_full {
+            Err(KeepError("the disk is full".into()))
+        } else {
+            Ok(())
+        };
+        Box::pin(std::future::ready(result))
+    }
+
+    fn begin_replacing(&mut self) -> BoxFuture<'_, Result<bool, KeepError>> {
+        Box::pin(std::future::ready(Ok(!self.is_locked)))
+    }
+
+    fn replace<'a>(
+        &'a mut self,
+        old: &'a [Message],
+        new: &'a Compacted,
+    ) -> BoxFuture<'a, Result<(), KeepError>> {
+        for (message, origin) in new.messages.iter().zip(&new.origins) {
+            if let Some(origin) = origin {
+                // Only the results of tools change on the way.
+                let is_same = old[*origin] == *message;
+                assert!(
+                    is_same || matches!(message, Message::Tool(_)),
+                    "{message:?}"
+                );
+            }
+        }
+        self.replaced.push(new.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn keep_failure<'a>(
+        &'a mut self,
+        failure: &'a SummaryFailure,
+    ) -> BoxFuture<'a, Result<(), KeepError>> {
+        self.failures.push(failure.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Recorder {
+    /// The texts of the results that were kept, in order.
+    pub(crate) fn results(&self) -> Vec<String> {
+        let results = self.kept.iter().filter_map(|(message, _)| match message {
+            Message::Tool(result) => Some(result.content.text().into_owned()),
+            _ => None,
+        });
+        results.collect()
+    }
+
+    /// How calls were shown: `>name` where one began, `<name` where it ended.
+    pub(crate) fn shown_calls(&self) -> Vec<String> {
+        let shown = self.events.iter().filter_map(|event| match event {
+            TurnEvent::CallStarted(call) => Some(format!(">{}", call.name)),
+            TurnEvent::CallEnded { call, .. } => Some(format!("<{}", call.name)),
+            _ => None,
+        });
+        shown.collect()
+    }
+}
+
+/// Everything a turn needs.
+pub(crate) struct Setup {
+    pub(crate) session: Session,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) limits: Limits,
+    pub(crate) compactor: Option<Compactor>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) surface: Recorder,
+}
+
+impl Setup {
+    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
+        Self {
+            session: Session::new(),
+            toolbox: Toolbox::new(tools),
+            limits: Limits::default(),
+            compactor: None,
+            messages: vec![Message::system("be brief"), Message::user("go")],
+            surface: Recorder::default(),
+        }
+    }
+
+    pub(crate) async fn run(&mut self, model: &Scripted) -> Result<TurnEnd, TurnError> {
+        let turn = Turn {
+            model,
+            toolbox: &self.toolbox,
+            limits: &self.limits,
+            context: &self.session.context,
+            reasoning_effort: None,
+            compactor: self.compactor.as_ref(),
+        };
+        let result = turn.run(&mut self.messages, &mut self.surface).await;
+        // A store that failed leaves open calls; nothing else does.
+        if !matches!(result, Err(TurnError::Keep(_))) {
+            assert_valid(&self.messages);
+        }
+        result
+    }
+}
+
+/// Every call has exactly one result, right after its message and in order.
+pub(crate) fn assert_valid(messages: &[Message]) {
+    let mut open: VecDeque<String> = VecDeque::new();
+    for message in messages {
+        match message {
+            Message::Tool(result) => {
+                assert_eq!(open.pop_front().as_ref(), Some(&result.tool_call_id));
+            }
+            other => {
+                assert!(open.is_empty(), "{open:?} have no result");
+                open.extend(other.tool_calls().iter().map(|call| call.id.clone()));
+            }
+        }
+    }
+    assert!(open.is_empty(), "{open:?} have no result");
+}
+
+/// A call with JSON arguments.
+pub(crate) fn call(id: &str, name: &str, arguments: &Value) -> ToolCall {
+    ToolCall::new(id, name, arguments.to_string())
+}
+
+/// A tool made of a function.
+pub(crate) struct Simple<F> {
+    pub(crate) name: &'static str,
+    pub(crate) company: Company,
+    pub(crate) run: F,
+}
+
+impl<F> Tool for Simple<F>
+where
+    F: Fn(Map<String, Value>, &ToolContext) -> BoxFuture<'static, ToolOutput> + Send + Sync,
+{
+    fn definition(&self) -> hermes_agent::model::ToolDefinition {
+        hermes_agent::model::ToolDefinition {
+            name: self.name.into(),
+            description: "for tests".into(),
+            parameters: json!({"type": "object"}),
+        }
+    }
+
+    fn toolset(&self) -> &'static str {
+        "test"
+    }
+
+    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
+        self.company.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        (self.run)(arguments, context)
+    }
+}
+
+/// A tool that returns the `text` it is given, or that many letters.
+pub(crate) fn echo(company: Company) -> Arc<dyn Tool> {
+    Arc::new(Simple {
+        name: "echo",
+        company,
+        run: |arguments: Map<String, Value>, _: &ToolContext| {
+            let text = match (&arguments.get("text"), &arguments.get("length")) {
+                (Some(text), _) => text.as_str().unwrap().to_owned(),
+                (None, length) => {
+                    let length = length.unwrap().as_u64().unwrap();
+                    "x".repeat(usize::try_from(length).unwrap())
+                }
+            };
+            Box::pin(std::future::ready(ToolOutput::text(text))) as BoxFuture<'static, _>
+        },
+    })
+}
+
+/// A tool that always fails.
+pub(crate) fn failing() -> Arc<dyn Tool> {
+    Arc::new(Simple {
+        name: "failing",
+        company: Company::Alone,
+        run: |_: Map<String, Value>, _: &ToolContext| {
+            Box::pin(std::future::ready(ToolOutput::error("it is broken"))) as BoxFuture<'static, _>
+        },
+    })
+}

@@ -1,0 +1,259 @@
+//! Tools about the web, against a small server on this machine.
+
+use std::{
+    fmt::Write as _,
+    io::{BufRead, BufReader, Write as _},
+    net::TcpListener,
+    sync::{Arc, Mutex},
+};
+
+use hermes_agent::tools::{
+    Means, built_in,
+    vision_analyze::VisionAnalyze,
+    web::{
+        Reach, Web,
+        extract::WebExtract,
+        search::{SearchEngine, WebSearch},
+    },
+};
+use hermes_config::Variables;
+use serde_json::{Value, json};
+
+use crate::{
+    session::Session,
+    turn::{Scripted, Step},
+};
+
+/// Answers requests by their path, and remembers them.
+struct Server {
+    origin: String,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// `pages` gives status line, further headers and body for a path.
+    fn start(pages: fn(&str) -> (&'static str, String, Vec<u8>)) -> Self {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", socket.local_addr().unwrap());
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = seen.clone();
+        std::thread::spawn(move || {
+            for stream in socket.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let mut head = String::new();
+                for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                    match line {
+                        Ok(line) if !line.is_empty() => writeln!(head, "{line}").unwrap(),
+                        _ => break,
+                    }
+                }
+                let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                log.lock().unwrap().push(head);
+                let (status, headers, body) = pages(&path);
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+                );
+                // The client may have seen enough.
+                let _ = stream.write_all(head.as_bytes());
+                let _ = stream.write_all(&body);
+            }
+        });
+        Self { origin, seen }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+const PNG: [u8; 12] = [0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 0];
+
+fn site(path: &str) -> (&'static str, String, Vec<u8>) {
+    let kind = |kind: &str| format!("Content-Type: {kind}\r\n");
+    match path {
+        "/page" => (
+            "200 OK",
+            kind("text/html; charset=utf-8"),
+            "<title>Tea</title><h1>On tea</h1><p>Hot <a href='/cup'>cups</a>. Größe</p>".into(),
+        ),
+        "/latin" => ("200 OK", kind("text/plain"), b"Gr\xf6\xdfe".to_vec()),
+        "/moved" => ("302 Found", "Location: /page\r\n".into(), Vec::new()),
+        "/round" => ("302 Found", "Location: /round\r\n".into(), Vec::new()),
+        "/file" => (
+            "302 Found",
+            "Location: file:///etc/passwd\r\n".into(),
+            Vec::new(),
+        ),
+        "/huge" => ("200 OK", kind("text/plain"), vec![b'x'; 6 << 20]),
+        "/picture" => ("200 OK", kind("image/png"), PNG.to_vec()),
+        "/search?q=green+tea&format=json" => {
+            let results: Vec<Value> = (1..=9)
+                .map(|n| json!({"title": format!("t{n}"), "url": format!("https://x/{n}"), "content": "c"}))
+                .collect();
+            (
+                "200 OK",
+                kind("application/json"),
+                json!({"results": results}).to_string().into(),
+            )
+        }
+        "/search?q=html&format=json" => ("403 Forbidden", kind("text/html"), b"no".to_vec()),
+        _ => ("404 Not Found", String::new(), Vec::new()),
+    }
+}
+
+fn anywhere() -> WebExtract {
+    WebExtract::new(Web::new(Reach::Any))
+}
+
+#[tokio::test]
+async fn a_page_is_read_as_text() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let output = session
+        .call(&anywhere(), json!({"urls": [server.at("/moved")]}))
+        .await;
+    assert!(!output.is_error, "{}", output.text);
+    assert_eq!(output.outside.as_deref(), Some("web_extract"));
+    let expected = format!(
+        "Address: {}\nTitle: Tea\n\n# On tea\n\nHot [cups]({}). Größe",
+        server.at("/page"),
+        server.at("/cup")
+    );
+    assert_eq!(output.text, expected);
+}
+
+#[tokio::test]
+async fn a_page_that_fails_does_not_take_the_others_down() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let urls = json!({"urls": [server.at("/missing"), server.at("/latin")]});
+    let text = session.succeed(&anywhere(), urls).await;
+    assert!(text.contains("Not read") && text.contains("404"), "{text}");
+    assert!(text.contains("Größe"), "{text}");
+}
+
+#[tokio::test]
+async fn large_pages_are_cut_and_other_files_are_not_read() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let text = session
+        .succeed(&anywhere(), json!({"urls": server.at("/huge")}))
+        .await;
+    assert!(text.len() < 101_000 && text.ends_with("left out]"));
+    let error = session
+        .fail(&anywhere(), json!({"urls": [server.at("/picture")]}))
+        .await;
+    assert!(error.contains("image/png"), "{error}");
+}
+
+#[tokio::test]
+async fn redirects_are_looked_at_one_by_one() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let error = session
+        .fail(&anywhere(), json!({"urls": [server.at("/round")]}))
+        .await;
+    assert!(error.contains("redirects more than 5 times"), "{error}");
+    let error = session
+        .fail(&anywhere(), json!({"urls": [server.at("/file")]}))
+        .await;
+    assert!(error.contains("only http and https"), "{error}");
+}
+
+#[tokio::test]
+async fn the_own_network_is_out_of_reach() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let public = WebExtract::new(Web::new(Reach::from_document(&json!({}))));
+    let port = server.origin.rsplit(':').next().unwrap();
+    for url in [
+        server.at("/page"),
+        format!("http://localhost:{port}/page"),
+        format!("http://[::ffff:127.0.0.1]:{port}/page"),
+    ] {
+        let error = session.fail(&public, json!({"urls": [url]})).await;
+        assert!(error.contains("private network"), "{error}");
+    }
+    for url in ["file:///etc/passwd", "ftp://example.org/", "no address"] {
+        session.fail(&public, json!({"urls": [url]})).await;
+    }
+    assert!(server.seen().is_empty());
+    let open = json!({"security": {"allow_private_urls": true}});
+    assert_eq!(Reach::from_document(&open), Reach::Any);
+}
+
+#[tokio::test]
+async fn a_search_engine_is_asked() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let variables = Variables::from_pairs([("SEARXNG_URL", format!("{}/", server.origin))]);
+    let search = WebSearch::new(SearchEngine::from_variables(&variables).unwrap());
+    let text = session
+        .succeed(&search, json!({"query": "green tea", "limit": 2}))
+        .await;
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let second = json!({"position": 2, "title": "t2", "url": "https://x/2", "description": "c"});
+    assert_eq!(found["results"][1], second);
+    assert_eq!(found["results"].as_array().unwrap().len(), 2);
+    let error = session.fail(&search, json!({"query": "html"})).await;
+    assert!(error.contains("403") && error.contains("json"), "{error}");
+    let none = Variables::from_pairs([("SEARXNG_URL", " ")]);
+    assert!(SearchEngine::from_variables(&none).is_none());
+}
+
+#[tokio::test]
+async fn an_image_is_shown_to_a_model_with_the_question() {
+    let (session, server) = (Session::new(), Server::start(site));
+    let file = session.write("cup.png", PNG);
+    for place in [
+        server.at("/picture"),
+        "cup.png".into(),
+        format!("MEDIA:{}", file.display()),
+    ] {
+        let model = Arc::new(Scripted::new([Step::Say("a cup")]));
+        let tool = VisionAnalyze::new(model.clone(), Web::new(Reach::Any));
+        let question = json!({"image_url": place, "question": "What is it?"});
+        assert_eq!(session.succeed(&tool, question).await, "a cup");
+        let asked = serde_json::to_value(&model.asked()[0].messages).unwrap();
+        assert_eq!(asked[0]["content"][0]["text"], "What is it?");
+        let image = asked[0]["content"][1]["image_url"]["url"].as_str().unwrap();
+        assert!(
+            image.starts_with("data:image/png;base64,iVBORw0KGgo"),
+            "{image}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn only_images_that_may_be_read_are_shown() {
+    let session = Session::new();
+    session.write("text.png", "no image");
+    let tool = VisionAnalyze::new(Arc::new(Scripted::new([])), Web::new(Reach::Public));
+    let look = async |place: &str| {
+        let question = json!({"image_url": place, "question": "?"});
+        session.fail(&tool, question).await
+    };
+    assert!(look("text.png").await.contains("no PNG"));
+    assert!(look("missing.png").await.contains("missing.png"));
+    let secret = session.root.join("home/.env");
+    assert!(
+        look(&secret.display().to_string())
+            .await
+            .contains("out of reach")
+    );
+}
+
+#[tokio::test]
+async fn a_session_has_these_tools_if_it_has_the_means() {
+    let means = Means {
+        web: Some(Web::new(Reach::Public)),
+        vision: Some(Arc::new(Scripted::new([]))),
+        ..Means::default()
+    };
+    let names: Vec<String> = built_in(means)
+        .iter()
+        .map(|tool| tool.definition().name)
+        .collect();
+    assert!(names.contains(&"web_extract".to_owned()));
+    assert!(names.contains(&"vision_analyze".to_owned()));
+    assert!(!names.contains(&"web_search".to_owned()));
+}
