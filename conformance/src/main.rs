@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use hermes_config::{Home, Server, ServerName, Settings, Variables};
 use hermes_mcp::{
     CallOptions, Host, HostOptions, Inquiries, RegisteredTool, Registry,
-    inquiry::{Asker, Offers, Sampled, SamplingOffer, SamplingRefused},
+    inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
     process::GuardProgram,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
@@ -196,11 +196,18 @@ impl Inquiries for Agreeable {
         });
         let answer = serde_json::from_value(message)
             .map(|message| Sampled { message, tokens: 3 })
-            .map_err(|error| SamplingRefused(error.to_string()));
+            .map_err(|error| SamplingRefused {
+                reason: "failed",
+                message: error.to_string(),
+            });
         Box::pin(std::future::ready(answer))
     }
 
-    fn elicit(&self, _asker: Asker, request: ElicitRequestParams) -> BoxFuture<'_, ElicitResult> {
+    fn elicit(
+        &self,
+        _asker: Asker,
+        request: ElicitRequestParams,
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>> {
         let mut answer = ElicitResult::new(ElicitationAction::Accept);
         if let ElicitRequestParams::FormElicitationParams {
             requested_schema, ..
@@ -209,7 +216,7 @@ impl Inquiries for Agreeable {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
             answer.content = Some(Value::Object(defaults(&schema)));
         }
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(Ok(answer)))
     }
 
     fn roots(&self, _asker: Asker) -> BoxFuture<'_, Vec<Root>> {

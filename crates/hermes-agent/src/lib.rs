@@ -6,8 +6,14 @@
 pub mod approval;
 pub mod compact;
 pub mod conversation;
+#[cfg(unix)]
+pub mod cron;
+pub mod elicitation;
+pub mod inquiries;
+pub mod mention;
 pub mod message;
 pub mod model;
+pub mod prompt_command;
 pub mod sampler;
 pub mod tool;
 pub mod toolbox;

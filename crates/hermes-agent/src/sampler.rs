@@ -8,32 +8,45 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use hermes_config::{
-    Redactor, Server, ServerName,
-    server::{AuditLevel, SamplingPolicy},
-};
+use futures::future::BoxFuture;
+use hermes_config::{Redactor, Server, ServerName, server::SamplingPolicy};
 use hermes_mcp::{
     inquiry::{Asker, Sampled, SamplingOffer, SamplingRefused},
     protocol::CreateMessageRequestParams,
 };
+use tokio::time::Instant;
 
-use crate::model::{Model, ModelRequest, Reply, ShownText};
+use crate::model::{ModelRequest, Reply};
 
+mod audit;
+mod auxiliary;
 mod convert;
+mod refusal;
+
+pub use auxiliary::AuxiliaryModels;
+pub use refusal::Refusal;
 
 /// Requests are counted over this long.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Where the models for sampling come from: `auxiliary.mcp`.
+/// Where the models for sampling come from.
 pub trait SamplingModels: Send + Sync {
-    /// The name of the model that is used where nothing else is said; `None` without any model.
-    fn default_name(&self) -> Option<String>;
+    /// Whether there is a model, as far as that is known without looking for one.
+    fn is_expected(&self) -> bool;
 
-    /// The model of this name.
-    fn model(&self, name: &str) -> Result<Arc<dyn Model>, String>;
+    /// The name of the model that is used where nothing else is said.
+    fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>>;
+
+    /// Asks the model of this name, for at most `limit` or what is usual for it.
+    fn complete<'a>(
+        &'a self,
+        name: &'a str,
+        limit: Option<Duration>,
+        request: &'a ModelRequest<'a>,
+    ) -> BoxFuture<'a, Result<Reply, Refusal>>;
 }
 
 /// What is remembered of a server, over reconnects.
@@ -66,12 +79,8 @@ impl Sampler {
     /// What to declare to a server; its policy counts from now on.
     pub fn offer(&self, server: &Server) -> Option<SamplingOffer> {
         let policy = &server.sampling;
-        let mut servers = self.lock();
-        let asking = servers.entry(server.name.clone());
-        asking.or_default().policy = policy.clone();
-        drop(servers);
-        let can_be_asked =
-            policy.enabled && (policy.model.is_some() || self.models.default_name().is_some());
+        self.lock().entry(server.name.clone()).or_default().policy = policy.clone();
+        let can_be_asked = policy.enabled && (policy.model.is_some() || self.models.is_expected());
         can_be_asked.then_some(match policy.max_tool_rounds {
             0 => SamplingOffer::Plain,
             _ => SamplingOffer::WithTools,
@@ -85,109 +94,98 @@ impl Sampler {
         request: CreateMessageRequestParams,
     ) -> Result<Sampled, SamplingRefused> {
         let began = Instant::now();
-        let (policy, name) = self.admit(&asker.server, &request)?;
-        let outcome = self.ask(&asker.server, &policy, &name, &request).await;
-        audit(asker, &policy, &name, &request, &outcome, began.elapsed());
-        outcome
+        let policy = self
+            .lock()
+            .get(&asker.server)
+            .map(|known| known.policy.clone());
+        let policy = policy.unwrap_or_else(|| SamplingPolicy {
+            enabled: false,
+            ..SamplingPolicy::default()
+        });
+        let mut model = None;
+        let outcome = self
+            .answer(&asker.server, &policy, &request, &mut model)
+            .await;
+        let outcome = outcome.map_err(|refusal| refusal.redacted(&self.redactor));
+        audit::Entry {
+            server: &asker.server,
+            model: model.as_deref(),
+            request: &request,
+            outcome: &outcome,
+            took: began.elapsed(),
+        }
+        .write(policy.log_level, &self.redactor);
+        Ok(outcome?)
     }
 
-    /// Checks everything that can be checked before the model is asked.
-    fn admit(
+    /// Goes through all checks in their order; the cheapest come first.
+    async fn answer(
         &self,
         server: &ServerName,
+        policy: &SamplingPolicy,
         request: &CreateMessageRequestParams,
-    ) -> Result<(SamplingPolicy, String), SamplingRefused> {
-        let mut servers = self.lock();
-        let asking = servers
-            .get_mut(server)
-            .ok_or_else(|| refused("sampling is not available"))?;
-        let policy = asking.policy.clone();
+        chosen: &mut Option<String>,
+    ) -> Result<Sampled, Refusal> {
         if !policy.enabled {
-            return Err(refused("sampling is disabled for this server"));
+            return Err(Refusal::Disabled);
         }
+        self.take_place(server, policy.max_rpm)?;
+        let name = match policy.model.as_deref().or_else(|| hinted(request)) {
+            Some(name) => name.to_owned(),
+            None => self.models.default_name().await?,
+        };
+        let name = chosen.insert(name).as_str();
+        let is_allowed = policy.allowed_models.is_empty()
+            || policy.allowed_models.iter().any(|allowed| allowed == name);
+        if !is_allowed {
+            return Err(Refusal::ModelNotAllowed(name.to_owned()));
+        }
+        let reply = self.ask(policy, name, request).await?;
+        self.count_round(server, policy, &reply)?;
+        let tokens = reply.usage.map_or(0, |usage| usage.total_tokens());
+        let message = convert::answer(reply, |text| self.redactor.redact(text).into_owned())
+            .ok_or(Refusal::EmptyReply)?;
+        Ok(Sampled { message, tokens })
+    }
+
+    /// Counts this request among those of the last minute, if there is room for it.
+    fn take_place(&self, server: &ServerName, most: u32) -> Result<(), Refusal> {
         let now = Instant::now();
-        while asking
-            .recent
-            .front()
-            .is_some_and(|at| now.duration_since(*at) >= WINDOW)
-        {
-            asking.recent.pop_front();
+        let mut servers = self.lock();
+        let recent = &mut servers.entry(server.clone()).or_default().recent;
+        let is_over = |at: &Instant| now.duration_since(*at) >= WINDOW;
+        while recent.front().is_some_and(is_over) {
+            recent.pop_front();
         }
-        if asking.recent.len() >= usize::try_from(policy.max_rpm).unwrap_or(usize::MAX) {
-            return Err(refused(&format!(
-                "rate limit: at most {} requests a minute",
-                policy.max_rpm
-            )));
+        if recent.len() >= usize::try_from(most).unwrap_or(usize::MAX) {
+            return Err(Refusal::RateLimit { most });
         }
-        asking.recent.push_back(now);
-        drop(servers);
-        let hinted = request
-            .model_preferences
-            .as_ref()
-            .and_then(|preferences| preferences.hints.as_ref())
-            .and_then(|hints| {
-                hints
-                    .iter()
-                    .find_map(|hint| hint.name.clone())
-                    .filter(|name| !name.is_empty())
-            });
-        let name = policy
-            .model
-            .clone()
-            .or(hinted)
-            .or_else(|| self.models.default_name())
-            .ok_or_else(|| refused("no model is configured"))?;
-        if !policy.allowed_models.is_empty() && !policy.allowed_models.contains(&name) {
-            return Err(refused(&format!(
-                "the model `{name}` is not allowed for this server"
-            )));
-        }
-        Ok((policy, name))
+        recent.push_back(now);
+        Ok(())
     }
 
     async fn ask(
         &self,
-        server: &ServerName,
         policy: &SamplingPolicy,
         name: &str,
         request: &CreateMessageRequestParams,
-    ) -> Result<Sampled, SamplingRefused> {
-        let failed = |text: &str| {
-            refused(&format!(
-                "the model call failed: {}",
-                self.redactor.redact(text)
-            ))
-        };
-        let model = self.models.model(name).map_err(|reason| failed(&reason))?;
+    ) -> Result<Reply, Refusal> {
         let messages = convert::messages(request);
         let tools = convert::tools(request);
         let stop = request.stop_sequences.clone().unwrap_or_default();
-        let asked = ModelRequest {
+        let request = ModelRequest {
             messages: &messages,
             tools: &tools,
             tool_choice: convert::tool_choice(request),
-            max_tokens: Some(request.max_tokens.min(policy.max_tokens_cap)),
+            max_tokens: Some(request.max_tokens.min(policy.max_tokens_cap).max(1)),
             temperature: request.temperature.map(f64::from),
             stop: &stop,
-            shown_text: ShownText::Revocable,
             ..ModelRequest::default()
         };
-        let reply = tokio::time::timeout(policy.timeout, model.complete(&asked, &mut |_| {})).await;
-        let reply = match reply {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(error)) => return Err(failed(&error.to_string())),
-            Err(_) => {
-                let seconds = policy.timeout.as_secs_f32();
-                return Err(refused(&format!(
-                    "timeout: the model did not answer within {seconds} s"
-                )));
-            }
-        };
-        self.count_round(server, policy, &reply)?;
-        let tokens = reply.usage.map_or(0, |usage| usage.total_tokens());
-        let message = convert::answer(reply, |text| self.redactor.redact(text).into_owned())
-            .ok_or_else(|| refused("the model's reply was empty"))?;
-        Ok(Sampled { message, tokens })
+        // A server's own limit counts; where it is the usual one, that of `auxiliary.mcp` does.
+        let is_usual = policy.timeout == SamplingPolicy::default().timeout;
+        let limit = (!is_usual).then_some(policy.timeout);
+        self.models.complete(name, limit, &request).await
     }
 
     /// Counts tool-use replies in a row; a text reply starts over.
@@ -196,25 +194,21 @@ impl Sampler {
         server: &ServerName,
         policy: &SamplingPolicy,
         reply: &Reply,
-    ) -> Result<(), SamplingRefused> {
+    ) -> Result<(), Refusal> {
+        let most = policy.max_tool_rounds;
         let mut servers = self.lock();
-        let Some(asking) = servers.get_mut(server) else {
-            return Ok(());
-        };
+        let rounds = &mut servers.entry(server.clone()).or_default().rounds;
         if reply.tool_calls.is_empty() {
-            asking.rounds = 0;
+            *rounds = 0;
             return Ok(());
         }
-        if policy.max_tool_rounds == 0 {
-            return Err(refused("tool loops are disabled for this server"));
+        if most == 0 {
+            return Err(Refusal::ToolLoopsDisabled);
         }
-        asking.rounds += 1;
-        if asking.rounds > policy.max_tool_rounds {
-            asking.rounds = 0;
-            return Err(refused(&format!(
-                "tool loops: more than {} in a row",
-                policy.max_tool_rounds
-            )));
+        *rounds += 1;
+        if *rounds > most {
+            *rounds = 0;
+            return Err(Refusal::ToolLoopsExceeded { most });
         }
         Ok(())
     }
@@ -224,32 +218,12 @@ impl Sampler {
     }
 }
 
-fn refused(reason: &str) -> SamplingRefused {
-    SamplingRefused(reason.to_owned())
+/// The first model that the server would like, by name.
+fn hinted(request: &CreateMessageRequestParams) -> Option<&str> {
+    let hints = request.model_preferences.as_ref()?.hints.as_ref()?;
+    let mut names = hints.iter().filter_map(|hint| hint.name.as_deref());
+    names.find(|name| !name.trim().is_empty())
 }
 
-/// One line about every request; texts only where the user asked for them.
-fn audit(
-    asker: &Asker,
-    policy: &SamplingPolicy,
-    model: &str,
-    request: &CreateMessageRequestParams,
-    outcome: &Result<Sampled, SamplingRefused>,
-    took: Duration,
-) {
-    let server = &asker.server;
-    let tokens = outcome.as_ref().map_or(0, |sampled| sampled.tokens);
-    let ending = match outcome {
-        Ok(_) => "answered".to_owned(),
-        Err(refused) => refused.to_string(),
-    };
-    let took = took.as_secs_f32();
-    match policy.log_level {
-        AuditLevel::Debug => {
-            let messages = serde_json::to_string(&request.messages).unwrap_or_default();
-            tracing::debug!(%server, model, tokens, took, ending, messages, "sampling");
-        }
-        AuditLevel::Info => tracing::info!(%server, model, tokens, took, ending, "sampling"),
-        AuditLevel::Warning => tracing::warn!(%server, model, tokens, took, ending, "sampling"),
-    }
-}
+#[cfg(test)]
+mod tests;

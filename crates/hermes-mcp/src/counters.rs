@@ -11,7 +11,7 @@ use crate::inquiry::Sampled;
 #[derive(Debug, Default)]
 pub struct Counters {
     sampling: [AtomicU64; 4],
-    elicitation: [AtomicU64; 4],
+    elicitation: [AtomicU64; 5],
     calls: [AtomicU64; 4],
 }
 
@@ -39,6 +39,9 @@ pub struct ElicitationCounts {
     pub declined: u64,
     /// Timed out or dismissed.
     pub cancelled: u64,
+    /// Nobody could be asked; declined to the server.
+    #[serde(default)]
+    pub errors: u64,
 }
 
 /// Tool calls so far.
@@ -82,7 +85,7 @@ impl Counters {
     }
 
     pub(crate) fn elicited(&self, action: &ElicitationAction) {
-        let [requests, accepted, declined, cancelled] = &self.elicitation;
+        let [requests, accepted, declined, cancelled, _] = &self.elicitation;
         add(requests, 1);
         add(
             match action {
@@ -92,6 +95,12 @@ impl Counters {
             },
             1,
         );
+    }
+
+    pub(crate) fn elicitation_failed(&self) {
+        let [requests, .., errors] = &self.elicitation;
+        add(requests, 1);
+        add(errors, 1);
     }
 
     pub(crate) fn called(&self, end: CallEnd) {
@@ -121,12 +130,13 @@ impl Counters {
 
     /// Elicitation so far.
     pub fn elicitation(&self) -> ElicitationCounts {
-        let [requests, accepted, declined, cancelled] = read(&self.elicitation);
+        let [requests, accepted, declined, cancelled, errors] = read(&self.elicitation);
         ElicitationCounts {
             requests,
             accepted,
             declined,
             cancelled,
+            errors,
         }
     }
 
@@ -146,6 +156,8 @@ fn add(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-fn read(counters: &[AtomicU64; 4]) -> [u64; 4] {
-    [0, 1, 2, 3].map(|index: usize| counters[index].load(Ordering::Relaxed))
+fn read<const N: usize>(counters: &[AtomicU64; N]) -> [u64; N] {
+    counters
+        .each_ref()
+        .map(|counter| counter.load(Ordering::Relaxed))
 }

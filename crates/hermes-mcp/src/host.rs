@@ -29,6 +29,7 @@ use crate::{
 
 mod calls;
 mod member;
+mod on_offer;
 mod reload;
 mod resources;
 
@@ -140,6 +141,11 @@ impl Host {
     /// The home.
     pub fn home(&self) -> &Home {
         &self.inner.surroundings.home
+    }
+
+    /// Where content that is no text is put.
+    pub fn media(&self) -> &MediaStore {
+        &self.inner.media
     }
 
     /// What the model sees now. Take one per turn and keep it.

@@ -67,20 +67,31 @@ pub struct Sampled {
     pub tokens: u64,
 }
 
-/// Why sampling was refused; becomes JSON-RPC error -1 with the reason.
+/// Why sampling was refused; becomes JSON-RPC error -1, with the reason as its data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SamplingRefused(pub String);
+#[error("{message}")]
+pub struct SamplingRefused {
+    /// One word for programs, such as `rate_limit`.
+    pub reason: &'static str,
+    /// A sentence for people and models.
+    pub message: String,
+}
 
 impl From<SamplingRefused> for ErrorData {
     fn from(refused: SamplingRefused) -> Self {
-        Self::new(ErrorCode(-1), refused.0, None)
+        let data = serde_json::json!({ "reason": refused.reason });
+        Self::new(ErrorCode(-1), refused.message, Some(data))
     }
 }
 
+/// Why a person could not be asked. The server is told that they declined.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ElicitationFailed(pub String);
+
 /// Answers the questions of servers.
 pub trait Inquiries: Send + Sync + 'static {
-    /// What to declare to this server.
+    /// What to declare to this server, whose references are filled in. Asked before every session.
     fn offers(&self, server: &Server) -> Offers;
 
     /// Asks the model.
@@ -90,8 +101,12 @@ pub trait Inquiries: Send + Sync + 'static {
         request: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>>;
 
-    /// Asks the user. Nobody there, or any failure: decline.
-    fn elicit(&self, asker: Asker, request: ElicitRequestParams) -> BoxFuture<'_, ElicitResult>;
+    /// Asks the user. Dropped when the time for it is up.
+    fn elicit(
+        &self,
+        asker: Asker,
+        request: ElicitRequestParams,
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>>;
 
     /// The roots to tell this server.
     fn roots(&self, asker: Asker) -> BoxFuture<'_, Vec<Root>>;
@@ -111,15 +126,19 @@ impl Inquiries for NobodyToAsk {
         _asker: Asker,
         _request: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>> {
-        Box::pin(std::future::ready(Err(SamplingRefused(
-            "sampling is not available here".into(),
-        ))))
+        Box::pin(std::future::ready(Err(SamplingRefused {
+            reason: "unavailable",
+            message: "sampling is not available here".into(),
+        })))
     }
 
-    fn elicit(&self, _asker: Asker, _request: ElicitRequestParams) -> BoxFuture<'_, ElicitResult> {
-        Box::pin(std::future::ready(ElicitResult::new(
-            ElicitationAction::Decline,
-        )))
+    fn elicit(
+        &self,
+        _asker: Asker,
+        _request: ElicitRequestParams,
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>> {
+        let declined = ElicitResult::new(ElicitationAction::Decline);
+        Box::pin(std::future::ready(Ok(declined)))
     }
 
     fn roots(&self, _asker: Asker) -> BoxFuture<'_, Vec<Root>> {

@@ -1,12 +1,12 @@
-//! Finds the testkit's own programs from another crate's tests, and builds them if they are missing or old.
+//! Finds programs of this workspace from another crate's tests, and builds them if they are missing or old.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// A file that is locked during a build and carries its time.
-const STAMP: &str = ".hermes-testkit.build";
+/// The crate whose programs [`binary`] finds.
+const OWN: &str = env!("CARGO_PKG_NAME");
 
 /// The path of a program of this crate, for instance `testkit-stdio`.
 ///
@@ -17,17 +17,31 @@ const STAMP: &str = ".hermes-testkit.build";
 ///
 /// If the program cannot be found or built.
 pub fn binary(name: &str) -> PathBuf {
+    binary_of(OWN, name)
+}
+
+/// The same for a program of another crate of this workspace.
+///
+/// # Panics
+///
+/// If the program cannot be found or built.
+pub fn binary_of(package: &str, name: &str) -> PathBuf {
     let directory = profile_directory();
     let path = directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if !is_current(&directory, &path) {
-        build(&directory, &path);
+    if !is_current(&directory, package, &path) {
+        build(&directory, package, &path);
     }
     assert!(
         path.exists(),
-        "{} is missing: build it with `cargo build -p hermes-testkit --bins`",
+        "{} is missing: build it with `cargo build -p {package} --bins`",
         path.display()
     );
     path
+}
+
+/// A file that is locked during a build and carries its time.
+fn stamp(directory: &Path, package: &str) -> PathBuf {
+    directory.join(format!(".{package}.build"))
 }
 
 /// The directory in which cargo puts programs, seen from a test program in its `deps`.
@@ -45,13 +59,15 @@ fn profile_directory() -> PathBuf {
 
 /// Whether a program is at least as new as the sources. Not every change makes cargo write it anew, so
 /// the time of the last build counts too.
-fn is_current(directory: &Path, program: &Path) -> bool {
+fn is_current(directory: &Path, package: &str, program: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
     let Some(written) = changed(program) else {
         return false;
     };
-    let built = changed(&directory.join(STAMP)).map_or(written, |built| built.max(written));
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let built = changed(&stamp(directory, package));
+    let built = built.map_or(written, |built| built.max(written));
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(package);
+    let sources = package.join("src");
     newest(&sources).is_none_or(|newest| newest <= built)
 }
 
@@ -72,14 +88,14 @@ fn newest(directory: &Path) -> Option<SystemTime> {
 }
 
 /// Builds all programs, once for however many tests ask at the same time.
-fn build(directory: &Path, program: &Path) {
+fn build(directory: &Path, package: &str, program: &Path) {
     let stamp = OpenOptions::new()
         .create(true)
         .append(true)
-        .open(directory.join(STAMP))
+        .open(stamp(directory, package))
         .and_then(|file| file.lock().map(|()| file))
         .unwrap_or_else(|error| panic!("cannot lock {}: {error}", directory.display()));
-    if is_current(directory, program) {
+    if is_current(directory, package, program) {
         return;
     }
     let begun = SystemTime::now();
@@ -89,7 +105,7 @@ fn build(directory: &Path, program: &Path) {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--package", "hermes-testkit", "--bins"])
+        .args(["build", "--package", package, "--bins"])
         .args(["--profile", profile, "--target-dir"])
         .arg(directory.parent().unwrap_or(directory))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -100,11 +116,11 @@ fn build(directory: &Path, program: &Path) {
             let _ = stamp.set_modified(begun);
         }
         Ok(output) => panic!(
-            "building the testkit failed: build it with `cargo build -p hermes-testkit --bins`\n{}",
+            "building {package} failed: build it with `cargo build -p {package} --bins`\n{}",
             String::from_utf8_lossy(&output.stderr)
         ),
-        Err(error) => panic!(
-            "cargo does not run ({error}): build it with `cargo build -p hermes-testkit --bins`"
-        ),
+        Err(error) => {
+            panic!("cargo does not run ({error}): build it with `cargo build -p {package} --bins`")
+        }
     }
 }

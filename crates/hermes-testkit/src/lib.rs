@@ -21,7 +21,7 @@ pub use behaviour::{
     HttpTransport, Lists, OddTool, OnCancel, OversizedLine, Process, Reply, Tls, Tool, Trouble,
     WrongId,
 };
-pub use binary::binary;
+pub use binary::{binary, binary_of};
 pub use grandchild::{DETACH, detach};
 pub use home::TemporaryHome;
 pub use http::{Certificates, HttpRequest, HttpServer};

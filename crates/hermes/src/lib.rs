@@ -1,6 +1,9 @@
 //! The command line of hermes: arguments, output and exit codes. What the commands do is in the other crates.
 
+mod answers;
+mod browser;
 pub mod catalog;
+mod chat;
 mod cli;
 mod commands;
 mod context;

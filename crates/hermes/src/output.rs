@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Kind};
 
+mod plain;
 mod table;
 
+pub(crate) use plain::plain;
 pub(crate) use table::Table;
 
 /// Where and how a command prints.
@@ -49,6 +51,11 @@ impl Output {
     /// Whether stdout is a terminal that a person looks at.
     pub(crate) fn is_interactive(self) -> bool {
         !self.is_json && std::io::stdout().is_terminal()
+    }
+
+    /// Whether text is coloured.
+    pub(crate) fn has_colour(self) -> bool {
+        self.has_colour
     }
 
     /// One line of data; in `--json` mode nothing, since [`Self::json`] says it all.

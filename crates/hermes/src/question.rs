@@ -3,14 +3,19 @@
 use std::io::{self, IsTerminal, Write};
 
 use hermes_config::Secret;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, Kind};
 
 mod checklist;
+pub(crate) mod form;
 mod keys;
+mod person;
 mod terminal;
+pub(crate) mod visit;
 
 pub(crate) use checklist::Item;
+pub(crate) use person::TerminalPerson;
 
 use terminal::Echo;
 
@@ -122,6 +127,11 @@ impl Questions {
         )
         .hint(instead))
     }
+}
+
+/// Asks questions that end without an answer when the token is cancelled.
+pub(crate) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+    terminal::until(stop, ask)
 }
 
 fn ask(prompt: &str, echo: Echo) -> Result<String, Failure> {

@@ -106,7 +106,8 @@ impl Agent {
         self.shared.settings.load_full()
     }
 
-    pub(super) fn environment(&self) -> &[(OsString, OsString)] {
+    /// The variables of this process, for commands that run.
+    pub(crate) fn environment(&self) -> &[(OsString, OsString)] {
         &self.shared.parts.environment
     }
 

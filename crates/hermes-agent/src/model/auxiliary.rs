@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use hermes_config::{AuxiliaryModel, AuxiliaryTask, ModelChoice};
+use hermes_config::{AuxiliaryModel, AuxiliaryTask, ModelChoice, Settings};
 use tokio::time::timeout;
 
 use super::{
@@ -76,6 +76,15 @@ impl Auxiliary {
             timeout: settings.timeout,
             reasoning_effort: settings.reasoning_effort.clone(),
         })
+    }
+
+    /// Whether the settings name a model for a task, its own or the conversation's, or at least where to get one.
+    pub fn is_configured(settings: &Settings, task: AuxiliaryTask) -> bool {
+        let main = &settings.model.choice;
+        choice(settings.auxiliary.task(task)).is_some()
+            || main.name.is_some()
+            || main.provider.is_some()
+            || main.base_url.is_some()
     }
 
     /// The model's name.

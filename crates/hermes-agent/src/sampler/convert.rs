@@ -1,22 +1,26 @@
 //! Between a server's sampling request and the agent's own messages.
 
+use std::collections::HashMap;
+
 use hermes_mcp::{
     protocol::{
-        CreateMessageRequestParams, CreateMessageResult, Role, SamplingContent, SamplingMessage,
-        SamplingMessageContentBlock as Block, ToolChoiceMode,
+        ContentBlock, CreateMessageRequestParams, CreateMessageResult, Role, SamplingContent,
+        SamplingMessage, SamplingMessageContentBlock as Block, ToolChoiceMode, ToolResultContent,
     },
     schema,
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
-    message::{AssistantMessage, Content, Image, KnownPart, Message, Part, ToolCall},
+    message::{AssistantMessage, Content, Message, Part, ToolCall, ToolResult},
     model::{FinishReason, Reply, ToolChoice, ToolDefinition},
 };
 
 /// The conversation a server hands over.
 pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
     let mut messages = Vec::new();
+    // A result names its call only by id.
+    let mut names: HashMap<String, String> = HashMap::new();
     if let Some(prompt) = request
         .system_prompt
         .as_ref()
@@ -26,14 +30,16 @@ pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
     }
     for message in &request.messages {
         let blocks = message.content.clone().into_vec();
-        let (results, rest): (Vec<Block>, Vec<Block>) = blocks
-            .into_iter()
-            .partition(|block| matches!(block, Block::ToolResult(_)));
-        for result in results {
-            if let Block::ToolResult(result) = result {
-                let call = ToolCall::new(result.tool_use_id, "", "");
-                let texts: Vec<String> = result.content.iter().map(text_of).collect();
-                messages.push(Message::tool(&call, texts.join("\n")));
+        let mut rest = Vec::new();
+        for block in blocks {
+            match block {
+                Block::ToolResult(result) => messages.push(tool_result(result, &names)),
+                other => {
+                    if let Block::ToolUse(call) = &other {
+                        names.insert(call.id.clone(), call.name.clone());
+                    }
+                    rest.push(other);
+                }
             }
         }
         if rest.is_empty() {
@@ -45,6 +51,19 @@ pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
         });
     }
     messages
+}
+
+fn tool_result(result: ToolResultContent, names: &HashMap<String, String>) -> Message {
+    let texts: Vec<String> = result.content.iter().map(text_of).collect();
+    let text = match (&result.structured_content, texts.is_empty()) {
+        (Some(structured), true) => structured.to_string(),
+        _ => texts.join("\n"),
+    };
+    Message::Tool(ToolResult {
+        name: names.get(&result.tool_use_id).cloned(),
+        tool_call_id: result.tool_use_id,
+        content: Content::Text(text),
+    })
 }
 
 fn assistant(blocks: Vec<Block>) -> Message {
@@ -74,17 +93,15 @@ fn content(blocks: Vec<Block>) -> Content {
     if let [Block::Text(text)] = blocks.as_slice() {
         return Content::Text(text.text.clone());
     }
-    let text = |text: String| Part::Known(KnownPart::Text { text });
     let part = |block: Block| match block {
-        Block::Text(block) => text(block.text),
-        Block::Image(image) => Part::Known(KnownPart::ImageUrl {
-            image_url: Image {
-                url: format!("data:{};base64,{}", image.mime_type, image.data),
-                detail: None,
-            },
-        }),
-        Block::Audio(audio) => text(format!("[audio of type {} left out]", audio.mime_type)),
-        _ => text("[content of an unknown kind left out]".into()),
+        Block::Text(block) => Part::from_text(block.text),
+        Block::Image(image) => {
+            Part::from_image_url(format!("data:{};base64,{}", image.mime_type, image.data))
+        }
+        Block::Audio(audio) => {
+            Part::from_text(format!("[audio of type {} left out]", audio.mime_type))
+        }
+        _ => Part::from_text("[content of an unknown kind left out]"),
     };
     if blocks.is_empty() {
         return Content::default();
@@ -92,14 +109,15 @@ fn content(blocks: Vec<Block>) -> Content {
     Content::Parts(blocks.into_iter().map(part).collect())
 }
 
-fn text_of(block: &hermes_mcp::protocol::ContentBlock) -> String {
-    match block {
-        hermes_mcp::protocol::ContentBlock::Text(text) => text.text.clone(),
-        other => format!(
-            "[{} left out]",
-            serde_json::to_value(other).unwrap_or_default()["type"]
-        ),
+fn text_of(block: &ContentBlock) -> String {
+    if let ContentBlock::Text(text) = block {
+        return text.text.clone();
     }
+    let block = serde_json::to_value(block).unwrap_or_default();
+    let kind = block["type"]
+        .as_str()
+        .unwrap_or("content of an unknown kind");
+    format!("[{kind} left out]")
 }
 
 /// The tools a server lets the model choose from.
@@ -130,7 +148,7 @@ pub(super) fn tool_choice(request: &CreateMessageRequestParams) -> ToolChoice<'s
 /// What goes back to the server; `None` for a reply with nothing in it.
 pub(super) fn answer(reply: Reply, redact: impl Fn(&str) -> String) -> Option<CreateMessageResult> {
     let mut blocks = Vec::new();
-    if !reply.text.is_empty() {
+    if !reply.text.trim().is_empty() {
         blocks.push(Block::text(redact(&reply.text)));
     }
     let uses_tools = !reply.tool_calls.is_empty();

@@ -7,13 +7,19 @@
 )]
 
 mod conversation;
+mod elicitation;
 mod files;
 mod home;
+mod mcp;
 mod memory;
+mod mentions;
 mod model;
 #[cfg(unix)]
 mod process;
+mod prompts;
 mod questions;
+mod real_servers;
+mod sampling;
 mod search;
 mod session;
 #[cfg(unix)]

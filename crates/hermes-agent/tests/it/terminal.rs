@@ -204,6 +204,17 @@ async fn a_dropped_call_leaves_nothing_behind() {
     wait_until_gone(&pid).await;
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_daemon_in_a_session_of_its_own_ends_too() {
+    let session = Session::new();
+    let command = "setsid sh -c 'echo $$ > pid; exec sleep 600' > /dev/null 2>&1 & \
+                   while ! test -s pid; do sleep 0.05; done";
+    let result = run(&session, json!({"command": command})).await;
+    assert_eq!(result["exit_code"], 0, "{result}");
+    wait_until_gone(session.read("pid").trim()).await;
+}
+
 #[tokio::test]
 async fn what_a_command_leaves_running_ends_with_it() {
     let session = Session::new();

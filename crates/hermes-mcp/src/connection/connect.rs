@@ -149,7 +149,7 @@ impl Connector {
         if remembered.is_none() {
             self.preflight(&resolved).await?;
         }
-        let mut offers = self.surroundings.inquiries.offers(&self.server);
+        let mut offers = self.offers(&resolved);
         let openings = era::openings(
             self.server.protocol,
             remembered.map(|manifest| manifest.era),
@@ -216,6 +216,16 @@ impl Connector {
             handler,
         });
         Ok((service, session, catalog))
+    }
+
+    /// What this server is told that it may ask.
+    fn offers(&self, resolved: &Resolved) -> Offers {
+        let server = Server {
+            sampling: resolved.sampling.clone(),
+            roots: resolved.roots.clone(),
+            ..(*self.server).clone()
+        };
+        self.surroundings.inquiries.offers(&server)
     }
 
     async fn open(
@@ -327,7 +337,12 @@ impl Connector {
 
     /// Fills in the references afresh and learns which values must never be shown.
     async fn resolve(&self) -> Result<Resolved, Cause> {
-        let resolved = resolve(&self.server, &self.surroundings).await?;
+        let resolved = resolve(
+            &self.server,
+            &self.surroundings,
+            self.surroundings.variables.load_full(),
+        )
+        .await?;
         self.redactor
             .store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
         for warning in &resolved.warnings {
@@ -341,11 +356,11 @@ impl Connector {
 pub(crate) async fn resolve(
     server: &Arc<Server>,
     surroundings: &Arc<Surroundings>,
+    variables: Arc<hermes_config::Variables>,
 ) -> Result<Resolved, hermes_config::ReferenceError> {
     let work = {
         let (server, surroundings) = (server.clone(), surroundings.clone());
         move || {
-            let variables = surroundings.variables.load();
             server.resolve(
                 &surroundings.home,
                 &variables,

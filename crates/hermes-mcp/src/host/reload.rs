@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::{Fingerprint, Server, ServerEntry, Settings};
+use hermes_config::{Fingerprint, Server, ServerEntry, Settings, Variables};
 use serde::{Deserialize, Serialize};
 
 use super::{Host, Member, naming};
@@ -33,7 +33,73 @@ impl ReloadReport {
     }
 }
 
+/// What a reload does to a server that is to be connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Added,
+    Restarted,
+    Retried,
+    Unchanged,
+}
+
+impl Fate {
+    fn of(before: Option<&Member>, fingerprint: Option<&Fingerprint>) -> Self {
+        let Some(owner) = before.and_then(Member::owner) else {
+            return Self::Added;
+        };
+        if !owner.is_same_connection(fingerprint) {
+            return Self::Restarted;
+        }
+        match owner.link.borrow().status {
+            Status::Parked | Status::NeedsAuth | Status::Reconnecting | Status::Invalid => {
+                Self::Retried
+            }
+            _ => Self::Unchanged,
+        }
+    }
+}
+
+impl ReloadReport {
+    fn note(&mut self, fate: Fate, name: String) {
+        match fate {
+            Fate::Added => self.added.push(name),
+            Fate::Restarted => self.restarted.push(name),
+            Fate::Retried => self.retried.push(name),
+            Fate::Unchanged => self.unchanged.push(name),
+        }
+    }
+}
+
 impl Host {
+    /// What a reload would do, without doing it.
+    pub async fn plan_reload(&self, settings: &Settings) -> ReloadReport {
+        let variables = Arc::new(settings.variables.clone());
+        let entries = settings.servers.iter();
+        let wanted = entries.map(|entry| self.want(entry, variables.clone()));
+        let wanted = futures::future::join_all(wanted).await;
+        let members = self.inner.members.load_full();
+        let find = |name: &str| members.iter().find(|member| member.name().as_str() == name);
+        let mut report = ReloadReport::default();
+        let gone = members
+            .iter()
+            .filter(|member| settings.server(member.name().as_str()).is_none());
+        report.removed = gone.map(|member| member.name().to_string()).collect();
+        for (entry, wanted) in settings.servers.iter().zip(wanted) {
+            let before = find(entry.name.as_str());
+            match wanted {
+                Some((_, fingerprint)) => {
+                    let fate = Fate::of(before, fingerprint.as_ref());
+                    report.note(fate, entry.name.to_string());
+                }
+                None if before.and_then(Member::owner).is_some() => {
+                    report.removed.push(entry.name.to_string());
+                }
+                None => {}
+            }
+        }
+        report
+    }
+
     /// Compares the running servers with a configuration and applies the difference.
     pub async fn reload(&self, settings: &Settings) -> ReloadReport {
         let inner = &self.inner;
@@ -43,8 +109,10 @@ impl Host {
             .variables
             .store(Arc::new(settings.variables.clone()));
         inner.naming.store(Arc::new(naming(settings)));
-        let wanted =
-            futures::future::join_all(settings.servers.iter().map(|entry| self.want(entry))).await;
+        let variables = inner.surroundings.variables.load_full();
+        let entries = settings.servers.iter();
+        let wanted = entries.map(|entry| self.want(entry, variables.clone()));
+        let wanted = futures::future::join_all(wanted).await;
 
         let old = inner.members.load_full();
         let mut report = ReloadReport::default();
@@ -69,25 +137,18 @@ impl Host {
                 members.push(Member::idle(entry));
                 continue;
             };
+            let fate = Fate::of(before, fingerprint.as_ref());
+            report.note(fate, name);
             if let Some(owner) = before.and_then(Member::owner) {
-                if owner.is_same_connection(fingerprint.as_ref()) {
+                if matches!(fate, Fate::Retried | Fate::Unchanged) {
                     owner.server.store(server);
-                    if matches!(
-                        owner.link.borrow().status,
-                        Status::Parked | Status::NeedsAuth | Status::Reconnecting | Status::Invalid
-                    ) {
+                    if fate == Fate::Retried {
                         owner.wake();
-                        report.retried.push(name);
-                    } else {
-                        report.unchanged.push(name);
                     }
                     members.push(Member::Live(owner.clone()));
                     continue;
                 }
-                report.restarted.push(name);
                 stopping.push(owner.clone());
-            } else {
-                report.added.push(name);
             }
             let (owner, connection) = Member::connection(server, fingerprint, &inner.surroundings);
             members.push(Member::Live(owner));
@@ -104,10 +165,15 @@ impl Host {
     }
 
     /// The server an entry asks for, or `None` if it is not to be connected.
-    async fn want(&self, entry: &ServerEntry) -> Option<(Arc<Server>, Option<Fingerprint>)> {
+    async fn want(
+        &self,
+        entry: &ServerEntry,
+        variables: Arc<Variables>,
+    ) -> Option<(Arc<Server>, Option<Fingerprint>)> {
         let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
         let server = Arc::new(server.clone());
-        let resolved = connection::resolve(&server, &self.inner.surroundings).await;
+        let surroundings = &self.inner.surroundings;
+        let resolved = connection::resolve(&server, surroundings, variables).await;
         let fingerprint = resolved.ok().map(|resolved| resolved.fingerprint);
         Some((server, fingerprint))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::ServerName;
+use hermes_config::{Redactor, ServerName};
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, Prompt, ReadResourceRequestParams, ReadResourceResult,
     Resource, ResourceTemplate, ServerResult,
@@ -52,6 +52,15 @@ impl Host {
         {
             ServerResult::GetPromptResult(result) => Ok(result),
             other => read_leniently(other),
+        }
+    }
+
+    /// Why a request to a server failed, without its secrets.
+    pub fn explain(&self, server: &ServerName, error: &CallError) -> String {
+        let text = error.to_string();
+        match self.owner(server) {
+            Some(owner) => owner.redacted(&text),
+            None => Redactor::default().redact(&text).into_owned(),
         }
     }
 

@@ -9,10 +9,11 @@ use hermes_config::Redactor;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-        ElicitResult, ElicitationAction, ErrorData, InputRequest, InputRequests, InputResponses,
-        ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-        RequestId, ResourceUpdatedNotificationParam,
+        ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest, CustomResult,
+        ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData, InputRequest,
+        InputRequests, InputResponses, ListRootsResult, LoggingLevel,
+        LoggingMessageNotificationParam, ProgressNotificationParam, RequestId,
+        ResourceUpdatedNotificationParam,
     },
     service::{InboundStreamOrigin, NotificationContext, RequestContext},
 };
@@ -90,9 +91,25 @@ impl Handler {
         )
         .await;
         tell(CallNews::Answered);
-        let answer = answer.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel));
-        self.counters.elicited(&answer.action);
-        answer
+        match answer {
+            Ok(Ok(answer)) => {
+                self.counters.elicited(&answer.action);
+                answer
+            }
+            Ok(Err(failed)) => self.not_asked(&failed.to_string()),
+            Err(_) => {
+                self.counters.elicited(&ElicitationAction::Cancel);
+                ElicitResult::new(ElicitationAction::Cancel)
+            }
+        }
+    }
+
+    /// To a server, a question that could not be put to anybody was declined.
+    fn not_asked(&self, reason: &str) -> ElicitResult {
+        let reason = self.redactor.redact(reason);
+        tracing::warn!(server = %self.traffic.server, %reason, "a question could not be asked");
+        self.counters.elicitation_failed();
+        ElicitResult::new(ElicitationAction::Decline)
     }
 
     async fn roots(&self, origin: Option<&RequestId>) -> ListRootsResult {
@@ -136,6 +153,25 @@ impl ClientHandler for Handler {
             answer = self.elicit(request, origin.as_ref()) => Ok(answer),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
+    }
+
+    /// What could not be read as any known request: a form with fields of unknown kinds, for instance.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method != "elicitation/create" {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                request.method,
+                None,
+            ));
+        }
+        let declined = self.not_asked("its form is not readable");
+        let answer = serde_json::to_value(declined);
+        let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        Ok(CustomResult::new(answer))
     }
 
     async fn list_roots(

@@ -12,7 +12,7 @@ use hermes_config::Server;
 use hermes_mcp::{
     Inquiries,
     era::Era,
-    inquiry::{Asker, Offers, Sampled, SamplingOffer, SamplingRefused},
+    inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
@@ -292,12 +292,19 @@ impl Inquiries for WithSampling {
         _: Asker,
         _: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>> {
-        Box::pin(std::future::ready(Err(SamplingRefused("never".into()))))
+        Box::pin(std::future::ready(Err(SamplingRefused {
+            reason: "never",
+            message: "never".into(),
+        })))
     }
 
-    fn elicit(&self, _: Asker, _: ElicitRequestParams) -> BoxFuture<'_, ElicitResult> {
+    fn elicit(
+        &self,
+        _: Asker,
+        _: ElicitRequestParams,
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>> {
         let answer = ElicitResult::new(ElicitationAction::Decline);
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(Ok(answer)))
     }
 
     fn roots(&self, _: Asker) -> BoxFuture<'_, Vec<Root>> {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use hermes_config::{Settings, Variables};
 use hermes_mcp::link::Status;
 use hermes_testkit::{Behaviour, ExitAtStart, HttpServer, TemporaryHome, process_exists, recorded};
 use serde_json::{Value, json};
 
-use crate::host::{BehaviourFile, TestHost, stdio, stdio_from, with};
+use crate::host::{BehaviourFile, TestHost, config, stdio, stdio_from, with};
 
 fn named(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -32,17 +33,20 @@ async fn only_what_changed_is_touched() {
     let kept = host.ready("kept").await;
     let gone = ["changed", "removed", "switched_off"].map(|name| host.pid(name));
 
-    let report = host
-        .reload(&[
-            ("added", entry("added")),
-            ("changed", entry("after")),
-            ("kept", entry("kept")),
-            (
-                "switched_off",
-                with(entry("switched_off"), "enabled", false),
-            ),
-        ])
-        .await;
+    let servers = [
+        ("added", entry("added")),
+        ("changed", entry("after")),
+        ("kept", entry("kept")),
+        (
+            "switched_off",
+            with(entry("switched_off"), "enabled", false),
+        ),
+    ];
+    let settings = Settings::parse(&config(&servers), Variables::default()).unwrap();
+    let plan = host.host.plan_reload(&settings).await;
+    assert!(gone.into_iter().all(process_exists));
+    let report = host.reload(&servers).await;
+    assert_eq!(plan, report);
     assert_eq!(report.added, named(&["added"]));
     assert_eq!(report.removed, named(&["removed", "switched_off"]));
     assert_eq!(report.restarted, named(&["changed"]));

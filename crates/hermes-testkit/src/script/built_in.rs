@@ -69,8 +69,8 @@ const TOOLS: &[Row] = &[
     ("change_prompts", "Changes the list of prompts.", CHANGE),
     (
         "touch_resource",
-        "Announces new contents.",
-        &[("uri", "string")],
+        "Announces new contents, and changes them if a text is given.",
+        &[("uri", "string"), ("text", "string")],
     ),
     (
         "burst",

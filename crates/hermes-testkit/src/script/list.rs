@@ -1,5 +1,6 @@
 //! What the server offers at the moment, and how its lists are cut into pages.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,6 +16,8 @@ pub(super) struct Offer {
     pub(super) tools: Vec<Tool>,
     /// URIs of the resources.
     pub(super) resources: Vec<String>,
+    /// Contents that were changed, by URI.
+    pub(super) texts: HashMap<String, String>,
     /// Names of the prompts.
     pub(super) prompts: Vec<String>,
 }
@@ -33,6 +36,7 @@ impl Offer {
         Self {
             tools,
             resources: super::resources::built_in(),
+            texts: HashMap::new(),
             prompts: super::prompts::built_in(),
         }
     }

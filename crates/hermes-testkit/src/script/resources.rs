@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::request::{Answer, Request};
 use super::{Script, lock};
@@ -56,11 +56,12 @@ impl Script {
         if uri == "test://blob" {
             contents["blob"] = json!(STANDARD.encode([0_u8, 1, 2, 3]));
         } else {
-            let text: Value = match note {
-                Some(name) => format!("note {name}").into(),
-                None => format!("contents of {uri}").into(),
+            let changed = lock(&self.offer).texts.get(uri).cloned();
+            let usual = || match note {
+                Some(name) => format!("note {name}"),
+                None => format!("contents of {uri}"),
             };
-            contents["text"] = text;
+            contents["text"] = json!(changed.unwrap_or_else(usual));
         }
         Ok(Answer::Result(json!({ "contents": [contents] })))
     }

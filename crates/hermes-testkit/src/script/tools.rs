@@ -74,7 +74,13 @@ impl Script {
             "change_resources" => self.change_names(request, "resources"),
             "change_prompts" => self.change_names(request, "prompts"),
             "touch_resource" => {
-                self.announce_resource(request.argument("uri").as_str().unwrap_or_default());
+                let uri = request.argument("uri").as_str().unwrap_or_default();
+                if let Some(text) = request.argument("text").as_str() {
+                    lock(&self.offer)
+                        .texts
+                        .insert(uri.to_owned(), text.to_owned());
+                }
+                self.announce_resource(uri);
                 content::text("announced")
             }
             "burst" => {

@@ -6,12 +6,15 @@ use crate::{cli::ChatArgs, context::Context, failure::Failure, logging};
 
 mod answer;
 mod call;
+mod command;
 mod image;
 mod interactive;
 mod interrupt;
 mod lines;
+mod mentions;
 mod once;
 mod progress;
+mod prompt;
 mod slash;
 mod start;
 mod tools;

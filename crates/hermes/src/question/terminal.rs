@@ -3,15 +3,18 @@
 //! Ctrl-C arrives as a character here. The signal would be lost once the asynchronous part of a command has taken it
 //! over, and a question must always be possible to leave.
 
-use std::io;
+use std::{cell::RefCell, io};
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     stdio::{stderr, stdin},
     termios::{
         LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
     },
 };
+
+use tokio_util::sync::CancellationToken;
 
 use super::say;
 
@@ -28,6 +31,10 @@ pub(super) const CTRL_C: u8 = 3;
 pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> {
     let mode = Mode::change(|settings| {
         settings.local_modes.remove(LocalModes::ISIG);
+        // A chat that waits for an answer has them off.
+        settings
+            .local_modes
+            .insert(LocalModes::ICANON | LocalModes::ECHO);
         // Ctrl-C ends the line, and is then its last character.
         settings.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
         if echo == Echo::Off {
@@ -112,8 +119,49 @@ impl Drop for Mode {
     }
 }
 
+thread_local! {
+    /// What ends the questions that this thread asks.
+    static STOP: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
+}
+
+/// How soon a question notices that nobody waits for its answer.
+const NOTICE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// Asks questions that end, as if the terminal were gone, when the token is cancelled.
+pub(super) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+    let before = STOP.replace(Some(stop));
+    let answer = ask();
+    STOP.set(before);
+    answer
+}
+
+/// Waits for a key. `false`: the question is to end.
+fn wait_for_key() -> io::Result<bool> {
+    let Some(stop) = STOP.with_borrow(Clone::clone) else {
+        return Ok(true);
+    };
+    loop {
+        if stop.is_cancelled() {
+            return Ok(false);
+        }
+        let keyboard = stdin();
+        let mut keys = [PollFd::new(&keyboard, PollFlags::IN)];
+        match poll(&mut keys, Some(&NOTICE)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 fn read(bytes: &mut [u8]) -> io::Result<usize> {
     loop {
+        if !wait_for_key()? {
+            return Ok(0);
+        }
         match rustix::io::read(stdin(), &mut *bytes) {
             Err(Errno::INTR) => {}
             // What a terminal says once its other end is closed.

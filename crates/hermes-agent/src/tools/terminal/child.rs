@@ -1,4 +1,4 @@
-//! A shell with a command, in a process group of its own.
+//! A shell with a command, in a process group of its own. Whatever the command leaves running ends with it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,6 +22,8 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::unix::pipe,
 };
+
+use super::strays::Mark;
 
 /// How long a command has to end by itself when it is told to.
 const GRACE: Duration = Duration::from_millis(300);
@@ -80,7 +82,8 @@ impl Started {
                 )
             }
         };
-        let mut command = shell(start);
+        let mark = Mark::new();
+        let mut command = shell(start, &mark);
         command
             .stdin(stdin)
             .stdout(writer.try_clone()?)
@@ -89,7 +92,7 @@ impl Started {
         let output = OutputEnd::new(reader.into())?;
         // The writing ends in the command are dropped with it; they would keep the output open.
         Ok(Self {
-            child: Child::new(command.spawn()?)?,
+            child: Child::new(command.spawn()?, mark)?,
             output,
             input,
         })
@@ -97,7 +100,8 @@ impl Started {
 
     fn with_terminal(start: &Start<'_>) -> io::Result<Self> {
         let (master, slave) = open_terminal()?;
-        let mut command = shell(start);
+        let mark = Mark::new();
+        let mut command = shell(start, &mark);
         command
             .stdin(slave.try_clone()?)
             .stdout(slave.try_clone()?)
@@ -106,7 +110,7 @@ impl Started {
         let input = Some(InputEnd::new(master.try_clone()?, Connection::Terminal)?);
         let output = OutputEnd::new(master)?;
         Ok(Self {
-            child: Child::new(command.spawn()?)?,
+            child: Child::new(command.spawn()?, mark)?,
             output,
             input,
         })
@@ -120,17 +124,17 @@ pub(in crate::tools) struct Child {
 }
 
 impl Child {
-    fn new(child: tokio::process::Child) -> io::Result<Self> {
+    fn new(child: tokio::process::Child, mark: Mark) -> io::Result<Self> {
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
         Ok(Self {
             child,
-            group: Group(pid),
+            group: Group { leader: pid, mark },
         })
     }
 
     pub(in crate::tools) fn id(&self) -> i32 {
-        self.group.0.as_raw_nonzero().get()
+        self.group.leader.as_raw_nonzero().get()
     }
 
     /// Waits for the shell and returns its exit code, 128 and more for a signal.
@@ -163,23 +167,27 @@ fn exit_code(status: ExitStatus) -> Option<i32> {
         .or_else(|| status.signal().map(|signal| 128 + signal))
 }
 
-/// A process group that does not outlive its owner.
-struct Group(Pid);
+/// A process group that does not outlive its owner, nor does what left it.
+struct Group {
+    leader: Pid,
+    mark: Mark,
+}
 
 impl Group {
     fn signal(&self, signal: Signal) {
         // The group may be gone already.
-        let _ = rustix::process::kill_process_group(self.0, signal);
+        let _ = rustix::process::kill_process_group(self.leader, signal);
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        self.mark.kill();
     }
 }
 
-fn shell(start: &Start<'_>) -> tokio::process::Command {
+fn shell(start: &Start<'_>, mark: &Mark) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(shell_program(start.environment));
     command
         .arg("-c")
@@ -187,6 +195,7 @@ fn shell(start: &Start<'_>) -> tokio::process::Command {
         .current_dir(start.directory)
         .env_clear()
         .envs(start.environment.iter().map(|(name, value)| (name, value)))
+        .envs([mark.variable()])
         .kill_on_drop(true);
     command
 }

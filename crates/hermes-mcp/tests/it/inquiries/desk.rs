@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use hermes_config::Server;
 use hermes_mcp::{
     Inquiries,
-    inquiry::{Asker, Offers, Sampled, SamplingOffer, SamplingRefused},
+    inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
@@ -55,6 +55,8 @@ pub(crate) enum Person {
     /// Signs once so many questions lie on the desk.
     SignsTogether(Barrier),
     Declines,
+    /// Can not be asked.
+    IsAway,
     NeverAnswers,
 }
 
@@ -127,7 +129,10 @@ impl Inquiries for Desk {
         self.note(asker, &request);
         let prompt = json!(request)["messages"][0]["content"]["text"].clone();
         let answer = match &self.model {
-            Model::Refuses(reason) => Err(SamplingRefused((*reason).into())),
+            Model::Refuses(reason) => Err(SamplingRefused {
+                reason: "refused",
+                message: (*reason).into(),
+            }),
             Model::Repeats => Ok(json!({
                 "role": "assistant",
                 "content": { "type": "text", "text": format!("You said: {}", prompt.as_str().unwrap()) },
@@ -148,7 +153,11 @@ impl Inquiries for Desk {
         Box::pin(std::future::ready(answer))
     }
 
-    fn elicit(&self, asker: Asker, request: ElicitRequestParams) -> BoxFuture<'_, ElicitResult> {
+    fn elicit(
+        &self,
+        asker: Asker,
+        request: ElicitRequestParams,
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>> {
         self.note(asker.clone(), &request);
         Box::pin(async move {
             match &self.person {
@@ -157,18 +166,19 @@ impl Inquiries for Desk {
                 Person::SignsTogether(others) => {
                     others.wait().await;
                 }
-                Person::Declines => return ElicitResult::new(ElicitationAction::Decline),
+                Person::Declines => return Ok(ElicitResult::new(ElicitationAction::Decline)),
+                Person::IsAway => return Err(ElicitationFailed("nobody is there".into())),
                 Person::NeverAnswers => std::future::pending().await,
             }
             let accepted = ElicitResult::new(ElicitationAction::Accept);
             let conversation = asker.conversation.map(|name| name.0);
-            match request {
+            Ok(match request {
                 ElicitRequestParams::FormElicitationParams { .. } => {
                     let name = conversation.as_deref().unwrap_or("nobody");
                     accepted.with_content(json!({ "name": name }))
                 }
                 _ => accepted,
-            }
+            })
         })
     }
 

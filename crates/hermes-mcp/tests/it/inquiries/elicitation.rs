@@ -77,6 +77,36 @@ async fn a_refusal_is_passed_on_and_counted() {
 }
 
 #[tokio::test]
+async fn a_question_that_nobody_could_be_asked_is_declined_and_counted_as_an_error() {
+    for (wire, era) in EVERY_WAY {
+        let desk = Arc::new(Desk::with_person(Person::IsAway));
+        let (setup, _peer) = start(wire, Behaviour::new().era(era), &desk, json!({})).await;
+        let told = setup.call("mcp_s_elicit", json!({})).await;
+        let expected = json!({ "action": "decline" });
+        assert_eq!(answer(&told), expected, "{wire:?}, {era:?}");
+        let counts = setup.status("s").elicitation;
+        assert_eq!((counts.requests, counts.declined, counts.errors), (1, 0, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_form_that_can_not_be_read_is_declined() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let desk = Arc::new(Desk::new());
+        let behaviour = Behaviour::new().era(Era::Legacy);
+        let (setup, _peer) = start(wire, behaviour, &desk, json!({})).await;
+        let schema = json!({ "type": "object", "properties": { "x": { "type": "matrix" } } });
+        let params = json!({ "message": "Odd.", "requestedSchema": schema });
+        let told = setup
+            .call("mcp_s_elicit", json!({ "params": params }))
+            .await;
+        assert_eq!(answer(&told), json!({ "action": "decline" }), "{wire:?}");
+        assert!(desk.questions().is_empty());
+        assert_eq!(setup.status("s").elicitation.errors, 1);
+    }
+}
+
+#[tokio::test]
 async fn an_uninvited_question_is_declined_when_nobody_is_there() {
     for (wire, era) in EVERY_WAY {
         let behaviour = Behaviour::new()

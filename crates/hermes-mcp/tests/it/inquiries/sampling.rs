@@ -87,6 +87,7 @@ async fn a_refusal_is_code_minus_one_to_a_legacy_server_and_fails_the_call_of_a_
             let error = &answer(&told)["error"];
             assert_eq!(error["code"], -1, "{wire:?}");
             assert_eq!(error["message"], "over the limit", "{wire:?}");
+            assert_eq!(error["data"], json!({ "reason": "refused" }), "{wire:?}");
         }
         let counts = setup.status("s").sampling.unwrap();
         assert_eq!((counts.requests, counts.errors), (0, 1));

@@ -72,7 +72,7 @@ fn pairs(text: &str) -> Result<Map<String, Value>, Failure> {
 }
 
 /// Splits at spaces outside of quotes.
-fn words(text: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn words(text: &str) -> Result<Vec<String>, Failure> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

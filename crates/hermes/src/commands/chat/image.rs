@@ -21,7 +21,8 @@ pub(super) fn content(text: &str, images: &[impl AsRef<Path>]) -> Result<Content
     Ok(parts.into())
 }
 
-fn part(path: &Path) -> Result<Part, Failure> {
+/// An image in a file.
+pub(super) fn part(path: &Path) -> Result<Part, Failure> {
     let unusable = |reason: String| {
         Failure::usage(format!(
             "the image `{}` can not be used: {reason}",
@@ -35,8 +36,12 @@ fn part(path: &Path) -> Result<Part, Failure> {
         return Err(unusable(format!("it has more than {} MB", LARGEST >> 20)));
     }
     let bytes = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-    let kind = kind(&bytes).ok_or_else(|| unusable("it is no PNG, JPEG, GIF or WebP".into()))?;
-    Ok(Part::from_image_bytes(kind, &bytes))
+    from_bytes(&bytes).ok_or_else(|| unusable("it is no PNG, JPEG, GIF or WebP".into()))
+}
+
+/// An image, if these are the bytes of one.
+pub(super) fn from_bytes(bytes: &[u8]) -> Option<Part> {
+    kind(bytes).map(|kind| Part::from_image_bytes(kind, bytes))
 }
 
 /// What an image is, by its first bytes.

@@ -7,18 +7,19 @@ use hermes_agent::{
     conversation::{Consent, Conversation, ConversationError, Titles},
     turn::TurnEnd,
 };
-use hermes_mcp::inquiry::NobodyToAsk;
 use hermes_store::EndReason;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    image, interrupt, once,
+    image, interrupt, mentions, once,
     progress::{Detail, Progress},
+    prompt,
     slash::Slash,
     start,
 };
 use crate::{
+    answers::Answers,
     cli::ChatArgs,
     context::Context,
     failure::{Failure, Kind},
@@ -28,12 +29,14 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<(), Failur
     let cancel = CancellationToken::new();
     let work = async {
         let settings = start::settings(context, args)?;
-        let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
+        let answers = Answers::without_person(context, &settings);
+        answers.expect_model();
+        let agent = start::agent(context, settings, answers.inquiries()).await?;
         let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
         setup.titles = Titles::ByHand;
         let outcome = match start::conversation(&agent, args, setup).await {
             Ok(mut conversation) => {
-                let outcome = converse(context, args, &mut conversation, &cancel).await;
+                let outcome = converse(context, args, &mut conversation, &answers, &cancel).await;
                 let closed = conversation.close(EndReason::CliClose).await;
                 outcome.and(closed.map_err(|error| start::failure(&error)))
             }
@@ -49,8 +52,10 @@ async fn converse(
     context: &Context,
     args: &ChatArgs,
     conversation: &mut Conversation,
+    answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
+    let mut mentions = mentions::of(conversation);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
@@ -63,6 +68,12 @@ async fn converse(
         let slash = Slash::read(&line);
         let outcome = match slash {
             Some(slash) if ["quit", "exit"].contains(&slash.name) => break,
+            Some(slash) if prompt::is_name(slash.name) => {
+                match prompt::message(conversation, slash, cancel).await {
+                    Ok(content) => say(context, args, conversation, answers, content, cancel).await,
+                    Err(failure) => Err(failure),
+                }
+            }
             Some(slash) => match once::command(conversation, slash, cancel).await {
                 Ok(text) => {
                     once::print_text(context, &text);
@@ -72,7 +83,11 @@ async fn converse(
             },
             None => {
                 let content = image::content(&line, std::mem::take(&mut images))?;
-                say(context, args, conversation, content, cancel).await
+                let options = mentions::options(conversation, cancel);
+                let warn = |text: &str| context.output.warning(text);
+                let content =
+                    mentions::complete(mentions.as_mut(), content, &options, warn).await?;
+                say(context, args, conversation, answers, content, cancel).await
             }
         };
         match outcome {
@@ -126,6 +141,7 @@ async fn say(
     context: &Context,
     args: &ChatArgs,
     conversation: &mut Conversation,
+    answers: &Answers,
     content: hermes_agent::message::Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
@@ -140,7 +156,8 @@ async fn say(
     }
     let mut progress = Progress::new(context.output, detail);
     let said = match found {
-        Ok(_) => {
+        Ok(selection) => {
+            answers.use_model(&selection);
             conversation
                 .say(content, &mut progress, cancel.clone())
                 .await

@@ -7,17 +7,19 @@ use hermes_agent::{
     conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
     turn::{TurnEnd, TurnEvent},
 };
-use hermes_mcp::inquiry::NobodyToAsk;
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer, call, image, interrupt,
+    answer, call, image, interrupt, mentions,
     progress::{Detail, Progress},
+    prompt,
     slash::Slash,
     start, tools,
 };
-use crate::{cli::ChatArgs, context::Context, failure::Failure, output::printable};
+use crate::{
+    answers::Answers, cli::ChatArgs, context::Context, failure::Failure, output::printable,
+};
 
 /// How long servers are waited for, all together.
 const DISCOVERY: Duration = Duration::from_secs(15);
@@ -67,8 +69,10 @@ pub(super) async fn run(
     let work = async {
         let mut settings = start::settings(context, args)?;
         start::leave_out_unused_servers(args, &mut settings);
-        let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
-        let outcome = converse(context, args, &question, &agent, &cancel).await;
+        let answers = Answers::without_person(context, &settings);
+        answers.expect_model();
+        let agent = start::agent(context, settings, answers.inquiries()).await?;
+        let outcome = converse(context, args, &question, &agent, &answers, &cancel).await;
         start::stop(&agent).await;
         outcome
     };
@@ -87,13 +91,14 @@ async fn converse(
     args: &ChatArgs,
     question: &Question,
     agent: &Agent,
+    answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
     // A title would cost a further call of the model, and nobody is there to see it.
     setup.titles = Titles::ByHand;
     let mut conversation = start::conversation(agent, args, setup).await?;
-    let asked = ask(context, args, question, &mut conversation, cancel).await;
+    let asked = ask(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
     let id = conversation.is_stored().then(|| conversation.id().clone());
     let closed = conversation.close(EndReason::CliClose).await;
@@ -168,19 +173,24 @@ async fn ask(
     args: &ChatArgs,
     question: &Question,
     conversation: &mut Conversation,
+    answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<Asked, Failure> {
     let slash = Slash::read(&question.text);
+    let (typed, prompt) = match slash {
+        Some(slash) if prompt::is_name(slash.name) => (None, Some(slash)),
+        other => (other, None),
+    };
     let content = image::content(&question.text, &args.image)?;
-    if slash.is_none() {
+    if typed.is_none() {
         let found = conversation.find_model().await;
         for note in conversation.take_notes() {
             context.output.note(note);
         }
-        found.map_err(|error| start::failure(&error))?;
+        answers.use_model(&found.map_err(|error| start::failure(&error))?);
     }
     wait_for_servers(context, conversation, cancel).await?;
-    if let Some(slash) = slash {
+    if let Some(slash) = typed {
         let text = command(conversation, slash, cancel).await?;
         if question.report == Report::Json {
             let answer = Answer {
@@ -193,6 +203,15 @@ async fn ask(
         print_text(context, &text);
         return Ok(Asked::Command);
     }
+    let content = match prompt {
+        Some(slash) => prompt::message(conversation, slash, cancel).await?,
+        None => {
+            let options = mentions::options(conversation, cancel);
+            let mut mentions = mentions::of(conversation);
+            let warn = |text: &str| context.output.warning(text);
+            mentions::complete(mentions.as_mut(), content, &options, warn).await?
+        }
+    };
     let is_shown = question.report == Report::Everything;
     if is_shown {
         context

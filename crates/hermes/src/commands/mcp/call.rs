@@ -1,16 +1,29 @@
 //! `hermes mcp call`: one call of one tool.
 
-use std::{io::Read, sync::Arc, time::Duration};
+use std::{
+    io::Read,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use hermes_config::{ServerName, Settings};
-use hermes_mcp::{CallError, CallOptions, Host, Outcome, session::Progress};
+use hermes_mcp::{
+    CallError, CallOptions, Host, Outcome,
+    inquiry::{Conversation, NobodyToAsk},
+    session::Progress,
+};
 use serde_json::{Map, Value, json};
 
 use super::probe::{self, Need};
 use crate::{
+    answers::Answers,
     cli::CallArgs,
     context::Context,
     failure::{Failure, Kind},
+    question::{Questions, TerminalPerson},
 };
 
 pub(super) fn run(context: &Context, args: &CallArgs) -> Result<(), Failure> {
@@ -28,20 +41,73 @@ async fn call(
     tool: &str,
     arguments: Map<String, Value>,
 ) -> Result<(), Failure> {
-    let host = probe::host(context, settings, &[server]).await?;
-    let outcome = call_on(context, &host, args, server, tool, arguments).await;
+    let is_asking = Arc::new(AtomicBool::new(false));
+    let answers = Questions::new(false)
+        .can_ask()
+        .then(|| answers(context, settings, is_asking.clone()));
+    let inquiries = match &answers {
+        Some(answers) => answers.inquiries(),
+        None => Arc::new(NobodyToAsk),
+    };
+    let _present = answers
+        .as_ref()
+        .and_then(|answers| answers.present(CONVERSATION));
+    let host = probe::host_answering(context, settings, &[server], inquiries).await?;
+    let call = Call {
+        args,
+        server,
+        tool,
+        is_asking,
+    };
+    let outcome = call_on(context, &host, call, arguments).await;
     host.shutdown().await;
     outcome
+}
+
+/// A call about to be made.
+struct Call<'a> {
+    args: &'a CallArgs,
+    server: &'a ServerName,
+    tool: &'a str,
+    /// Whether the server has a question on the screen.
+    is_asking: Arc<AtomicBool>,
+}
+
+/// The conversation that a call by hand belongs to.
+const CONVERSATION: &str = "call";
+
+/// Somebody is at the terminal, so the server may ask.
+fn answers(context: &Context, settings: &Settings, is_asking: Arc<AtomicBool>) -> Answers {
+    let output = context.output;
+    let person = TerminalPerson::new(Box::new(move || {
+        output.end_progress();
+        is_asking.store(true, Ordering::Relaxed);
+        Box::new(Asked(is_asking.clone()))
+    }));
+    Answers::with_person(context, settings, Arc::new(person))
+}
+
+/// A question on the screen.
+struct Asked(Arc<AtomicBool>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 async fn call_on(
     context: &Context,
     host: &Host,
-    args: &CallArgs,
-    server: &ServerName,
-    tool: &str,
+    call: Call<'_>,
     arguments: Map<String, Value>,
 ) -> Result<(), Failure> {
+    let Call {
+        args,
+        server,
+        tool,
+        is_asking,
+    } = call;
     probe::answer(context, host, server, Need::Tools).await?;
     let registry = host.registry();
     let registered = registry
@@ -66,8 +132,11 @@ async fn call_on(
             .timeout
             .map(|seconds| seconds_of(seconds, "--timeout"))
             .transpose()?,
+        conversation: Some(Conversation(CONVERSATION.into())),
         on_progress: Some(Arc::new(move |progress: &Progress| {
-            output.progress(&describe(progress));
+            if !is_asking.load(Ordering::Relaxed) {
+                output.progress(&describe(progress));
+            }
         })),
         ..CallOptions::default()
     };

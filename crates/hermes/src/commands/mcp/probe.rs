@@ -7,8 +7,9 @@ use std::{
 
 use hermes_config::{ServerEntry, ServerName, Settings};
 use hermes_mcp::{
-    Host, HostOptions,
+    Host, HostOptions, Inquiries,
     catalog::Catalog,
+    inquiry::NobodyToAsk,
     link::{Link, Status},
     session::Session,
 };
@@ -23,17 +24,30 @@ pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 /// Things that are over sooner need no progress line.
 const PROGRESS_AFTER: Duration = Duration::from_millis(300);
 
-/// A host with the wanted servers only.
+/// A host with the wanted servers only, and nobody whom they could ask.
 pub(super) async fn host(
     context: &Context,
     settings: &Settings,
     wanted: &[&ServerName],
 ) -> Result<Host, Failure> {
+    host_answering(context, settings, wanted, Arc::new(NobodyToAsk)).await
+}
+
+/// The same with somebody who answers their questions.
+pub(super) async fn host_answering(
+    context: &Context,
+    settings: &Settings,
+    wanted: &[&ServerName],
+    inquiries: Arc<dyn Inquiries>,
+) -> Result<Host, Failure> {
     let mut settings = settings.clone();
     settings
         .servers
         .retain(|entry| wanted.contains(&&entry.name));
-    let options = HostOptions::new(context.home.clone(), context.guard()?);
+    let options = HostOptions {
+        inquiries,
+        ..HostOptions::new(context.home.clone(), context.guard()?)
+    };
     Ok(Host::start(options, &settings).await)
 }
 

@@ -1,0 +1,238 @@
+//! Whether an answer fits its field, and what a typed text means there.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::form::{Answers, Choice, Field, FieldKind, Form, Format};
+
+/// What is wrong with an answer, as a sentence that follows the field's name.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// Nothing was given.
+    #[error("must be filled in")]
+    Missing,
+    /// It has another JSON type.
+    #[error("must be {0}")]
+    WrongType(&'static str),
+    /// Too few characters.
+    #[error("must have at least {0} characters")]
+    TooShort(usize),
+    /// Too many characters.
+    #[error("must have at most {0} characters")]
+    TooLong(usize),
+    /// Below the minimum.
+    #[error("must be at least {0}")]
+    TooLow(f64),
+    /// Above the maximum.
+    #[error("must be at most {0}")]
+    TooHigh(f64),
+    /// Not written as it should be.
+    #[error("must be {}", .0.example())]
+    WrongFormat(Format),
+    /// Does not match the pattern.
+    #[error("must match {0}")]
+    NoMatch(String),
+    /// Not among the choices.
+    #[error("`{0}` is not one of the choices")]
+    UnknownChoice(String),
+    /// Too few choices.
+    #[error("needs at least {0} of the choices")]
+    TooFew(usize),
+    /// Too many choices.
+    #[error("takes at most {0} of the choices")]
+    TooMany(usize),
+}
+
+impl Format {
+    /// What is expected, with an example.
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Email => "an e-mail address, like ada@example.com",
+            Self::Uri => "an address with a scheme, like https://example.com",
+            Self::Date => "a date, like 2026-07-28",
+            Self::DateTime => "a moment with its offset, like 2026-07-28T09:30:00Z",
+        }
+    }
+
+    fn fits(self, text: &str) -> bool {
+        match self {
+            Self::Email => is_email(text),
+            Self::Uri => Url::parse(text).is_ok(),
+            Self::Date => {
+                text.len() == "2026-07-28".len() && text.parse::<jiff::civil::Date>().is_ok()
+            }
+            Self::DateTime => text.parse::<jiff::Timestamp>().is_ok(),
+        }
+    }
+}
+
+/// The shape of an address: whether it exists is for others to find out.
+fn is_email(text: &str) -> bool {
+    let Some((user, host)) = text.rsplit_once('@') else {
+        return false;
+    };
+    let is_clean = |part: &str| !part.is_empty() && !part.contains([' ', '\t', '@', ',', ';']);
+    let labels = host.split('.');
+    is_clean(user) && is_clean(host) && labels.clone().count() > 1 && labels.clone().all(is_clean)
+}
+
+impl Field {
+    /// What a typed text means in this field.
+    pub fn read_text(&self, text: &str) -> Result<Value, Invalid> {
+        let trimmed = text.trim();
+        let value = match &self.kind {
+            FieldKind::Text { .. } => json!(text),
+            FieldKind::Number { .. } => match trimmed.parse::<i64>() {
+                Ok(number) => json!(number),
+                Err(_) => json!(
+                    trimmed
+                        .parse::<f64>()
+                        .map_err(|_| Invalid::WrongType("a number"))?
+                ),
+            },
+            FieldKind::Integer { .. } => json!(
+                trimmed
+                    .parse::<i64>()
+                    .map_err(|_| Invalid::WrongType("a whole number"))?
+            ),
+            FieldKind::Boolean => json!(yes_or_no(trimmed)?),
+            FieldKind::One(choices) => json!(choose(choices, trimmed)?),
+            FieldKind::Several { choices, .. } => {
+                let words = trimmed.split(',').map(str::trim);
+                let chosen = words
+                    .filter(|word| !word.is_empty())
+                    .map(|word| choose(choices, word));
+                json!(chosen.collect::<Result<Vec<&str>, Invalid>>()?)
+            }
+        };
+        self.check(&value)?;
+        Ok(value)
+    }
+
+    /// Whether a value may stand in this field.
+    pub fn check(&self, value: &Value) -> Result<(), Invalid> {
+        match &self.kind {
+            FieldKind::Text { .. } => self.check_text(value),
+            FieldKind::Number { minimum, maximum } => {
+                let number = value.as_f64().ok_or(Invalid::WrongType("a number"))?;
+                in_range(number, *minimum, *maximum)
+            }
+            FieldKind::Integer { minimum, maximum } => {
+                let number = value.as_i64().ok_or(Invalid::WrongType("a whole number"))?;
+                match (minimum, maximum) {
+                    (Some(least), _) if number < *least => Err(Invalid::TooLow(shown(*least))),
+                    (_, Some(most)) if number > *most => Err(Invalid::TooHigh(shown(*most))),
+                    _ => Ok(()),
+                }
+            }
+            FieldKind::Boolean => match value {
+                Value::Bool(_) => Ok(()),
+                _ => Err(Invalid::WrongType("yes or no")),
+            },
+            FieldKind::One(choices) => is_choice(choices, value),
+            FieldKind::Several {
+                choices,
+                fewest,
+                most,
+            } => {
+                let chosen = value.as_array().ok_or(Invalid::WrongType("a list"))?;
+                chosen.iter().try_for_each(|one| is_choice(choices, one))?;
+                match (fewest, most) {
+                    (Some(fewest), _) if chosen.len() < *fewest => Err(Invalid::TooFew(*fewest)),
+                    (_, Some(most)) if chosen.len() > *most => Err(Invalid::TooMany(*most)),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn check_text(&self, value: &Value) -> Result<(), Invalid> {
+        let FieldKind::Text {
+            shortest,
+            longest,
+            format,
+            pattern,
+        } = &self.kind
+        else {
+            return Ok(());
+        };
+        let text = value.as_str().ok_or(Invalid::WrongType("a text"))?;
+        let length = text.chars().count();
+        if let Some(least) = shortest.filter(|least| length < *least) {
+            return Err(Invalid::TooShort(least));
+        }
+        if let Some(most) = longest.filter(|most| length > *most) {
+            return Err(Invalid::TooLong(most));
+        }
+        if let Some(format) = format.filter(|format| !format.fits(text)) {
+            return Err(Invalid::WrongFormat(format));
+        }
+        match pattern {
+            Some(pattern) if !pattern.is_match(text) => Err(Invalid::NoMatch(
+                super::plain(pattern.as_str()).into_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Form {
+    /// The answers that belong to this form, or the first field that is wrong. Null counts as no answer.
+    pub fn check(&self, mut answers: Answers) -> Result<Answers, (&Field, Invalid)> {
+        let mut checked = Answers::new();
+        for field in &self.fields {
+            match answers.remove(&field.name) {
+                None | Some(Value::Null) if field.is_required => {
+                    return Err((field, Invalid::Missing));
+                }
+                None | Some(Value::Null) => {}
+                Some(value) => {
+                    field.check(&value).map_err(|invalid| (field, invalid))?;
+                    checked.insert(field.name.clone(), value);
+                }
+            }
+        }
+        Ok(checked)
+    }
+}
+
+fn in_range(number: f64, minimum: Option<f64>, maximum: Option<f64>) -> Result<(), Invalid> {
+    match (minimum, maximum) {
+        (Some(least), _) if number < least => Err(Invalid::TooLow(least)),
+        (_, Some(most)) if number > most => Err(Invalid::TooHigh(most)),
+        _ => Ok(()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only for a message")]
+fn shown(limit: i64) -> f64 {
+    limit as f64
+}
+
+fn yes_or_no(word: &str) -> Result<bool, Invalid> {
+    match word.to_lowercase().as_str() {
+        "y" | "yes" | "true" | "1" | "on" => Ok(true),
+        "n" | "no" | "false" | "0" | "off" => Ok(false),
+        _ => Err(Invalid::WrongType("yes or no")),
+    }
+}
+
+fn is_choice(choices: &[Choice], value: &Value) -> Result<(), Invalid> {
+    let value = value.as_str().ok_or(Invalid::WrongType("a text"))?;
+    match choices.iter().any(|choice| choice.value == value) {
+        true => Ok(()),
+        false => Err(Invalid::UnknownChoice(value.to_owned())),
+    }
+}
+
+/// By value, else by title, else by its number in the list.
+fn choose<'a>(choices: &'a [Choice], word: &str) -> Result<&'a str, Invalid> {
+    let by_number = || choices.get(word.parse::<usize>().ok()?.checked_sub(1)?);
+    let find = |fits: &dyn Fn(&Choice) -> bool| choices.iter().find(|choice| fits(choice));
+    find(&|choice| choice.value == word)
+        .or_else(|| find(&|choice| choice.title.to_lowercase() == word.to_lowercase()))
+        .or_else(|| find(&|choice| choice.value.eq_ignore_ascii_case(word)))
+        .or_else(by_number)
+        .map(|choice| choice.value.as_str())
+        .ok_or_else(|| Invalid::UnknownChoice(word.to_owned()))
+}

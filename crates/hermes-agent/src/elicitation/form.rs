@@ -1,0 +1,240 @@
+//! From a server's schema to fields.
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::{plain, sensitive};
+
+/// A form: its fields, in the server's order.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// The fields.
+    pub fields: Vec<Field>,
+}
+
+/// One field.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Its name in the answer.
+    pub name: String,
+    /// What to call it.
+    pub title: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What may stand in it.
+    pub kind: FieldKind,
+    /// Whether it must be filled in.
+    pub is_required: bool,
+    /// What stands in it at first. It is valid.
+    pub default: Option<Value>,
+    /// Whether it asks for a password, a token or a key, which a form should not.
+    pub is_sensitive: bool,
+}
+
+/// What may stand in a field.
+#[derive(Debug, Clone)]
+pub enum FieldKind {
+    /// A text.
+    Text {
+        /// Fewest characters.
+        shortest: Option<usize>,
+        /// Most characters.
+        longest: Option<usize>,
+        /// How it must be written.
+        format: Option<Format>,
+        /// What it must match.
+        pattern: Option<Regex>,
+    },
+    /// A number.
+    Number {
+        /// The lowest.
+        minimum: Option<f64>,
+        /// The highest.
+        maximum: Option<f64>,
+    },
+    /// A whole number.
+    Integer {
+        /// The lowest.
+        minimum: Option<i64>,
+        /// The highest.
+        maximum: Option<i64>,
+    },
+    /// Yes or no.
+    Boolean,
+    /// One of these.
+    One(Vec<Choice>),
+    /// Some of these.
+    Several {
+        /// What there is.
+        choices: Vec<Choice>,
+        /// The fewest.
+        fewest: Option<usize>,
+        /// The most.
+        most: Option<usize>,
+    },
+}
+
+/// How a text must be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// An e-mail address.
+    Email,
+    /// An address with a scheme.
+    Uri,
+    /// A day.
+    Date,
+    /// A moment, with its offset.
+    DateTime,
+}
+
+/// Something to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What is answered.
+    pub value: String,
+    /// What is shown.
+    pub title: String,
+}
+
+/// Why a schema is no form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableForm {
+    /// It has no fields at all, not even an empty list of them.
+    #[error("the form has no `properties`")]
+    NoFields,
+    /// A field of a kind that forms do not have.
+    #[error("the field `{0}` is of a kind that forms do not have")]
+    UnknownKind(String),
+}
+
+impl Form {
+    /// Reads the schema of a request.
+    pub fn read(schema: &Value) -> Result<Self, UnreadableForm> {
+        let properties = schema["properties"]
+            .as_object()
+            .ok_or(UnreadableForm::NoFields)?;
+        let required = schema["required"].as_array();
+        let is_required =
+            |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+        let fields = properties
+            .iter()
+            .map(|(name, field)| Field::read(name, field, is_required(name)));
+        Ok(Self {
+            fields: fields.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Field {
+    fn read(name: &str, schema: &Value, is_required: bool) -> Result<Self, UnreadableForm> {
+        let kind =
+            kind(schema).ok_or_else(|| UnreadableForm::UnknownKind(plain(name).into_owned()))?;
+        let text = |key: &str| {
+            let text = plain(schema[key].as_str().unwrap_or_default());
+            let text = text.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        };
+        let title = text("title").unwrap_or_else(|| plain(name).into_owned());
+        let description = text("description").filter(|description| *description != title);
+        let mut field = Self {
+            is_sensitive: sensitive::asks_for_secret(name, &title, description.as_deref())
+                && matches!(kind, FieldKind::Text { .. }),
+            name: name.to_owned(),
+            title,
+            description,
+            kind,
+            is_required,
+            default: None,
+        };
+        let default = schema.get("default").filter(|value| !value.is_null());
+        field.default = default.filter(|value| field.check(value).is_ok()).cloned();
+        Ok(field)
+    }
+
+    /// What there is to choose; nothing where the field is no choice.
+    pub fn choices(&self) -> &[Choice] {
+        match &self.kind {
+            FieldKind::One(choices) | FieldKind::Several { choices, .. } => choices,
+            _ => &[],
+        }
+    }
+}
+
+fn kind(schema: &Value) -> Option<FieldKind> {
+    let count = |key: &str| schema[key].as_u64().and_then(|n| usize::try_from(n).ok());
+    Some(match schema["type"].as_str()? {
+        "string" => match choices(schema) {
+            Some(choices) => FieldKind::One(choices),
+            None => FieldKind::Text {
+                shortest: count("minLength"),
+                longest: count("maxLength"),
+                format: schema["format"].as_str().and_then(format),
+                // A pattern that is none here can not be checked; the server will.
+                pattern: schema["pattern"]
+                    .as_str()
+                    .and_then(|pattern| Regex::new(pattern).ok()),
+            },
+        },
+        "number" => FieldKind::Number {
+            minimum: schema["minimum"].as_f64(),
+            maximum: schema["maximum"].as_f64(),
+        },
+        "integer" => FieldKind::Integer {
+            minimum: whole(&schema["minimum"]),
+            maximum: whole(&schema["maximum"]),
+        },
+        "boolean" => FieldKind::Boolean,
+        "array" => FieldKind::Several {
+            choices: choices(&schema["items"])?,
+            fewest: count("minItems"),
+            most: count("maxItems"),
+        },
+        _ => return None,
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a limit of that size is none"
+)]
+fn whole(limit: &Value) -> Option<i64> {
+    limit
+        .as_i64()
+        .or_else(|| limit.as_f64().map(|limit| limit as i64))
+}
+
+fn format(name: &str) -> Option<Format> {
+    Some(match name {
+        "email" => Format::Email,
+        "uri" => Format::Uri,
+        "date" => Format::Date,
+        "date-time" => Format::DateTime,
+        _ => return None,
+    })
+}
+
+/// `enum`, perhaps with `enumNames`; or `oneOf`/`anyOf` with titles.
+fn choices(schema: &Value) -> Option<Vec<Choice>> {
+    let choice = |value: &str, title: Option<&str>| Choice {
+        value: value.to_owned(),
+        title: plain(title.unwrap_or(value)).into_owned(),
+    };
+    if let Some(values) = schema["enum"].as_array() {
+        let values = values.iter().enumerate();
+        return values
+            .map(|(index, value)| {
+                Some(choice(value.as_str()?, schema["enumNames"][index].as_str()))
+            })
+            .collect();
+    }
+    let titled = schema["oneOf"]
+        .as_array()
+        .or_else(|| schema["anyOf"].as_array())?;
+    titled
+        .iter()
+        .map(|one| Some(choice(one["const"].as_str()?, one["title"].as_str())))
+        .collect()
+}
+
+/// The answers of a form, by name.
+pub(super) type Answers = Map<String, Value>;

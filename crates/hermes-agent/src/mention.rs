@@ -1,0 +1,275 @@
+//! Resources of MCP servers that the user mentions: `@server:uri` attaches one to the message.
+//!
+//! A mentioned resource is watched from then on. When it has changed, the next turn can be given its new content.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use hermes_config::ServerName;
+use hermes_mcp::{CallOptions, Host, host::Interest};
+use tokio::sync::broadcast::{self, error::TryRecvError};
+
+use crate::{
+    message::{Content, Part},
+    toolbox::wrap,
+};
+
+mod completion;
+mod find;
+
+pub use completion::{Candidate, candidates};
+use find::{Mention, Target};
+
+/// The most of a resource that is attached, in characters.
+const LONGEST: usize = 100_000;
+/// How many resources of one conversation are watched; the oldest are forgotten.
+const MOST_WATCHED: usize = 32;
+
+/// The mentions of one conversation.
+pub struct Mentions {
+    host: Host,
+    watched: Vec<Watched>,
+}
+
+/// A resource whose changes are of interest.
+struct Watched {
+    server: ServerName,
+    uri: String,
+    updates: broadcast::Receiver<String>,
+    /// What the conversation knows of it.
+    seen: u64,
+}
+
+/// What was found for the mentions of one message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// All resources, wrapped as data from outside; `None` without any.
+    pub text: Option<String>,
+    /// Mentions that stay text, and why: one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Attached {
+    /// A message with what was attached to it.
+    #[must_use]
+    pub fn join(self, content: Content) -> Content {
+        match (self.text, content) {
+            (None, content) => content,
+            (Some(more), Content::Text(text)) => Content::Text(format!("{text}\n\n{more}")),
+            (Some(more), Content::Parts(mut parts)) => {
+                parts.push(Part::from_text(more));
+                Content::Parts(parts)
+            }
+        }
+    }
+}
+
+impl Mentions {
+    /// Of a conversation that has mentioned nothing yet.
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            watched: Vec::new(),
+        }
+    }
+
+    /// A message as it is sent: news of what was mentioned before, the message, and what it mentions. Besides it, the
+    /// mentions that stay text, one line each.
+    pub async fn complete(
+        &mut self,
+        content: Content,
+        options: &CallOptions,
+    ) -> (Content, Vec<String>) {
+        let news = self.changed_since_last_turn(options).await;
+        let attached = self.attach(&content.text(), options).await;
+        let warnings = attached.warnings.clone();
+        let content = attached.join(content);
+        let content = match (news, content) {
+            (None, content) => content,
+            (Some(news), Content::Text(text)) => Content::Text(format!("{news}\n\n{text}")),
+            (Some(news), Content::Parts(mut parts)) => {
+                parts.insert(0, Part::from_text(news));
+                Content::Parts(parts)
+            }
+        };
+        (content, warnings)
+    }
+
+    /// Reads every resource that a message mentions, and watches it.
+    pub async fn attach(&mut self, message: &str, options: &CallOptions) -> Attached {
+        let mut attached = Attached::default();
+        let mut texts = Vec::new();
+        for Mention { target, written } in find::mentions(message, &self.host.servers()) {
+            match target {
+                Target::Unknown(server) => attached.warnings.push(format!(
+                    "`{written}` stays text: there is no MCP server `{server}`"
+                )),
+                Target::Resource { server, uri } => {
+                    // Before it is read, so that no change in between is missed.
+                    let updates = self.host.resource_updates(&server);
+                    match self.read(&server, &uri, options).await {
+                        Ok(text) => {
+                            texts.push(format!(
+                                "{written}:\n{}",
+                                attachment(&server, &uri, text.clone())
+                            ));
+                            if let Some(updates) = updates {
+                                self.watch(server, uri, updates, hash(&text));
+                            }
+                        }
+                        Err(reason) => attached
+                            .warnings
+                            .push(format!("`{written}` stays text: {reason}")),
+                    }
+                }
+            }
+        }
+        attached.text = (!texts.is_empty()).then(|| texts.join("\n\n"));
+        attached
+    }
+
+    /// The new content of mentioned resources that have changed since the conversation saw them.
+    pub async fn changed_since_last_turn(&mut self, options: &CallOptions) -> Option<String> {
+        let mut notes = Vec::new();
+        for index in 0..self.watched.len() {
+            if !self.has_changed(index) {
+                continue;
+            }
+            let (server, uri) = (
+                self.watched[index].server.clone(),
+                self.watched[index].uri.clone(),
+            );
+            let note = match self.read(&server, &uri, options).await {
+                Ok(text) => {
+                    let now = hash(&text);
+                    if std::mem::replace(&mut self.watched[index].seen, now) == now {
+                        continue;
+                    }
+                    format!(
+                        "@{server}:{uri} has changed. It now is:\n{}",
+                        attachment(&server, &uri, text)
+                    )
+                }
+                Err(reason) => {
+                    format!("@{server}:{uri} has changed and can not be read now: {reason}")
+                }
+            };
+            notes.push(note);
+        }
+        (!notes.is_empty()).then(|| notes.join("\n\n"))
+    }
+
+    async fn read(
+        &self,
+        server: &ServerName,
+        uri: &str,
+        options: &CallOptions,
+    ) -> Result<String, String> {
+        let read = self.host.read_resource(server, uri, options).await;
+        let read = read.map_err(|error| self.host.explain(server, &error))?;
+        Ok(self.host.media().render_resource(read.contents).await)
+    }
+
+    fn watch(
+        &mut self,
+        server: ServerName,
+        uri: String,
+        updates: broadcast::Receiver<String>,
+        seen: u64,
+    ) {
+        self.watched
+            .retain(|known| known.server != server || known.uri != uri);
+        if self.watched.len() >= MOST_WATCHED {
+            let oldest = self.watched.remove(0);
+            let Watched { server, uri, .. } = &oldest;
+            self.host.watch_resource(server, uri, Interest::End);
+        }
+        self.host.watch_resource(&server, &uri, Interest::Begin);
+        self.watched.push(Watched {
+            server,
+            uri,
+            updates,
+            seen,
+        });
+    }
+
+    /// Takes all news of one resource.
+    fn has_changed(&mut self, index: usize) -> bool {
+        let host = &self.host;
+        let watched = &mut self.watched[index];
+        let mut has_changed = false;
+        loop {
+            match watched.updates.try_recv() {
+                Ok(uri) => has_changed |= uri == watched.uri,
+                Err(TryRecvError::Empty) => return has_changed,
+                // News were lost: it may be among them.
+                Err(TryRecvError::Lagged(_)) => has_changed = true,
+                // The server was restarted with other settings, and knows nothing of us.
+                Err(TryRecvError::Closed) => {
+                    let Some(updates) = host.resource_updates(&watched.server) else {
+                        return false;
+                    };
+                    watched.updates = updates;
+                    host.watch_resource(&watched.server, &watched.uri, Interest::Begin);
+                    has_changed = true;
+                }
+            }
+        }
+    }
+}
+
+/// A resource's text as the model gets it: cut where it is too long, and marked as data.
+pub(crate) fn attachment(server: &ServerName, uri: &str, mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        let length = text.chars().count();
+        text.truncate(end);
+        text += &format!("\n[cut: {LONGEST} of {length} characters]");
+    }
+    let source: String = format!("{server}:{uri}")
+        .chars()
+        .filter(|character| !character.is_control() && !"\"<>".contains(*character))
+        .collect();
+    wrap(&source, text)
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_resource_is_cut_and_says_so() {
+        let text = attachment(&ServerName::new("s"), "x://y", "ä".repeat(LONGEST + 5));
+        assert_eq!(text.matches('ä').count(), LONGEST);
+        assert!(text.contains("[cut: 100000 of 100005 characters]"));
+        let whole = attachment(&ServerName::new("s"), "x://y", "ä".repeat(LONGEST));
+        assert!(!whole.contains("[cut"));
+    }
+
+    #[test]
+    fn an_address_can_not_break_out_of_the_mark() {
+        let text = attachment(&ServerName::new("s"), "x://\"><b>\n", "t".repeat(40));
+        assert!(
+            text.starts_with("<untrusted_tool_result source=\"s:x://b\">"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn attachments_follow_the_message() {
+        let attached = Attached {
+            text: Some("more".into()),
+            warnings: Vec::new(),
+        };
+        assert_eq!(
+            attached.clone().join("hi".into()),
+            Content::Text("hi\n\nmore".into())
+        );
+        let parts = attached.join(Content::Parts(vec![Part::from_text("hi")]));
+        assert_eq!(parts.text(), "hi\nmore");
+    }
+}

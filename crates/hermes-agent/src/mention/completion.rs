@@ -1,0 +1,35 @@
+//! What could follow an `@`.
+
+use hermes_mcp::Host;
+
+/// Something to mention.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// What is written: `@server:uri`. A template has its `{placeholders}` in it.
+    pub text: String,
+    /// What it is.
+    pub description: String,
+}
+
+/// The resources and templates that fit what was typed so far, `@` included, in the servers' order.
+pub fn candidates(host: &Host, typed: &str) -> Vec<Candidate> {
+    let typed = typed.to_lowercase();
+    let mut candidates = Vec::new();
+    for (server, catalog) in host.offered_catalogs() {
+        let resources = catalog.resources.iter().map(|resource| {
+            let name = resource.title.as_ref().unwrap_or(&resource.name);
+            (&resource.uri, name, resource.description.as_ref())
+        });
+        let templates = catalog.templates.iter().map(|template| {
+            let name = template.title.as_ref().unwrap_or(&template.name);
+            (&template.uri_template, name, template.description.as_ref())
+        });
+        let candidate = |(uri, name, description): (&String, &String, Option<&String>)| Candidate {
+            text: format!("@{server}:{uri}"),
+            description: description.unwrap_or(name).clone(),
+        };
+        candidates.extend(resources.chain(templates).map(candidate));
+    }
+    candidates.retain(|candidate| candidate.text.to_lowercase().starts_with(&typed));
+    candidates
+}

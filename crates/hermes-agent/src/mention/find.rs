@@ -1,0 +1,151 @@
+//! Where a text mentions a resource.
+
+use hermes_config::ServerName;
+
+/// A mention as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mention {
+    pub(super) target: Target,
+    /// With the `@`.
+    pub(super) written: String,
+}
+
+/// What is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Resource {
+        server: ServerName,
+        uri: String,
+    },
+    /// It looks like a mention, of a server that is not there.
+    Unknown(String),
+}
+
+/// Every mention, each once, in order.
+pub(super) fn mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
+    let mut found: Vec<Mention> = Vec::new();
+    for (at, _) in text.match_indices('@') {
+        let opens_word = text[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|before| before.is_whitespace() || "([{<\"'`,;".contains(before));
+        let mention = opens_word
+            .then(|| mention(&text[at + 1..], servers))
+            .flatten();
+        found.extend(mention.filter(|mention| !found.contains(mention)));
+    }
+    found
+}
+
+/// Reads what follows an `@`.
+fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
+    // Names may hold anything, so the longest that fits counts.
+    let fits = |server: &&ServerName| {
+        rest.strip_prefix(server.as_str())
+            .is_some_and(|rest| rest.starts_with(':'))
+    };
+    let known = servers
+        .iter()
+        .filter(fits)
+        .max_by_key(|server| server.as_str().len());
+    let (name, uri) = match known {
+        Some(server) => (server.as_str(), &rest[server.as_str().len() + 1..]),
+        None => rest.split_once(':')?,
+    };
+    let uri = address(uri);
+    let written = format!("@{name}:{uri}");
+    let target = match known {
+        _ if uri.is_empty() => return None,
+        Some(server) => Target::Resource {
+            server: server.clone(),
+            uri: uri.to_owned(),
+        },
+        None if is_like_name(name) && uri.contains(':') => Target::Unknown(name.to_owned()),
+        None => return None,
+    };
+    Some(Mention { target, written })
+}
+
+/// Up to the next space, without what belongs to the sentence around it.
+fn address(text: &str) -> &str {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let mut uri = &text[..end];
+    loop {
+        let shorter = uri.strip_suffix(['.', ',', ';', ':', '!', '?', '"', '\'', '`', '>']);
+        let shorter = shorter.or_else(|| unopened(uri, '(', ')'));
+        let shorter = shorter.or_else(|| unopened(uri, '[', ']'));
+        match shorter.or_else(|| unopened(uri, '{', '}')) {
+            Some(shorter) => uri = shorter,
+            None => return uri,
+        }
+    }
+}
+
+/// Without a bracket at the end that closes nothing in the address.
+fn unopened(uri: &str, open: char, close: char) -> Option<&str> {
+    let shorter = uri.strip_suffix(close)?;
+    (uri.matches(close).count() > uri.matches(open).count()).then_some(shorter)
+}
+
+fn is_like_name(name: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || "-_.".contains(character);
+    !name.is_empty() && name.chars().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let servers = ["s", "my.docs", "my", "two words"].map(ServerName::new);
+        let shown = |mention: Mention| match mention.target {
+            Target::Resource { server, uri } => format!("{server} {uri}"),
+            Target::Unknown(name) => format!("?{name}"),
+        };
+        mentions(text, &servers).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn mentions_are_found_wherever_they_stand() {
+        let cases: [(&str, &[&str]); 9] = [
+            ("@s:test://text", &["s test://text"]),
+            (
+                "look at @s:test://a and @my:file:///b.",
+                &["s test://a", "my file:///b"],
+            ),
+            ("(see @s:x://y)", &["s x://y"]),
+            ("@s:x://y(z), then", &["s x://y(z)"]),
+            ("\"@s:x://y\"?", &["s x://y"]),
+            // The longest name counts.
+            ("@my.docs:x://y", &["my.docs x://y"]),
+            ("@two words:x://y", &["two words x://y"]),
+            // Each once.
+            ("@s:x://y @s:x://y", &["s x://y"]),
+            ("line\n@s:x://ü?q=1#f", &["s x://ü?q=1#f"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_mention_is_left_alone() {
+        for text in [
+            "ada@s:x://y",
+            "@s",
+            "@s: hi",
+            "@s:",
+            "@ s:x",
+            "mail me @home: tomorrow",
+            "@john:hello",
+            "a @ b",
+        ] {
+            assert_eq!(found(text), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mention_of_an_unknown_server_is_noticed() {
+        assert_eq!(found("@other:file:///x"), ["?other"]);
+    }
+}

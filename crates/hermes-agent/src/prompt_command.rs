@@ -1,0 +1,152 @@
+//! Prompts of MCP servers as slash commands: `/mcp_<server>_<prompt>`, in both spellings.
+//!
+//! What a prompt says is sent as the user's turn, since the user chose it.
+
+use std::{collections::HashSet, time::Duration};
+
+use hermes_config::ServerName;
+use hermes_mcp::{
+    CallError, CallOptions, Host, RegisteredName,
+    names::{self, Naming},
+    protocol::{Prompt, PromptArgument},
+};
+
+use crate::message::Content;
+
+mod arguments;
+mod turn;
+
+pub use arguments::{Arguments, BadArguments};
+
+/// A prompt under the name that the user types, without the slash.
+#[derive(Debug, Clone)]
+pub struct PromptCommand {
+    /// Its name, as `mcp.tool_naming` spells it.
+    pub name: RegisteredName,
+    /// The same in the other spelling.
+    pub alias: RegisteredName,
+    /// Whose prompt it is.
+    pub server: ServerName,
+    /// What the server says of it.
+    pub prompt: Prompt,
+}
+
+/// Why a prompt gave nothing to send.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptError {
+    /// The server did not give it. Redacted.
+    #[error("the prompt `{name}` is not to be had: {reason}")]
+    Failed {
+        /// The command.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It holds no message.
+    #[error("the prompt `{0}` is empty")]
+    Empty(String),
+}
+
+impl PromptCommand {
+    /// The commands that the servers of a host offer now.
+    pub fn all(host: &Host) -> Vec<Self> {
+        Self::named(host.naming(), host.offered_prompts())
+    }
+
+    /// Gives every prompt its name: first come, first served.
+    fn named(naming: Naming, prompts: Vec<(ServerName, Prompt)>) -> Vec<Self> {
+        let mut taken = HashSet::new();
+        let command = |(server, prompt): (ServerName, Prompt)| {
+            let register = |naming| names::register(naming, server.as_str(), &prompt.name);
+            let wanted = register(naming);
+            let numbered = (2..).map(|number| names::with_suffix(&wanted, number));
+            let mut free = std::iter::once(wanted.clone()).chain(numbered);
+            let name = free.find(|name| taken.insert(name.clone()));
+            Self {
+                name: name.unwrap_or(wanted),
+                alias: register(naming.other()),
+                server,
+                prompt,
+            }
+        };
+        prompts.into_iter().map(command).collect()
+    }
+
+    /// Finds a command by what was typed, with or without the slash. A server that has not listed its prompts yet is
+    /// waited for, if the name could be one of a prompt at all.
+    pub async fn find(host: &Host, typed: &str, limit: Duration) -> Option<Self> {
+        let typed = typed.strip_prefix('/').unwrap_or(typed);
+        if !typed.starts_with("mcp_") {
+            return None;
+        }
+        let look = || Self::among(Self::all(host), typed);
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        host.listed(limit).await;
+        look()
+    }
+
+    /// By name, else by the other spelling.
+    fn among(commands: Vec<Self>, typed: &str) -> Option<Self> {
+        let position = |spelling: fn(&Self) -> &RegisteredName| {
+            let mut names = commands.iter().map(spelling);
+            names.position(|name| name.as_str() == typed)
+        };
+        let index =
+            position(|command| &command.name).or_else(|| position(|command| &command.alias))?;
+        commands.into_iter().nth(index)
+    }
+
+    /// What it takes.
+    pub fn parameters(&self) -> &[PromptArgument] {
+        self.prompt.arguments.as_deref().unwrap_or_default()
+    }
+
+    /// How it is called, on one line: `/mcp_s_greet name=… [style=…]`.
+    pub fn usage(&self) -> String {
+        let mut usage = format!("/{}", self.name);
+        for parameter in self.parameters() {
+            usage += &match parameter.required {
+                Some(true) => format!(" {}=…", parameter.name),
+                _ => format!(" [{}=…]", parameter.name),
+            };
+        }
+        usage
+    }
+
+    /// Reads what follows the command's name.
+    pub fn arguments(&self, text: &str) -> Result<Arguments, BadArguments> {
+        arguments::read(text, self.parameters())
+    }
+
+    /// Fills the prompt in and returns what is sent as the user's turn.
+    pub async fn turn(
+        &self,
+        host: &Host,
+        arguments: &Arguments,
+        options: &CallOptions,
+    ) -> Result<Content, PromptError> {
+        let filled = host
+            .get_prompt(
+                &self.server,
+                &self.prompt.name,
+                arguments.given.clone(),
+                options,
+            )
+            .await
+            .map_err(|error| self.failed(host, &error))?;
+        let content = turn::content(host, &self.server, filled.messages).await;
+        content.ok_or_else(|| PromptError::Empty(self.name.to_string()))
+    }
+
+    fn failed(&self, host: &Host, error: &CallError) -> PromptError {
+        PromptError::Failed {
+            name: self.name.to_string(),
+            reason: host.explain(&self.server, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

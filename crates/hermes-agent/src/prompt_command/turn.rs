@@ -1,0 +1,75 @@
+//! From the messages of a prompt to what the user says.
+
+use hermes_config::ServerName;
+use hermes_mcp::{
+    Host,
+    protocol::{ContentBlock, PromptMessage, ResourceContents, Role},
+    registry::Utility,
+};
+
+use crate::{
+    mention::attachment,
+    message::{Content, Part},
+};
+
+/// The images that models take.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The most of base64 that goes to a model inline: more than any provider takes.
+const LARGEST_IMAGE: usize = 28 * 1024 * 1024;
+
+/// The messages as one of the user's. Where the prompt lets both sides speak, it says who speaks.
+pub(super) async fn content(
+    host: &Host,
+    server: &ServerName,
+    messages: Vec<PromptMessage>,
+) -> Option<Content> {
+    let is_dialogue = messages.iter().any(|message| message.role != Role::User);
+    let mut parts = Vec::new();
+    let mut speaker = None;
+    for message in messages {
+        if is_dialogue && speaker.as_ref() != Some(&message.role) {
+            parts.push(Part::from_text(match message.role {
+                Role::Assistant => "Assistant:",
+                Role::User => "User:",
+            }));
+            speaker = Some(message.role);
+        }
+        parts.push(part(host, server, message.content).await);
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let texts: Option<Vec<&str>> = parts.iter().map(Part::text).collect();
+    Some(match texts {
+        Some(texts) => Content::Text(texts.join("\n\n")),
+        None => Content::Parts(parts),
+    })
+}
+
+async fn part(host: &Host, server: &ServerName, block: ContentBlock) -> Part {
+    match block {
+        ContentBlock::Text(text) => Part::from_text(text.text),
+        ContentBlock::Image(image)
+            if IMAGES.contains(&image.mime_type.as_str()) && image.data.len() <= LARGEST_IMAGE =>
+        {
+            Part::from_image_url(format!("data:{};base64,{}", image.mime_type, image.data))
+        }
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            // The user chose the prompt, not what a document in it says.
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                Part::from_text(attachment(server, &uri, text))
+            }
+            other => {
+                let blocks = vec![other];
+                Part::from_text(host.media().render_resource(blocks).await)
+            }
+        },
+        other => {
+            let registry = host.registry();
+            let link_tool = registry
+                .find_original(server, Utility::ReadResource.as_str())
+                .map(|tool| &tool.name);
+            Part::from_text(host.media().render(&[other], link_tool).await)
+        }
+    }
+}

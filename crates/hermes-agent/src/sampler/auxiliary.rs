@@ -1,0 +1,159 @@
+//! The models for sampling that a home has: `auxiliary.mcp`, looked for when the first server asks.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use hermes_config::{AuxiliaryTask, Home, ReferencePolicy, Settings};
+
+use super::{Refusal, SamplingModels};
+use crate::model::{
+    Auxiliary, HttpClients, LocalServers, ModelRequest, Problem, Reply, ResolveError, Selection,
+    Surroundings, Wanted, resolve,
+};
+
+/// Finds the model of `auxiliary.mcp` when it is needed: until then it costs nothing.
+pub struct AuxiliaryModels {
+    home: Home,
+    settings: Settings,
+    references: ReferencePolicy,
+    local: LocalServers,
+    clients: Arc<HttpClients>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Whether there is to be a conversation with a model of its own.
+    is_expected: bool,
+    /// That model.
+    main: Option<Selection>,
+    /// What was found for sampling.
+    found: Option<Auxiliary>,
+}
+
+impl AuxiliaryModels {
+    /// Looks in these surroundings.
+    pub fn new(around: &Surroundings<'_>) -> Self {
+        Self {
+            home: around.home.clone(),
+            settings: around.settings.clone(),
+            references: around.references.clone(),
+            local: around.local.clone(),
+            clients: Arc::clone(&around.clients),
+            known: Mutex::default(),
+        }
+    }
+
+    /// There will be a conversation, and it will have a model.
+    pub fn expect_main(&self) {
+        self.lock().is_expected = true;
+    }
+
+    /// The conversation's own model, which is asked where `auxiliary.mcp` names none.
+    pub fn use_main(&self, main: &Selection) {
+        let mut known = self.lock();
+        let is_known = known
+            .main
+            .as_ref()
+            .is_some_and(|before| before.stored() == main.stored());
+        if !is_known {
+            known.main = Some(main.clone());
+            known.found = None;
+        }
+    }
+
+    fn around(&self) -> Surroundings<'_> {
+        Surroundings {
+            home: &self.home,
+            settings: &self.settings,
+            references: self.references.clone(),
+            local: self.local.clone(),
+            clients: Arc::clone(&self.clients),
+        }
+    }
+
+    /// The model that is used where nothing else is said. A failure is not remembered: it may be mended meanwhile.
+    async fn default(&self) -> Result<Auxiliary, ResolveError> {
+        let main = {
+            let known = self.lock();
+            if let Some(found) = &known.found {
+                return Ok(found.clone());
+            }
+            known.main.clone()
+        };
+        let found = Auxiliary::find(&self.around(), main.as_ref(), AuxiliaryTask::Mcp).await?;
+        self.lock().found = Some(found.clone());
+        Ok(found)
+    }
+
+    async fn named(&self, name: &str) -> Result<Auxiliary, ResolveError> {
+        match self.default().await {
+            Ok(auxiliary) => Ok(auxiliary.with_model(name)),
+            // Without any other, the name alone may tell where the model is.
+            Err(ResolveError::NoModel(_)) => {
+                let wanted = Wanted {
+                    model: Some(name.to_owned()),
+                    ..Wanted::default()
+                };
+                let main = resolve(&self.around(), &wanted).await?;
+                let around = self.around();
+                let found = Auxiliary::find(&around, Some(&main), AuxiliaryTask::Mcp).await?;
+                Ok(found.with_model(name))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SamplingModels for AuxiliaryModels {
+    fn is_expected(&self) -> bool {
+        let known = self.lock();
+        known.is_expected
+            || known.main.is_some()
+            || known.found.is_some()
+            || Auxiliary::is_configured(&self.settings, AuxiliaryTask::Mcp)
+    }
+
+    fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>> {
+        Box::pin(async {
+            let auxiliary = self.default().await.map_err(no_model)?;
+            Ok(auxiliary.name().to_owned())
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        name: &'a str,
+        limit: Option<Duration>,
+        request: &'a ModelRequest<'a>,
+    ) -> BoxFuture<'a, Result<Reply, Refusal>> {
+        Box::pin(async move {
+            let mut auxiliary = self.named(name).await.map_err(no_model)?;
+            if let Some(limit) = limit {
+                auxiliary = auxiliary.with_timeout(limit);
+            }
+            let reply = auxiliary.complete(request).await;
+            reply.map_err(|error| match error.problem {
+                Problem::Silent { after, .. } => Refusal::Timeout(after),
+                _ => Refusal::CallFailed(error.to_string()),
+            })
+        })
+    }
+}
+
+fn no_model(error: ResolveError) -> Refusal {
+    Refusal::NoModel(match error {
+        // Its own words fill a screen.
+        ResolveError::NoModel(_) => {
+            "set `model` or `auxiliary.mcp` in `config.yaml`, or start a local model server".into()
+        }
+        other => other.to_string(),
+    })
+}

@@ -1,0 +1,81 @@
+//! Why a server gets no answer from a model.
+
+use std::time::Duration;
+
+use hermes_config::Redactor;
+use hermes_mcp::inquiry::SamplingRefused;
+
+/// Why a server gets no answer from a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// `sampling.enabled: false`.
+    #[error("sampling is disabled for this server")]
+    Disabled,
+    /// Asked too often.
+    #[error("rate limit: at most {most} requests a minute")]
+    RateLimit {
+        /// `sampling.max_rpm`.
+        most: u32,
+    },
+    /// There is no model to ask.
+    #[error("no model for sampling: {0}")]
+    NoModel(String),
+    /// Not one of `sampling.allowed_models`.
+    #[error("the model `{0}` is not allowed for this server")]
+    ModelNotAllowed(String),
+    /// The model took too long.
+    #[error("timeout: the model did not answer within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+    /// The request to the model failed.
+    #[error("the model call failed: {0}")]
+    CallFailed(String),
+    /// The model said nothing.
+    #[error("the model's reply was empty")]
+    EmptyReply,
+    /// The model wants to use a tool, and `sampling.max_tool_rounds` is 0.
+    #[error("tool loops are disabled for this server")]
+    ToolLoopsDisabled,
+    /// The model wanted to use tools too often in a row.
+    #[error("tool loops: more than {most} in a row")]
+    ToolLoopsExceeded {
+        /// `sampling.max_tool_rounds`.
+        most: u32,
+    },
+}
+
+impl Refusal {
+    /// One word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::RateLimit { .. } => "rate_limit",
+            Self::NoModel(_) => "no_model",
+            Self::ModelNotAllowed(_) => "model_not_allowed",
+            Self::Timeout(_) => "timeout",
+            Self::CallFailed(_) => "call_failed",
+            Self::EmptyReply => "empty_reply",
+            Self::ToolLoopsDisabled => "tool_loops_disabled",
+            Self::ToolLoopsExceeded { .. } => "tool_loops_exceeded",
+        }
+    }
+
+    /// The same without anything that looks like a credential.
+    #[must_use]
+    pub(super) fn redacted(self, redactor: &Redactor) -> Self {
+        let clean = |text: String| redactor.redact(&text).into_owned();
+        match self {
+            Self::NoModel(reason) => Self::NoModel(clean(reason)),
+            Self::CallFailed(reason) => Self::CallFailed(clean(reason)),
+            other => other,
+        }
+    }
+}
+
+impl From<Refusal> for SamplingRefused {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            reason: refusal.code(),
+            message: refusal.to_string(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Finds what a command left running outside its process group: a daemon that made a session of its own is still known
+//! by a variable that it inherited. One that clears its environment gets away.
+
+use std::{
+    ffi::{OsStr, OsString},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+const VARIABLE: &str = "HERMES_COMMAND";
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A variable that no other command has.
+pub(super) struct Mark(OsString);
+
+impl Mark {
+    pub(super) fn new() -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let time = SystemTime::now().duration_since(UNIX_EPOCH);
+        let time = time.unwrap_or_default().as_nanos();
+        Self(format!("{}-{number}-{time}", std::process::id()).into())
+    }
+
+    /// What the command has to be started with.
+    pub(super) fn variable(&self) -> (&str, &OsStr) {
+        (VARIABLE, &self.0)
+    }
+
+    /// Kills all processes that carry it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn kill(&self) {
+        // What was being forked during one round is found in the next.
+        const ROUNDS: usize = 3;
+        for _ in 0..ROUNDS {
+            let found = linux::processes().filter(|id| linux::kill_if_marked(*id, &self.0));
+            if found.count() == 0 {
+                return;
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn kill(&self) {}
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
+
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    pub(super) fn processes() -> impl Iterator<Item = i32> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    }
+
+    /// Kills a process if it carries the mark, and tells so.
+    pub(super) fn kill_if_marked(id: i32, mark: &OsStr) -> bool {
+        let path = format!("/proc/{id}/environ");
+        let is_marked = || {
+            let variables = fs::read(&path).unwrap_or_default();
+            let mut variables = variables.split(|byte| *byte == 0);
+            variables.any(|variable| {
+                let value = variable.strip_prefix(super::VARIABLE.as_bytes());
+                value.and_then(|value| value.strip_prefix(b"=")) == Some(mark.as_bytes())
+            })
+        };
+        if !is_marked() {
+            return false;
+        }
+        // Held like this, the id can not become another process's between the look and the signal.
+        let Some(held) = Pid::from_raw(id).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok())
+        else {
+            return false;
+        };
+        is_marked() && pidfd_send_signal(&held, Signal::KILL).is_ok()
+    }
+}

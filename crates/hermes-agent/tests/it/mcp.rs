@@ -1,0 +1,187 @@
+//! A host of the agent's, with test servers in it and somebody who answers them.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use hermes_config::{Home, ServerName, Settings};
+use hermes_mcp::{
+    CallOptions, Host, HostOptions, Inquiries,
+    inquiry::{Conversation, NobodyToAsk},
+    process::GuardProgram,
+    status::ServerStatus,
+};
+use hermes_testkit::{Behaviour, Era, HttpServer, TemporaryHome, binary, binary_of};
+use serde_json::{Map, Value, json};
+
+/// Far longer than anything here takes, so that a busy machine fails no test.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How a server is reached, and which era it speaks.
+pub(crate) const EVERY_WAY: [(Wire, Era); 4] = [
+    (Wire::Stdio, Era::Legacy),
+    (Wire::Stdio, Era::Stateless),
+    (Wire::Http, Era::Legacy),
+    (Wire::Http, Era::Stateless),
+];
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Stdio,
+    Http,
+}
+
+/// A test server and the entry that leads to it.
+pub(crate) struct Peer {
+    entry: Value,
+    record: Option<PathBuf>,
+    /// Lives as long as the peer.
+    _server: Option<HttpServer>,
+}
+
+impl Peer {
+    pub(crate) fn new(wire: Wire, behaviour: Behaviour) -> Self {
+        let record = behaviour.record.clone();
+        let (entry, server) = match wire {
+            Wire::Stdio => {
+                let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
+                (json!({ "command": command, "args": args }), None)
+            }
+            Wire::Http => {
+                let server = HttpServer::start(behaviour);
+                (json!({ "url": server.url() }), Some(server))
+            }
+        };
+        Self {
+            entry,
+            record,
+            _server: server,
+        }
+    }
+
+    /// The entry with more keys.
+    pub(crate) fn entry(&self, keys: &Value) -> Value {
+        let mut entry = self.entry.clone();
+        for (key, value) in keys.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        entry
+    }
+
+    /// What the server received of one method.
+    pub(crate) fn received(&self, method: &str) -> Vec<Value> {
+        hermes_testkit::recorded(self.record.as_deref().unwrap(), method)
+    }
+}
+
+/// A home, its settings and perhaps its host.
+pub(crate) struct Place {
+    pub(crate) directory: TemporaryHome,
+    pub(crate) home: Home,
+    pub(crate) settings: Settings,
+}
+
+impl Place {
+    /// A home with this configuration. JSON is YAML.
+    pub(crate) fn new(config: &Value) -> Self {
+        let directory = TemporaryHome::with_config(&config.to_string());
+        let home = Home::at(directory.path());
+        let settings = Settings::load(&home).unwrap();
+        assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+        Self {
+            directory,
+            home,
+            settings,
+        }
+    }
+
+    /// Starts its host and waits until all servers have listed what they have.
+    pub(crate) async fn host(self, inquiries: Arc<dyn Inquiries>) -> Setup {
+        let guard = GuardProgram {
+            path: binary_of("hermes-mcp", "hermes-mcp-guard"),
+            args: Vec::new(),
+        };
+        let options = HostOptions {
+            inquiries,
+            ..HostOptions::new(self.home.clone(), guard)
+        };
+        let host = Host::start(options, &self.settings).await;
+        let missing = host.settled(PATIENCE).await;
+        assert!(missing.is_empty(), "{:?}", json!(host.status()));
+        host.listed(PATIENCE).await;
+        Setup { host, place: self }
+    }
+}
+
+/// A running host.
+pub(crate) struct Setup {
+    pub(crate) host: Host,
+    pub(crate) place: Place,
+}
+
+impl Setup {
+    /// A host with one server `s`, and nobody to ask.
+    pub(crate) async fn plain(peer: &Peer, keys: &Value) -> Self {
+        let config = json!({ "mcp_servers": { "s": peer.entry(keys) } });
+        Place::new(&config).host(Arc::new(NobodyToAsk)).await
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.call_in(None, tool, arguments).await
+    }
+
+    /// Calls a tool of `s` in a conversation, and reads what the model would be told.
+    pub(crate) async fn call_in(
+        &self,
+        conversation: Option<&str>,
+        tool: &str,
+        arguments: Value,
+    ) -> Value {
+        let options = CallOptions {
+            conversation: conversation.map(|name| Conversation(name.into())),
+            ..CallOptions::default()
+        };
+        let name = format!("mcp_s_{tool}");
+        let call = Box::pin(self.host.call(&name, object(arguments), &options));
+        let outcome = tokio::time::timeout(PATIENCE, call).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("`{name}` never came back"));
+        serde_json::from_str(&outcome.to_json()).unwrap()
+    }
+
+    pub(crate) fn status(&self, server: &str) -> ServerStatus {
+        let all = self.host.status();
+        let found = all.into_iter().find(|status| status.name == server);
+        found.unwrap_or_else(|| panic!("no server `{server}`"))
+    }
+
+    /// What the client declared to the server.
+    pub(crate) async fn declared(&self) -> Value {
+        answer(&self.call("protocol", json!({})).await)["capabilities"].clone()
+    }
+}
+
+/// The name of the one server.
+pub(crate) fn s() -> ServerName {
+    ServerName::new("s")
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("no object: {other}"),
+    }
+}
+
+/// What a tool that asks says it was answered.
+pub(crate) fn answer(told: &Value) -> Value {
+    let text = told["result"].as_str();
+    let text = text.unwrap_or_else(|| panic!("{told}"));
+    serde_json::from_str(text).unwrap()
+}
+
+/// Waits until something can be seen, or fails the test.
+pub(crate) async fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(
+        hermes_testkit::eventually(PATIENCE, condition).await,
+        "never: {what}"
+    );
+}

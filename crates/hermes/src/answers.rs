@@ -1,0 +1,86 @@
+//! Who answers the MCP servers of this process: the home's model, and the person at the terminal.
+
+use std::sync::Arc;
+
+use hermes_agent::{
+    elicitation::{People, Person, Presence, Ways},
+    inquiries::AgentInquiries,
+    model::{Selection, Surroundings},
+    sampler::{AuxiliaryModels, Sampler},
+};
+use hermes_config::Settings;
+use hermes_mcp::{Inquiries, inquiry::Conversation};
+
+use crate::context::Context;
+
+/// Answers to what servers ask.
+pub(crate) struct Answers {
+    inquiries: Arc<AgentInquiries>,
+    models: Arc<AuxiliaryModels>,
+    people: Arc<People>,
+    person: Option<Arc<dyn Person>>,
+}
+
+impl Answers {
+    /// Where nobody watches: the model answers, people do not.
+    pub(crate) fn without_person(context: &Context, settings: &Settings) -> Self {
+        let models = models(context, settings);
+        let people = People::nobody();
+        let sampler = Sampler::new(models.clone());
+        let inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
+        Self {
+            inquiries: Arc::new(inquiries),
+            models,
+            people,
+            person: None,
+        }
+    }
+
+    /// With somebody at the terminal. Servers are told where they work.
+    pub(crate) fn with_person(
+        context: &Context,
+        settings: &Settings,
+        person: Arc<dyn Person>,
+    ) -> Self {
+        let models = models(context, settings);
+        let people = People::new(Ways::ALL);
+        let sampler = Sampler::new(models.clone());
+        let mut inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
+        if let Ok(directory) = std::env::current_dir() {
+            inquiries = inquiries.with_directory(directory);
+        }
+        Self {
+            inquiries: Arc::new(inquiries),
+            models,
+            people,
+            person: Some(person),
+        }
+    }
+
+    /// For the host.
+    pub(crate) fn inquiries(&self) -> Arc<dyn Inquiries> {
+        self.inquiries.clone()
+    }
+
+    /// The person sees the questions of this conversation, until the returned guard is dropped.
+    pub(crate) fn present(&self, conversation: &str) -> Option<Presence> {
+        let person = self.person.clone()?;
+        let conversation = Conversation(conversation.into());
+        Some(self.people.join(conversation, person))
+    }
+
+    /// There will be a conversation with a model, whatever the configuration says.
+    pub(crate) fn expect_model(&self) {
+        self.models.expect_main();
+    }
+
+    /// The model of the conversation, for servers that ask for one.
+    pub(crate) fn use_model(&self, selection: &Selection) {
+        self.models.use_main(selection);
+    }
+}
+
+fn models(context: &Context, settings: &Settings) -> Arc<AuxiliaryModels> {
+    let around = Surroundings::new(&context.home, settings);
+    Arc::new(AuxiliaryModels::new(&around))
+}

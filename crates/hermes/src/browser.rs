@@ -1,0 +1,47 @@
+//! Opens a page in the user's browser.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A program that lives this long has found a browser.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Opens an address. Says whether that seems to have worked; without a screen of the user's own it is not tried.
+pub(crate) fn open(url: &str) -> bool {
+    if !has_screen() {
+        return false;
+    }
+    let program = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let started = Command::new(program)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = started else {
+        return false;
+    };
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn has_screen() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if is_set("SSH_CONNECTION") || is_set("SSH_TTY") {
+        return false;
+    }
+    cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
+}

@@ -1,0 +1,105 @@
+//! Asks the person whether something risky may run.
+
+use futures::future::BoxFuture;
+use hermes_agent::approval::{ApprovalRequest, Approver, Decision};
+
+use super::{
+    floor::{Asking, Floor},
+    strip,
+    style::{Colour, Paint, Style},
+};
+use crate::failure::Failure;
+
+/// The person at the terminal.
+pub(crate) struct Person {
+    floor: Floor,
+    paint: Paint,
+}
+
+impl Person {
+    pub(crate) fn new(floor: Floor, paint: Paint) -> Self {
+        Self { floor, paint }
+    }
+}
+
+impl Approver for Person {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        let paint = self.paint;
+        Box::pin(async move {
+            let asked = self.floor.ask(move |asking| ask(asking, &request, paint));
+            asked.await.unwrap_or(Decision::Denied { reason: None })
+        })
+    }
+}
+
+fn ask(asking: &Asking<'_>, request: &ApprovalRequest, paint: Paint) -> Result<Decision, Failure> {
+    let yellow = Style::bold().coloured(Colour::Yellow);
+    let head = format!("{} wants to run:", strip::one_line(&request.tool, 60));
+    asking.say(&paint.paint(yellow, &head));
+    for line in strip::clean(&request.subject).lines() {
+        asking.say(&format!("  {line}"));
+    }
+    asking.say(&paint.paint(
+        Style::faint(),
+        &format!("  why it is asked: {}", request.reason),
+    ));
+    let question = if request.may_be_permanent {
+        "[o]nce, [s]ession, [a]lways, [d]eny (a reason may follow)"
+    } else {
+        "[o]nce, [s]ession, [d]eny (a reason may follow)"
+    };
+    loop {
+        let answer = asking.line(question)?;
+        match read(&answer) {
+            Some(Decision::Always) if !request.may_be_permanent => {}
+            Some(decision) => return Ok(decision),
+            None => {}
+        }
+        asking.say("Please answer with one of these words or their first letters.");
+    }
+}
+
+/// What an answer means.
+fn read(answer: &str) -> Option<Decision> {
+    let answer = answer.trim();
+    let (word, rest) = answer
+        .split_once(char::is_whitespace)
+        .unwrap_or((answer, ""));
+    let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
+    match (word.to_lowercase().trim_end_matches([',', ':']), &reason) {
+        ("d" | "deny" | "n" | "no" | "cancel", _) => Some(Decision::Denied { reason }),
+        // More words would be a sentence, and no clear yes.
+        (_, Some(_)) => None,
+        ("o" | "once" | "y" | "yes" | "ok" | "approve", None) => Some(Decision::Once),
+        ("s" | "session", None) => Some(Decision::Session),
+        ("a" | "always", None) => Some(Decision::Always),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_words_or_letters() {
+        let denied = |reason: Option<&str>| Decision::Denied {
+            reason: reason.map(str::to_owned),
+        };
+        for (answer, decision) in [
+            ("o", Some(Decision::Once)),
+            (" Once ", Some(Decision::Once)),
+            ("yes", Some(Decision::Once)),
+            ("s", Some(Decision::Session)),
+            ("always", Some(Decision::Always)),
+            ("d", Some(denied(None))),
+            ("no, use git", Some(denied(Some("use git")))),
+            ("deny too risky", Some(denied(Some("too risky")))),
+            ("", None),
+            ("yes but not that", None),
+            ("maybe", None),
+        ] {
+            assert_eq!(read(answer), decision, "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The line that is typed: a line editor in a thread of its own, since it waits for keys.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc as blocking,
+    },
+    thread::JoinHandle,
+};
+
+use reedline::{
+    Color, ColumnarMenu, DefaultHinter, EditCommand, Emacs, ExternalPrinter, FileBackedHistory,
+    KeyCode, KeyModifiers, MenuBuilder, Reedline, ReedlineEvent, ReedlineMenu, Signal,
+    default_emacs_keybindings,
+};
+use tokio::sync::mpsc;
+
+use super::{screen::Screen, style::Paint};
+
+mod completion;
+mod prompt;
+
+pub(crate) use completion::{Vocabulary, Word};
+use prompt::{Continues, Line, Look};
+
+/// What the person did.
+#[derive(Debug)]
+pub(crate) enum Typed {
+    /// Entered this.
+    Text(String),
+    /// Pressed Ctrl-C with nothing on the line.
+    Interrupt,
+    /// Pressed Ctrl-D, or the terminal is gone.
+    End,
+    /// The terminal can not be used.
+    Failed(String),
+}
+
+/// The editor.
+pub(crate) struct Editor {
+    screen: Screen,
+    /// Asks the thread to read a line. Closed, it ends.
+    wanted: Option<blocking::Sender<()>>,
+    typed: mpsc::Receiver<Typed>,
+    printer: blocking::SyncSender<String>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How many entries are remembered.
+const HISTORY: usize = 5000;
+/// News that waits to be shown; a person reads slower than this fills up.
+const NEWS: usize = 256;
+const MENU: &str = "words";
+
+impl Editor {
+    /// Starts the thread. Entries are remembered in the file, which only its owner may read.
+    pub(crate) fn start(
+        screen: Screen,
+        history: &Path,
+        vocabulary: Arc<Vocabulary>,
+    ) -> io::Result<Self> {
+        let printer = ExternalPrinter::new(NEWS);
+        let sender = printer.sender();
+        let stop = Arc::new(AtomicBool::new(false));
+        let paint = screen.paint();
+        let history = open_history(history);
+        let editor = build(history, vocabulary, printer, stop.clone(), paint);
+        let (wanted, wishes) = blocking::channel();
+        // One line at a time is asked for.
+        let (say, typed) = mpsc::channel(1);
+        let thread = std::thread::Builder::new()
+            .name("editor".into())
+            .spawn(move || read_lines(editor, paint, &wishes, &say))?;
+        Ok(Self {
+            screen,
+            wanted: Some(wanted),
+            typed,
+            printer: sender,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Shows the prompt and waits for a line. Dropping the future leaves the prompt where it is, and the next call
+    /// goes on with it.
+    pub(crate) async fn read(&mut self) -> Typed {
+        let ask = |editor: &Self| {
+            editor
+                .wanted
+                .as_ref()
+                .is_some_and(|wanted| wanted.send(()).is_ok())
+        };
+        if !self.screen.is_editing() {
+            if !ask(self) {
+                return Typed::End;
+            }
+            self.screen.begin_editing(self.printer.clone());
+        }
+        let typed = self.typed.recv().await.unwrap_or(Typed::End);
+        self.screen.end_editing();
+        typed
+    }
+
+    /// Takes the prompt away and ends the thread.
+    pub(crate) fn close(&mut self) {
+        self.wanted = None;
+        self.stop.store(true, Ordering::Relaxed);
+        self.screen.end_editing();
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn read_lines(
+    mut editor: Reedline,
+    paint: Paint,
+    wishes: &blocking::Receiver<()>,
+    say: &mpsc::Sender<Typed>,
+) {
+    let line = Line::new(paint);
+    // The editor clears its text before it tells of Ctrl-C.
+    let had_text = Arc::new(AtomicBool::new(false));
+    editor = editor.with_highlighter(Box::new(Look::new(paint, had_text.clone())));
+    while wishes.recv().is_ok() {
+        let typed = loop {
+            match editor.read_line(&line) {
+                Ok(Signal::Success(text)) => break Typed::Text(prompt::joined(&text)),
+                // The text that was there is gone; there is nothing else to stop.
+                Ok(Signal::CtrlC) if had_text.swap(false, Ordering::Relaxed) => {}
+                Ok(Signal::CtrlC) => break Typed::Interrupt,
+                Ok(Signal::CtrlD | Signal::ExternalBreak(_)) => break Typed::End,
+                Ok(_) => {}
+                Err(error) => break Typed::Failed(error.to_string()),
+            }
+        };
+        // Kept at once: a process that is killed has forgotten nothing.
+        let _ = editor.sync_history();
+        if say.blocking_send(typed).is_err() {
+            return;
+        }
+    }
+}
+
+fn build(
+    history: Option<FileBackedHistory>,
+    vocabulary: Arc<Vocabulary>,
+    printer: ExternalPrinter<String>,
+    stop: Arc<AtomicBool>,
+    paint: Paint,
+) -> Reedline {
+    let mut keys = default_emacs_keybindings();
+    let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
+    keys.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline.clone());
+    keys.add_binding(KeyModifiers::SHIFT, KeyCode::Enter, newline);
+    keys.add_binding(
+        KeyModifiers::NONE,
+        KeyCode::Tab,
+        ReedlineEvent::UntilFound(vec![
+            ReedlineEvent::Menu(MENU.to_owned()),
+            ReedlineEvent::MenuNext,
+        ]),
+    );
+    keys.add_binding(
+        KeyModifiers::SHIFT,
+        KeyCode::BackTab,
+        ReedlineEvent::MenuPrevious,
+    );
+    let menu = ColumnarMenu::default().with_name(MENU);
+    let mut editor = Reedline::create()
+        .with_edit_mode(Box::new(Emacs::new(keys)))
+        .with_completer(Box::new(completion::Words::new(vocabulary)))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
+        .with_quick_completions(true)
+        .with_partial_completions(true)
+        .with_validator(Box::new(Continues))
+        .with_ansi_colors(paint == Paint::Coloured)
+        .with_external_printer(printer)
+        .with_break_signal(stop)
+        // What begins with a space is not remembered.
+        .with_history_exclusion_prefix(Some(" ".into()))
+        .use_bracketed_paste(true);
+    if paint == Paint::Coloured {
+        let style = Color::DarkGray.normal();
+        editor = editor.with_hinter(Box::new(DefaultHinter::default().with_style(style)));
+    }
+    match history {
+        Some(history) => editor.with_history(Box::new(history)),
+        None => editor,
+    }
+}
+
+/// The remembered entries. Where they can not be kept, they are remembered for this run.
+fn open_history(path: &Path) -> Option<FileBackedHistory> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let made = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|file| file.set_permissions(std::fs::Permissions::from_mode(0o600)));
+    if let Err(error) = made {
+        tracing::warn!(path = %path.display(), %error, "the history of lines can not be kept");
+        return None;
+    }
+    FileBackedHistory::with_file(HISTORY, path.to_owned()).ok()
+}

@@ -1,0 +1,151 @@
+//! Completes what is typed: commands, names of tools and servers, prompts, resources.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reedline::{Completer, CompletionResult, Span, Suggestion};
+
+/// Words that can be completed, renewed as servers come and go.
+#[derive(Debug, Default)]
+pub(crate) struct Vocabulary {
+    words: Mutex<Lists>,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    commands: Vec<Word>,
+    tools: Vec<Word>,
+    servers: Vec<Word>,
+    mentions: Vec<Word>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) text: String,
+    pub(crate) about: String,
+}
+
+impl Word {
+    pub(crate) fn new(text: impl Into<String>, about: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            about: about.into(),
+        }
+    }
+}
+
+/// The most that are offered at once.
+const MOST: usize = 60;
+
+impl Vocabulary {
+    /// `/name` of commands, prompts and skills.
+    pub(crate) fn set_commands(&self, words: Vec<Word>) {
+        self.lock().commands = words;
+    }
+
+    /// What `/call` and `/tools` take.
+    pub(crate) fn set_tools(&self, tools: Vec<Word>, servers: Vec<Word>) {
+        let mut words = self.lock();
+        words.tools = tools;
+        words.servers = servers;
+    }
+
+    /// `@server:uri` of resources.
+    pub(crate) fn set_mentions(&self, words: Vec<Word>) {
+        self.lock().mentions = words;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Lists> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the word at the end of a text may become, and where that word begins.
+    fn candidates(&self, text: &str) -> (usize, Vec<Word>) {
+        let start = text.rfind(char::is_whitespace).map_or(0, |space| {
+            space + text[space..].chars().next().map_or(1, char::len_utf8)
+        });
+        let word = &text[start..];
+        let words = self.lock();
+        let first = text.split_whitespace().next().unwrap_or_default();
+        let pool: Vec<&Word> = if start == 0 && word.starts_with('/') {
+            words.commands.iter().collect()
+        } else if word.starts_with('@') {
+            words.mentions.iter().collect()
+        } else {
+            match first {
+                "/call" if text[..start].trim() == "/call" => words.tools.iter().collect(),
+                "/tools" | "/mcp" => words.servers.iter().collect(),
+                // Elsewhere names of tools are words like others: something has to be typed first.
+                _ if !word.is_empty() => words.tools.iter().chain(&words.servers).collect(),
+                _ => Vec::new(),
+            }
+        };
+        let fitting = pool
+            .into_iter()
+            .filter(|known| known.text.starts_with(word));
+        (start, fitting.take(MOST).cloned().collect())
+    }
+}
+
+/// The vocabulary as the editor asks it.
+pub(super) struct Words {
+    vocabulary: Arc<Vocabulary>,
+}
+
+impl Words {
+    pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Self { vocabulary }
+    }
+}
+
+impl Completer for Words {
+    fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
+        let (start, words) = self.vocabulary.candidates(&line[..position]);
+        let suggestions: Vec<Suggestion> = words
+            .into_iter()
+            .map(|word| Suggestion {
+                value: word.text,
+                description: Some(word.about).filter(|about| !about.is_empty()),
+                span: Span::new(start, position),
+                append_whitespace: true,
+                ..Suggestion::default()
+            })
+            .collect();
+        CompletionResult::fresh(suggestions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(line: &str) -> (usize, Vec<String>) {
+        let vocabulary = Vocabulary::default();
+        let words = |texts: &[&str]| texts.iter().map(|text| Word::new(*text, "")).collect();
+        vocabulary.set_commands(words(&["/call", "/clear", "/mcp_a_review"]));
+        vocabulary.set_tools(words(&["a.read", "mcp_a_read"]), words(&["a", "files"]));
+        vocabulary.set_mentions(words(&["@a:file:///x"]));
+        let (start, words) = vocabulary.candidates(line);
+        (start, words.into_iter().map(|word| word.text).collect())
+    }
+
+    #[test]
+    fn what_can_follow_depends_on_the_place() {
+        for (line, start, expected) in [
+            ("/c", 0, vec!["/call", "/clear"]),
+            ("/mcp_", 0, vec!["/mcp_a_review"]),
+            ("/call ", 6, vec!["a.read", "mcp_a_read"]),
+            ("/call a.", 6, vec!["a.read"]),
+            ("/call a.read x", 13, vec![]),
+            ("/tools disable f", 15, vec!["files"]),
+            ("look at @a", 8, vec!["@a:file:///x"]),
+            ("use mcp", 4, vec!["mcp_a_read"]),
+            ("use ", 4, vec![]),
+            ("say /c", 4, vec![]),
+            ("ä mcp", 3, vec!["mcp_a_read"]),
+        ] {
+            let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+            assert_eq!(texts(line), (start, expected), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Who may ask the person something: one at a time, with the screen to themselves.
+//!
+//! Approvals, the model's questions, forms of servers and the chat's own confirmations all come through here. While a
+//! question is open nothing else is written; what happens meanwhile appears afterwards.
+
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    screen::{Held, Screen},
+    terminal,
+};
+use crate::{
+    failure::{Failure, Kind},
+    question::{self, Questions},
+};
+
+/// Where questions are asked. Clones are the same floor.
+#[derive(Clone)]
+pub(crate) struct Floor {
+    screen: Screen,
+    /// Whoever holds it may ask. Others wait in the order they came.
+    turn: Arc<Mutex<()>>,
+    /// What Ctrl-C at a question ends.
+    work: Arc<std::sync::Mutex<CancellationToken>>,
+    presence: Presence,
+}
+
+/// Whether there is somebody to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Person,
+    Nobody,
+}
+
+/// What a question is asked with.
+pub(crate) struct Asking<'a> {
+    screen: &'a Held,
+    questions: Questions,
+}
+
+impl Asking<'_> {
+    /// Writes a line of the question.
+    pub(crate) fn say(&self, text: &str) {
+        self.screen.say(text);
+    }
+
+    /// Reads one line.
+    pub(crate) fn line(&self, prompt: &str) -> Result<String, Failure> {
+        self.questions.text(prompt, None, "")
+    }
+}
+
+impl Floor {
+    pub(crate) fn new(screen: Screen, presence: Presence) -> Self {
+        Self {
+            screen,
+            turn: Arc::default(),
+            work: Arc::default(),
+            presence,
+        }
+    }
+
+    /// Whether somebody can be asked.
+    pub(crate) fn has_person(&self) -> bool {
+        self.presence == Presence::Person
+    }
+
+    /// From now on Ctrl-C at a question ends this.
+    pub(crate) fn serve(&self, work: CancellationToken) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
+    }
+
+    /// Asks, once nobody else does. `None`: no answer, because nobody is there, the person pressed Ctrl-C, or this
+    /// future was dropped meanwhile.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Asking<'_>) -> Result<T, Failure> + Send + 'static,
+    ) -> Option<T> {
+        if self.presence == Presence::Nobody {
+            return None;
+        }
+        let turn = self.turn.clone().lock_owned().await;
+        let stop = CancellationToken::new();
+        // Dropped with this future, it ends the question; the thread gives the screen back by itself.
+        let _stopper = stop.clone().drop_guard();
+        let screen = self.screen.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let held = screen.hold();
+            terminal::forget_typed();
+            let asking = Asking {
+                screen: &held,
+                questions: Questions::new(false),
+            };
+            let answer = question::until(stop.clone(), || question(&asking));
+            if stop.is_cancelled() {
+                held.say("(no answer is needed any more)");
+            }
+            answer
+        });
+        match asked.await {
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(failure)) => {
+                if failure.kind == Kind::Interrupted {
+                    let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+                    work.cancel();
+                }
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! The one place that writes while a chat runs, so that text, running calls, news and questions never mix.
+//!
+//! On a terminal, lines about what is under way stand at the bottom and are drawn over; everything else goes above
+//! them. While a question is open nothing is written at all. Elsewhere answers go to stdout and the rest to stderr.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::SyncSender},
+    time::Instant,
+};
+
+use hermes_agent::{message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent};
+
+use super::{
+    calls::{self, Running},
+    length,
+    markdown::Markdown,
+    strip::{self, Stripper},
+    style::{Colour, Paint, Style},
+    terminal, todo,
+};
+use crate::output::Output;
+
+mod waiting;
+
+use waiting::Waiting;
+
+/// Where a chat is shown. Clones are the same screen.
+#[derive(Clone)]
+pub(crate) struct Screen {
+    inner: Arc<Mutex<Inner>>,
+}
+
+/// How much of a tool call is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// One line.
+    Brief,
+    /// Arguments and result too.
+    Full,
+}
+
+/// What the screen is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Terminal,
+    /// A file or a pipe.
+    Plain,
+}
+
+/// Where text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Out,
+    Err,
+}
+
+type Write = Box<dyn FnMut(Stream, &str) + Send>;
+
+struct Inner {
+    kind: Kind,
+    paint: Paint,
+    detail: Detail,
+    write: Write,
+    size: fn() -> (usize, usize),
+    /// The answer that is being written.
+    text: Option<Text>,
+    running: Vec<Running>,
+    /// Nothing has come yet of what the model was asked.
+    waiting: Option<Waiting>,
+    /// How many lines at the bottom are drawn over.
+    drawn: usize,
+    /// Whether a question has the screen.
+    is_held: bool,
+    /// What waits for the end of a question or of a line.
+    queue: Vec<String>,
+    /// While a line is typed, what others write goes through its editor.
+    editor: Option<SyncSender<String>>,
+    todo: Vec<String>,
+}
+
+struct Text {
+    stripper: Stripper,
+    markdown: Option<Markdown>,
+    /// Whether the last character was a line end.
+    is_at_line_start: bool,
+}
+
+impl Screen {
+    /// The one of this process.
+    pub(crate) fn new(output: Output, detail: Detail) -> Self {
+        let kind = if output.is_interactive() {
+            Kind::Terminal
+        } else {
+            Kind::Plain
+        };
+        let paint = if output.has_colour() {
+            Paint::Coloured
+        } else {
+            Paint::Plain
+        };
+        let write = Box::new(move |stream, text: &str| match stream {
+            Stream::Out => {
+                output.stream(text);
+            }
+            Stream::Err => output.note(text.strip_suffix('\n').unwrap_or(text)),
+        });
+        Self::with(kind, paint, detail, write, terminal::size)
+    }
+
+    fn with(
+        kind: Kind,
+        paint: Paint,
+        detail: Detail,
+        write: Write,
+        size: fn() -> (usize, usize),
+    ) -> Self {
+        let inner = Inner {
+            kind,
+            paint,
+            detail,
+            write,
+            size,
+            text: None,
+            running: Vec::new(),
+            waiting: None,
+            drawn: 0,
+            is_held: false,
+            queue: Vec::new(),
+            editor: None,
+            todo: Vec::new(),
+        };
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a person looks at it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.lock().kind == Kind::Terminal
+    }
+
+    pub(crate) fn paint(&self) -> Paint {
+        self.lock().paint
+    }
+
+    /// How wide a line may be.
+    pub(crate) fn width(&self) -> usize {
+        self.lock().width()
+    }
+
+    pub(crate) fn detail(&self) -> Detail {
+        self.lock().detail
+    }
+
+    pub(crate) fn set_detail(&self, detail: Detail) {
+        self.lock().detail = detail;
+    }
+
+    /// Lines that were asked for. They are data.
+    pub(crate) fn say(&self, text: &str) {
+        self.lock().lines(Stream::Out, text);
+    }
+
+    /// Lines beside the data: news, hints, tool calls.
+    pub(crate) fn note(&self, text: &str) {
+        self.lock().lines(Stream::Err, text);
+    }
+
+    /// The model is asked.
+    pub(crate) fn begin_turn(&self) {
+        let mut inner = self.lock();
+        inner.waiting = Some(Waiting::new());
+        inner.redraw();
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end_turn(&self) {
+        let mut inner = self.lock();
+        inner.end_text();
+        inner.waiting = None;
+        inner.running.clear();
+        inner.redraw();
+    }
+
+    /// Shows something of a turn.
+    pub(crate) fn show(&self, event: &TurnEvent) {
+        self.lock().show(event);
+    }
+
+    /// A call that the user makes begins.
+    pub(crate) fn begin_call(&self, call: &ToolCall) {
+        let mut inner = self.lock();
+        inner.running.push(Running::new(call));
+        inner.redraw();
+    }
+
+    /// It says how far it is.
+    pub(crate) fn call_progress(&self, id: &str, line: &str) {
+        self.lock().progress(id, line);
+    }
+
+    /// It has ended; what came of it is shown otherwise.
+    pub(crate) fn end_call(&self, id: &str) {
+        let mut inner = self.lock();
+        inner.running.retain(|running| running.id != id);
+        inner.redraw();
+    }
+
+    /// Draws what is under way again, with the time it has taken by now.
+    pub(crate) fn tick(&self) {
+        let mut inner = self.lock();
+        if inner.drawn > 0 || inner.is_busy() {
+            inner.redraw();
+        }
+    }
+
+    /// From now on a line is typed; what others say goes through here.
+    pub(crate) fn begin_editing(&self, editor: SyncSender<String>) {
+        self.lock().editor = Some(editor);
+    }
+
+    /// Whether a line is being typed.
+    pub(crate) fn is_editing(&self) -> bool {
+        self.lock().editor.is_some()
+    }
+
+    /// The line is complete.
+    pub(crate) fn end_editing(&self) {
+        self.lock().editor = None;
+    }
+
+    /// Keeps everybody else silent until the guard is dropped.
+    pub(crate) fn hold(&self) -> Held {
+        let mut inner = self.lock();
+        inner.end_text();
+        inner.erase();
+        inner.is_held = true;
+        Held {
+            screen: self.clone(),
+        }
+    }
+
+    /// Tells the terminal something that is not shown.
+    pub(crate) fn sequence(&self, sequence: &str) {
+        (self.lock().write)(Stream::Out, sequence);
+    }
+
+    /// Takes everything off the terminal.
+    pub(crate) fn clear(&self) {
+        let mut inner = self.lock();
+        if inner.kind == Kind::Terminal {
+            (inner.write)(Stream::Out, "\x1b[2J\x1b[3J\x1b[H");
+        }
+    }
+}
+
+/// The screen belongs to a question.
+pub(crate) struct Held {
+    screen: Screen,
+}
+
+impl Held {
+    /// Writes in the name of the question.
+    pub(crate) fn say(&self, text: &str) {
+        let mut inner = self.screen.lock();
+        (inner.write)(Stream::Out, &format!("{text}\n"));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut inner = self.screen.lock();
+        inner.is_held = false;
+        inner.flush();
+        inner.redraw();
+    }
+}
+
+impl Inner {
+    fn width(&self) -> usize {
+        match self.kind {
+            Kind::Terminal => (self.size)().0.saturating_sub(1).max(20),
+            Kind::Plain => 120,
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.waiting.is_some() || !self.running.is_empty()
+    }
+
+    fn show(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::Model(event) => self.model(event),
+            TurnEvent::CallStarted(call) => {
+                self.end_text();
+                self.waiting = None;
+                self.running.push(Running::new(call));
+                self.redraw();
+            }
+            TurnEvent::CallProgress { id, line } => self.progress(id, line),
+            TurnEvent::CallEnded { call, output, took } => {
+                self.running.retain(|running| running.id != call.id);
+                if self.running.is_empty() {
+                    self.waiting = Some(Waiting::new());
+                }
+                let line = calls::ended(call, output, *took, self.paint, self.width());
+                self.lines(Stream::Err, &line);
+                self.details(call, output);
+                self.todo(call, output);
+            }
+            TurnEvent::LimitReached => {
+                self.faint("The limit of model calls is reached: one last answer without tools.");
+            }
+            TurnEvent::Compacting(_)
+            | TurnEvent::Compacted { .. }
+            | TurnEvent::SummaryFailed(_) => {
+                self.end_text();
+                self.faint(&length::line(event).unwrap_or_default());
+            }
+        }
+    }
+
+    fn model(&mut self, event: &ModelEvent) {
+        match event {
+            ModelEvent::TextDelta(text) => self.text(text),
+            ModelEvent::ReasoningDelta(text) => {
+                if self.text.is_none() {
+                    self.waiting.get_or_insert_with(Waiting::new).think(text);
+                }
+            }
+            ModelEvent::ToolCallStarted { name } => {
+                self.end_text();
+                let name = strip::one_line(name, 60);
+                self.waiting.get_or_insert_with(Waiting::new).call(&name);
+                self.redraw();
+            }
+            ModelEvent::TextTakenBack => {
+                if self.text.is_some() {
+                    self.end_text();
+                    self.faint("The reply broke off; what is above does not count.");
+                }
+                self.waiting = Some(Waiting::new());
+            }
+            ModelEvent::Retrying {
+                retry,
+                of,
+                after,
+                error,
+            } => {
+                self.end_text();
+                let error = strip::one_line(&error.to_string(), 300);
+                let after = calls::duration(*after);
+                self.faint(&format!("{error}; retry {retry} of {of} in {after}"));
+            }
+            ModelEvent::FellBack {
+                model, provider, ..
+            } => {
+                self.end_text();
+                self.faint(&format!("`{model}` of {provider} goes on"));
+            }
+        }
+    }
+
+    fn progress(&mut self, id: &str, line: &str) {
+        if let Some(running) = self.running.iter_mut().find(|running| running.id == id) {
+            running.report(line);
+            self.redraw();
+        }
+    }
+
+    fn details(&mut self, call: &ToolCall, output: &ToolOutput) {
+        if self.detail == Detail::Full {
+            let lines = calls::details(call, output, self.paint);
+            self.lines(Stream::Err, &lines.join("\n"));
+        }
+    }
+
+    fn todo(&mut self, call: &ToolCall, output: &ToolOutput) {
+        if call.name != "todo" {
+            return;
+        }
+        let lines = todo::lines(&output.text, self.paint, self.width());
+        if !lines.is_empty() && lines != self.todo {
+            self.lines(Stream::Err, &lines.join("\n"));
+            self.todo = lines;
+        }
+    }
+
+    fn faint(&mut self, text: &str) {
+        let text = self
+            .paint
+            .paint(Style::PLAIN.coloured(Colour::Yellow), text);
+        self.lines(Stream::Err, &text);
+    }
+
+    /// More of an answer.
+    fn text(&mut self, piece: &str) {
+        if self.is_held {
+            // No answer is written while its tools ask; what comes all the same must not disturb.
+            self.queue.push(strip::clean(piece));
+            return;
+        }
+        self.erase();
+        self.waiting = None;
+        let (columns, rows) = (self.size)();
+        let renders = self.kind == Kind::Terminal && self.paint == Paint::Coloured;
+        let text = self.text.get_or_insert_with(|| Text {
+            stripper: Stripper::default(),
+            markdown: renders.then(|| Markdown::new(columns, rows)),
+            is_at_line_start: true,
+        });
+        let mut clean = String::new();
+        text.stripper.push(piece, &mut clean);
+        if clean.is_empty() {
+            return;
+        }
+        let shown = match &mut text.markdown {
+            Some(markdown) => {
+                markdown.resize(columns, rows);
+                let mut shown = String::new();
+                markdown.push(&clean, &mut shown);
+                text.is_at_line_start = markdown.is_at_line_start();
+                shown
+            }
+            None => {
+                text.is_at_line_start = clean.ends_with('\n');
+                clean
+            }
+        };
+        let rows = text.markdown.as_ref().and_then(Markdown::waiting_rows);
+        (self.write)(Stream::Out, &shown);
+        if let Some(rows) = rows {
+            self.waiting.get_or_insert_with(Waiting::new).table(rows);
+            self.redraw();
+        }
+    }
+
+    fn end_text(&mut self) {
+        let Some(mut text) = self.text.take() else {
+            return;
+        };
+        self.erase();
+        let mut rest = String::new();
+        let mut clean = String::new();
+        text.stripper.finish(&mut clean);
+        match &mut text.markdown {
+            Some(markdown) => {
+                markdown.push(&clean, &mut rest);
+                markdown.finish(&mut rest);
+            }
+            None if text.is_at_line_start => rest = clean,
+            None => rest = "\n".to_owned(),
+        }
+        (self.write)(Stream::Out, &rest);
+        self.flush();
+    }
+
+    /// Writes lines above what is drawn over, as soon as that is possible.
+    fn lines(&mut self, stream: Stream, text: &str) {
+        if let Some(editor) = &self.editor {
+            // A full channel means that nobody types any more.
+            if editor.try_send(text.to_owned()).is_ok() {
+                return;
+            }
+        }
+        if self.kind == Kind::Plain {
+            self.end_text();
+            (self.write)(stream, &format!("{text}\n"));
+            return;
+        }
+        self.queue.push(text.to_owned());
+        self.flush();
+        self.redraw();
+    }
+
+    /// Writes what waits, unless it would tear a line or a question apart.
+    fn flush(&mut self) {
+        let is_inside_line = self
+            .text
+            .as_ref()
+            .is_some_and(|text| !text.is_at_line_start);
+        if self.is_held || is_inside_line || self.queue.is_empty() {
+            return;
+        }
+        self.erase();
+        let text: String = self.queue.drain(..).map(|line| line + "\n").collect();
+        (self.write)(Stream::Out, &text);
+    }
+
+    fn erase(&mut self) {
+        if self.drawn > 0 {
+            let up = match self.drawn - 1 {
+                0 => String::new(),
+                lines => format!("\x1b[{lines}A"),
+            };
+            (self.write)(Stream::Out, &format!("\r{up}\x1b[J"));
+            self.drawn = 0;
+        }
+    }
+
+    /// Draws the lines about what is under way over the old ones.
+    fn redraw(&mut self) {
+        let is_inside_line = self
+            .text
+            .as_ref()
+            .is_some_and(|text| !text.is_at_line_start);
+        if self.kind == Kind::Plain || self.is_held || is_inside_line || self.editor.is_some() {
+            return;
+        }
+        let (width, rows) = (self.width(), (self.size)().1);
+        let mut lines: Vec<String> = self
+            .running
+            .iter()
+            .map(|running| running.line(self.paint, width))
+            .collect();
+        lines.extend(
+            self.waiting
+                .as_ref()
+                .map(|waiting| waiting.line(self.paint, width)),
+        );
+        // Lines that leave the screen at its top could not be drawn over.
+        lines.truncate(rows.saturating_sub(2).max(1));
+        let up = match self.drawn {
+            0 | 1 => String::new(),
+            drawn => format!("\x1b[{}A", drawn - 1),
+        };
+        let mut frame = String::new();
+        if self.drawn > 0 {
+            frame.push_str(&format!("\r{up}\x1b[J"));
+        }
+        frame.push_str(&lines.join("\n"));
+        self.drawn = lines.len();
+        if !frame.is_empty() {
+            (self.write)(Stream::Out, &frame);
+        }
+    }
+}
+
+/// When something began.
+fn elapsed(since: Instant) -> u64 {
+    since.elapsed().as_secs()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! How characters look: what is set for each, and the sequence that sets it.
+
+use std::fmt::Write;
+
+/// The look of a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Style {
+    attributes: u8,
+    colour: Colour,
+}
+
+/// One of the terminal's own colours, so that it fits the person's theme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Colour {
+    #[default]
+    Usual,
+    Red,
+    Green,
+    Yellow,
+    Magenta,
+    Cyan,
+}
+
+/// Something besides the colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attribute {
+    Bold = 1,
+    Faint = 2,
+    Italic = 3,
+    Underline = 4,
+    Strike = 9,
+}
+
+const ATTRIBUTES: [Attribute; 5] = [
+    Attribute::Bold,
+    Attribute::Faint,
+    Attribute::Italic,
+    Attribute::Underline,
+    Attribute::Strike,
+];
+
+impl Style {
+    /// Nothing special.
+    pub(crate) const PLAIN: Self = Self {
+        attributes: 0,
+        colour: Colour::Usual,
+    };
+
+    pub(crate) fn with(mut self, attribute: Attribute) -> Self {
+        self.attributes |= Self::bit(attribute);
+        self
+    }
+
+    pub(crate) fn coloured(mut self, colour: Colour) -> Self {
+        self.colour = colour;
+        self
+    }
+
+    pub(crate) fn faint() -> Self {
+        Self::PLAIN.with(Attribute::Faint)
+    }
+
+    pub(crate) fn bold() -> Self {
+        Self::PLAIN.with(Attribute::Bold)
+    }
+
+    fn bit(attribute: Attribute) -> u8 {
+        match attribute {
+            Attribute::Bold => 1,
+            Attribute::Faint => 2,
+            Attribute::Italic => 4,
+            Attribute::Underline => 8,
+            Attribute::Strike => 16,
+        }
+    }
+
+    /// Appends the sequence that sets exactly this.
+    pub(crate) fn set(self, out: &mut String) {
+        out.push_str("\x1b[0");
+        for attribute in ATTRIBUTES {
+            if self.attributes & Self::bit(attribute) != 0 {
+                let _ = write!(out, ";{}", attribute as u8);
+            }
+        }
+        let colour = match self.colour {
+            Colour::Usual => None,
+            Colour::Red => Some(31),
+            Colour::Green => Some(32),
+            Colour::Yellow => Some(33),
+            Colour::Magenta => Some(35),
+            Colour::Cyan => Some(36),
+        };
+        if let Some(colour) = colour {
+            let _ = write!(out, ";{colour}");
+        }
+        out.push('m');
+    }
+}
+
+/// Whether text is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paint {
+    /// For a terminal.
+    Coloured,
+    /// As it is.
+    Plain,
+}
+
+impl Paint {
+    /// A piece of text in a style.
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        if self == Self::Plain || style == Style::PLAIN || text.is_empty() {
+            return text.to_owned();
+        }
+        let mut out = String::with_capacity(text.len() + 12);
+        style.set(&mut out);
+        out.push_str(text);
+        out.push_str("\x1b[0m");
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_style_sets_all_it_has_and_nothing_else() {
+        let mut out = String::new();
+        Style::bold()
+            .with(Attribute::Strike)
+            .coloured(Colour::Cyan)
+            .set(&mut out);
+        assert_eq!(out, "\x1b[0;1;9;36m");
+        assert_eq!(Paint::Coloured.paint(Style::PLAIN, "a"), "a");
+        assert_eq!(
+            Paint::Coloured.paint(Style::faint(), "a"),
+            "\x1b[0;2ma\x1b[0m"
+        );
+        assert_eq!(Paint::Plain.paint(Style::faint(), "a"), "a");
+    }
+}

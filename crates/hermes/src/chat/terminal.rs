@@ -1,0 +1,54 @@
+//! The person's terminal: its size, and its state while nobody types a line.
+
+use std::io;
+
+use rustix::{
+    stdio::{stdin, stdout},
+    termios::{
+        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+        tcgetwinsize, tcsetattr,
+    },
+};
+
+/// Columns and rows; a usual size where the terminal does not tell.
+pub(crate) fn size() -> (usize, usize) {
+    match tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    }
+}
+
+/// The terminal's settings, put back when dropped.
+pub(crate) struct Settings(Termios);
+
+impl Settings {
+    /// As they are now.
+    pub(crate) fn remember() -> io::Result<Self> {
+        Ok(Self(tcgetattr(stdin())?))
+    }
+
+    /// Typed characters are not shown but wait to be read later. Ctrl-C still sends its signal.
+    pub(crate) fn quiet() -> io::Result<Self> {
+        let before = Self::remember()?;
+        let mut quiet = before.0.clone();
+        quiet
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ICANON);
+        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
+        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(stdin(), OptionalActions::Now, &quiet)?;
+        Ok(before)
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        // There is nothing left to try if this fails.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+/// Forgets what was typed before a question appeared: it can not have been meant as the answer.
+pub(crate) fn forget_typed() {
+    let _ = tcflush(stdin(), QueueSelector::IFlush);
+}

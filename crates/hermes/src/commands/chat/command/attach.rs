@@ -1,0 +1,111 @@
+//! What goes with the next message, and what leaves the conversation: images and the clipboard.
+
+use std::process::Stdio;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+use super::{Done, Room};
+use crate::{chat::strip, commands::chat::image, failure::Failure};
+
+/// Terminals refuse more.
+const MOST_COPIED: usize = 74_000;
+
+pub(super) fn image(room: &mut Room<'_>, path: &str) -> Result<Done, Failure> {
+    if path.is_empty() {
+        return Err(Failure::usage("which image?").hint("`/image screenshot.png`"));
+    }
+    let path = room.conversation.cwd().join(path.trim_matches(['"', '\'']));
+    room.desk.parts.push(image::part(&path)?);
+    Ok(Done::text(format!(
+        "{} goes with your next message.",
+        path.display()
+    )))
+}
+
+/// Through the terminal itself, which works on another machine too.
+pub(super) fn copy(room: &Room<'_>) -> Result<Done, Failure> {
+    let answer = &room.desk.last_answer;
+    if answer.is_empty() {
+        return Err(Failure::failed("there is no answer to copy yet"));
+    }
+    if !room.screen.is_terminal() {
+        return Err(Failure::failed(
+            "there is no terminal whose clipboard could be set",
+        ));
+    }
+    let sequence = clipboard_sequence(answer).ok_or_else(|| {
+        Failure::failed("the answer is too long for a terminal's clipboard")
+            .hint("`/save` writes the conversation to a file")
+    })?;
+    room.screen.sequence(&sequence);
+    Ok(Done::text(
+        "The last answer is in the clipboard, if your terminal allows that.",
+    ))
+}
+
+fn clipboard_sequence(text: &str) -> Option<String> {
+    let encoded = BASE64_STANDARD.encode(text);
+    (encoded.len() <= MOST_COPIED).then(|| format!("\x1b]52;c;{encoded}\x07"))
+}
+
+/// The programs that read a clipboard: an image first, then text.
+const READERS: [(&str, &[&str]); 6] = [
+    ("wl-paste", &["--type", "image/png"]),
+    (
+        "xclip",
+        &["-selection", "clipboard", "-t", "image/png", "-o"],
+    ),
+    ("pngpaste", &["-"]),
+    ("wl-paste", &["--no-newline"]),
+    ("xclip", &["-selection", "clipboard", "-o"]),
+    ("pbpaste", &[]),
+];
+
+pub(super) async fn paste(room: &mut Room<'_>) -> Result<Done, Failure> {
+    let mut is_there = false;
+    for (program, arguments) in READERS {
+        let output = tokio::process::Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::select! {
+            output = output => output,
+            () = room.cancel.cancelled() => return Err(Failure::interrupted()),
+        };
+        let Ok(output) = output else { continue };
+        is_there = true;
+        if !output.status.success() || output.stdout.is_empty() {
+            continue;
+        }
+        if let Some(part) = image::from_bytes(&output.stdout) {
+            room.desk.parts.push(part);
+            return Ok(Done::text("The image goes with your next message."));
+        }
+        if let Ok(text) = String::from_utf8(output.stdout) {
+            let shown = strip::one_line(&text, 60);
+            room.desk.notes.push(text);
+            return Ok(Done::text(format!(
+                "\"{shown}\" goes with your next message."
+            )));
+        }
+    }
+    Err(if is_there {
+        Failure::failed("there is neither an image nor text in the clipboard")
+    } else {
+        Failure::failed("no program can read the clipboard here")
+            .hint("install `wl-clipboard` or `xclip`; on macOS `pngpaste` for images")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_much_fits_into_a_terminals_clipboard() {
+        assert_eq!(clipboard_sequence("hi").unwrap(), "\x1b]52;c;aGk=\x07");
+        assert!(clipboard_sequence(&"x".repeat(80_000)).is_none());
+    }
+}

@@ -1,0 +1,22 @@
+//! `/call` with somebody who watches: the call is shown while it runs.
+
+use std::sync::Arc;
+
+use hermes_agent::message::ToolCall;
+
+use super::{Done, Room};
+use crate::{chat::strip, commands::chat::call, failure::Failure};
+
+/// The one call that the user makes at a time.
+const ID: &str = "call";
+
+pub(super) async fn run(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure> {
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    room.screen.begin_call(&ToolCall::new(ID, name, arguments));
+    let screen = room.screen.clone();
+    let progress = Arc::new(move |line: &str| screen.call_progress(ID, line));
+    let called = call::run(room.conversation, rest, progress, room.cancel.clone()).await;
+    room.screen.end_call(ID);
+    let text = called?;
+    Ok(Done::text(strip::clean(text.trim_end())))
+}

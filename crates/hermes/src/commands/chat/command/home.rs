@@ -1,0 +1,105 @@
+//! What the home keeps: skills and scheduled jobs.
+
+use std::fmt::Write as _;
+
+use hermes_agent::tools::cronjob::{CronJobs, HomeJobs};
+use hermes_store::skills::Skill;
+use serde_json::Value;
+
+use super::{Done, Room};
+use crate::{chat::strip, failure::Failure};
+
+#[expect(clippy::unnecessary_wraps, reason = "all commands end alike")]
+pub(super) fn skills(room: &Room<'_>) -> Result<Done, Failure> {
+    let skills = room.conversation.agent().skills().list();
+    if skills.is_empty() {
+        let directory = room.context.home.path().join("skills");
+        return Ok(Done::text(format!(
+            "There is no skill. One is a directory with a `SKILL.md` below `{}`.",
+            directory.display()
+        )));
+    }
+    Ok(Done::text(skill_list(&skills, room.screen.width())))
+}
+
+fn skill_list(skills: &[Skill], width: usize) -> String {
+    let mut text = String::new();
+    let mut category = None;
+    for skill in skills {
+        if skill.category != category {
+            let _ = writeln!(text, "{}", skill.category.as_deref().unwrap_or("others"));
+            category.clone_from(&skill.category);
+        }
+        let line = format!(
+            "  /{:<24} {}",
+            skill.name,
+            strip::one_line(&skill.description, width)
+        );
+        let _ = writeln!(text, "{}", strip::cut(&line, width));
+    }
+    text.trim_end().to_owned()
+}
+
+pub(super) fn cron(room: &Room<'_>, rest: &str) -> Result<Done, Failure> {
+    let settings = room.conversation.agent().settings();
+    let jobs = HomeJobs::new(room.context.home.clone(), &settings, None);
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let changed = match words.as_slice() {
+        [] | ["list"] => {
+            let jobs = jobs.list().map_err(Failure::failed)?;
+            return Ok(Done::text(job_list(&jobs, room.screen.width())));
+        }
+        ["pause", job] => jobs.pause(job),
+        ["resume", job] => jobs.resume(job),
+        ["run", job] => jobs.run(job),
+        _ => {
+            return Err(Failure::usage(
+                "`/cron` takes nothing, `pause JOB`, `resume JOB` or `run JOB`",
+            ));
+        }
+    };
+    let job = changed.map_err(|error| Failure::failed(error).hint("`/cron` lists the jobs"))?;
+    Ok(Done::text(job_line(&job, room.screen.width())))
+}
+
+fn job_list(jobs: &[Value], width: usize) -> String {
+    if jobs.is_empty() {
+        return "There is no scheduled job; ask for one, or see `hermes cron`.".to_owned();
+    }
+    let lines: Vec<String> = jobs.iter().map(|job| job_line(job, width)).collect();
+    lines.join("\n")
+}
+
+fn job_line(job: &Value, width: usize) -> String {
+    let text = |key: &str| strip::one_line(job[key].as_str().unwrap_or_default(), 80);
+    let next = match text("next_run_at").as_str() {
+        "" => String::new(),
+        next => format!(", next at {next}"),
+    };
+    let line = format!(
+        "{}  {} ({}, {}{next})",
+        text("id"),
+        text("name"),
+        text("schedule_display"),
+        text("state")
+    );
+    strip::cut(&line, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_one_line() {
+        let job = json!({"id": "ab12", "name": "news", "schedule_display": "every 1h", "state": "scheduled",
+            "next_run_at": "2026-11-15T08:00:00+01:00"});
+        assert_eq!(
+            job_list(&[job], 100),
+            "ab12  news (every 1h, scheduled, next at 2026-11-15T08:00:00+01:00)"
+        );
+        assert!(job_list(&[], 80).contains("no scheduled job"));
+    }
+}

@@ -1,0 +1,58 @@
+//! `/<skill>`: a message that asks to work by a skill.
+
+use hermes_agent::message::Content;
+use hermes_store::skills::SkillView;
+
+use super::Desk;
+
+/// The skill's instructions and what the user says to them.
+pub(super) fn message(desk: &mut Desk, view: &SkillView, request: &str) -> Content {
+    let name = &view.skill.name;
+    let mut text = format!(
+        "[I ask you to work by the skill `{name}`. Its instructions:]\n\n{}",
+        view.body.trim()
+    );
+    if !view.files.is_empty() {
+        let files = view.files.join(", ");
+        text.push_str(&format!(
+            "\n\n[Files of the skill, to be read with `skill_view`: {files}]"
+        ));
+    }
+    if !request.is_empty() {
+        text.push_str(&format!("\n\n{request}"));
+    }
+    desk.message(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_store::skills::Skill;
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn the_request_follows_the_instructions() {
+        let view = SkillView {
+            skill: Skill {
+                name: "review".into(),
+                description: String::new(),
+                category: None,
+                directory: "/s".into(),
+                frontmatter: Map::new(),
+            },
+            body: "Look twice.\n".into(),
+            files: vec!["references/list.md".into()],
+        };
+        let text = message(&mut Desk::default(), &view, "src/main.rs");
+        let text = text.text();
+        assert!(
+            text.contains("`review`") && text.contains("Look twice.\n\n[Files"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("references/list.md]\n\nsrc/main.rs"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! What is the case: model, tokens, session, servers, configuration.
+
+use std::fmt::Write as _;
+
+use hermes_agent::{approval::ApprovalSettings, conversation::Conversation};
+use hermes_config::ConfigFile;
+use hermes_mcp::{link::Status, status::ServerStatus};
+use hermes_store::{ModelUsage, Usage};
+use serde_json::{Value, json};
+
+use super::{Done, Room};
+use crate::{
+    chat::{screen::Detail, strip},
+    commands::{
+        chat::{call, start},
+        state::count,
+    },
+    failure::Failure,
+};
+
+/// A line of two columns.
+fn line(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "{name:<10} {value}");
+}
+
+pub(super) async fn status(room: &mut Room<'_>) -> Result<Done, Failure> {
+    let conversation = &room.conversation;
+    let session = conversation
+        .session()
+        .await
+        .map_err(|error| start::failure(&error))?;
+    let mut text = String::new();
+    let title = session
+        .as_ref()
+        .and_then(|session| session.title.as_deref());
+    let title = title.map(|title| format!(" \"{}\"", strip::one_line(title, 80)));
+    let messages = count(conversation.messages().len(), "message");
+    line(
+        &mut text,
+        "session",
+        &format!(
+            "{}{}, {messages}",
+            conversation.id(),
+            title.unwrap_or_default()
+        ),
+    );
+    line(&mut text, "model", &model_line(conversation));
+    let usage = session.map(|session| session.usage).unwrap_or_default();
+    line(&mut text, "tokens", &tokens(&usage));
+    line(
+        &mut text,
+        "directory",
+        &conversation.cwd().display().to_string(),
+    );
+    let servers = conversation.agent().host().map(|host| host.status());
+    line(
+        &mut text,
+        "servers",
+        &by_state(&servers.unwrap_or_default()),
+    );
+    Ok(Done::text(text.trim_end()))
+}
+
+/// The model in use, or what is known of it.
+pub(in crate::commands::chat) fn model_line(conversation: &Conversation) -> String {
+    match conversation.model() {
+        Some(selection) => {
+            let endpoint = &selection.endpoint;
+            format!("{} ({})", endpoint.model, endpoint.provider)
+        }
+        None => "none yet; it is looked for with the first message".to_owned(),
+    }
+}
+
+fn tokens(usage: &Usage) -> String {
+    let cached = match usage.cache_read_tokens {
+        0 => String::new(),
+        cached => format!(" ({cached} of them cached)"),
+    };
+    format!(
+        "{} in{cached}, {} out",
+        usage.input_tokens, usage.output_tokens
+    )
+}
+
+/// `2 ready (14 tools), 1 parked (files)`: names where something is to be done.
+pub(in crate::commands::chat) fn by_state(servers: &[ServerStatus]) -> String {
+    if servers.is_empty() {
+        return "none; `hermes mcp add` adds one".to_owned();
+    }
+    let mut states: Vec<Status> = Vec::new();
+    for server in servers {
+        if !states.contains(&server.status) {
+            states.push(server.status);
+        }
+    }
+    let part = |state: &Status| {
+        let these: Vec<&ServerStatus> = servers.iter().filter(|one| one.status == *state).collect();
+        let detail = if *state == Status::Ready {
+            count(these.iter().map(|one| one.tools).sum(), "tool")
+        } else {
+            let names: Vec<&str> = these.iter().map(|one| one.name.as_str()).collect();
+            names.join(", ")
+        };
+        format!("{} {state} ({detail})", these.len())
+    };
+    states.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) async fn usage(room: &Room<'_>) -> Result<Done, Failure> {
+    let used = room.conversation.usage().await;
+    let (session, models) = used.map_err(|error| start::failure(&error))?;
+    let Some(session) = session else {
+        return Ok(Done::text("Nothing has been used yet."));
+    };
+    Ok(Done::text(usage_text(&session.usage, &models)))
+}
+
+fn usage_text(total: &Usage, models: &[ModelUsage]) -> String {
+    let mut text = String::new();
+    for used in models {
+        let task = match used.task.as_str() {
+            "" => String::new(),
+            task => format!(" for {task}"),
+        };
+        let _ = writeln!(
+            text,
+            "{}{task}: {}, {}{}",
+            used.model,
+            count(usize::try_from(used.usage.api_calls).unwrap_or(0), "call"),
+            tokens(&used.usage),
+            cost(&used.usage)
+        );
+    }
+    let calls = count(usize::try_from(total.api_calls).unwrap_or(0), "call");
+    let _ = write!(text, "in all: {calls}, {}{}", tokens(total), cost(total));
+    text
+}
+
+fn cost(usage: &Usage) -> String {
+    match (usage.actual_cost_usd, usage.estimated_cost_usd) {
+        (Some(cost), _) => format!(", ${cost:.4}"),
+        (None, Some(cost)) if cost > 0.0 => format!(", about ${cost:.4}"),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn whoami(room: &Room<'_>) -> Done {
+    let settings = room.conversation.agent().settings();
+    let user = settings.variables.get("USER").map(ToString::to_string);
+    let approvals = ApprovalSettings::from_document(&settings.document);
+    let mut text = String::new();
+    line(&mut text, "user", user.as_deref().unwrap_or("unknown"));
+    line(&mut text, "platform", "cli, on this terminal");
+    line(&mut text, "session", room.conversation.id().as_str());
+    line(
+        &mut text,
+        "home",
+        &room.context.home.path().display().to_string(),
+    );
+    line(
+        &mut text,
+        "directory",
+        &room.conversation.cwd().display().to_string(),
+    );
+    line(
+        &mut text,
+        "approvals",
+        &format!("{:?}", approvals.mode).to_lowercase(),
+    );
+    Done::text(text.trim_end())
+}
+
+pub(super) fn config(room: &Room<'_>) -> Done {
+    let settings = room.conversation.agent().settings();
+    let home = &room.context.home;
+    let mut text = String::new();
+    line(&mut text, "file", &home.config_file().display().to_string());
+    line(&mut text, "secrets", &home.env_file().display().to_string());
+    line(&mut text, "model", &model_line(room.conversation));
+    line(&mut text, "servers", &settings.servers.len().to_string());
+    let auto = if settings.mcp.auto_reload {
+        "as it is saved"
+    } else {
+        "with /reload-mcp"
+    };
+    line(&mut text, "applied", auto);
+    for warning in &settings.warnings {
+        line(&mut text, "warning", &warning.to_string());
+    }
+    Done::text(text.trim_end())
+}
+
+pub(super) fn verbose(room: &Room<'_>) -> Done {
+    let (detail, text) = match room.screen.detail() {
+        Detail::Brief => (
+            Detail::Full,
+            "Arguments and results of tools are shown from now on.",
+        ),
+        Detail::Full => (Detail::Brief, "Each tool call is one line from now on."),
+    };
+    room.screen.set_detail(detail);
+    Done::text(text)
+}
+
+/// What `/model` was asked to do.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    model: Option<String>,
+    provider: Option<String>,
+    is_global: bool,
+}
+
+fn read_wish(rest: &str) -> Result<Wish, Failure> {
+    const USAGE: &str = "`/model NAME [--provider P] [--global]`";
+    let mut wish = Wish::default();
+    let mut words = call::words(rest)?.into_iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--global" => wish.is_global = true,
+            "--session" => wish.is_global = false,
+            "--provider" => {
+                let provider = words.next();
+                wish.provider =
+                    Some(provider.ok_or_else(|| Failure::usage("which provider?").hint(USAGE))?);
+            }
+            flag if flag.starts_with("--") => {
+                return Err(Failure::usage(format!("there is no `{flag}`")).hint(USAGE));
+            }
+            _ if wish.model.is_some() => {
+                return Err(Failure::usage("a model has one name").hint(USAGE));
+            }
+            _ => wish.model = Some(word),
+        }
+    }
+    Ok(wish)
+}
+
+pub(super) async fn model(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure> {
+    let wish = read_wish(rest)?;
+    if wish == Wish::default() {
+        let found = room.conversation.find_model().await;
+        found.map_err(|error| start::failure(&error))?;
+        return Ok(Done::text(model_line(room.conversation)));
+    }
+    if wish.model.is_none() && wish.provider.is_none() {
+        return Err(Failure::usage("which model?").hint("`/model NAME --global`"));
+    }
+    let set = room
+        .conversation
+        .set_model(wish.model.clone(), wish.provider.clone());
+    set.await.map_err(|error| start::failure(&error))?;
+    let mut text = format!("From now on: {}", model_line(room.conversation));
+    if wish.is_global {
+        write_model(room, &wish)?;
+        text.push_str(", in new sessions too.");
+    } else {
+        text.push_str(" in this session; `--global` writes it to the configuration.");
+    }
+    Ok(Done::text(text))
+}
+
+/// Writes the choice to `config.yaml`, leaving everything else as it is.
+fn write_model(room: &Room<'_>, wish: &Wish) -> Result<(), Failure> {
+    let mut file = ConfigFile::open(&room.context.home)?;
+    let is_mapping = file.get(&["model"]).is_some_and(Value::is_object);
+    match (is_mapping, &wish.model, &wish.provider) {
+        (false, Some(model), None) => file.set(&["model"], json!(model)),
+        (false, model, provider) => {
+            let mut entry = serde_json::Map::new();
+            let before = file
+                .get(&["model"])
+                .and_then(Value::as_str)
+                .map(str::to_owned);
+            if let Some(model) = model.clone().or(before) {
+                entry.insert("default".into(), json!(model));
+            }
+            if let Some(provider) = provider {
+                entry.insert("provider".into(), json!(provider));
+            }
+            file.set(&["model"], Value::Object(entry));
+        }
+        (true, model, provider) => {
+            if let Some(model) = model {
+                file.set(&["model", "default"], json!(model));
+            }
+            if let Some(provider) = provider {
+                file.set(&["model", "provider"], json!(provider));
+            }
+        }
+    }
+    Ok(file.save()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::ServerName;
+
+    use super::*;
+
+    #[test]
+    fn servers_are_counted_by_state_and_named_where_something_is_wrong() {
+        let server = |name: &str, status, tools| ServerStatus {
+            tools,
+            ..ServerStatus::unconnected(&ServerName::new(name), "stdio", status)
+        };
+        let servers = [
+            server("a", Status::Ready, 3),
+            server("b", Status::Parked, 0),
+            server("c", Status::Ready, 1),
+            server("d", Status::Parked, 0),
+        ];
+        assert_eq!(by_state(&servers), "2 ready (4 tools), 2 parked (b, d)");
+        assert!(by_state(&[]).starts_with("none"));
+    }
+
+    #[test]
+    fn a_wish_for_a_model_is_read() {
+        let wish = |rest| read_wish(rest).unwrap();
+        assert_eq!(wish(""), Wish::default());
+        let full = wish("gpt-5 --provider openai --global");
+        assert_eq!(full.model.as_deref(), Some("gpt-5"));
+        assert_eq!(full.provider.as_deref(), Some("openai"));
+        assert!(full.is_global);
+        for wrong in ["a b", "--provider", "a --what"] {
+            assert!(read_wish(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn usage_is_told_by_model_and_in_all() {
+        let usage = Usage {
+            api_calls: 1,
+            input_tokens: 10,
+            cache_read_tokens: 4,
+            output_tokens: 2,
+            estimated_cost_usd: Some(0.5),
+            ..Usage::default()
+        };
+        let models = [ModelUsage {
+            model: "m".into(),
+            task: "title".into(),
+            usage: usage.clone(),
+        }];
+        assert_eq!(
+            usage_text(&usage, &models),
+            "m for title: 1 call, 10 in (4 of them cached), 2 out, about $0.5000\n\
+             in all: 1 call, 10 in (4 of them cached), 2 out, about $0.5000"
+        );
+    }
+}

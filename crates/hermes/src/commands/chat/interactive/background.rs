@@ -1,0 +1,159 @@
+//! Work beside the conversation: turns in sessions of their own, and the search for a model.
+
+use std::sync::Arc;
+
+use hermes_agent::{
+    approval::NobodyDecides,
+    conversation::{Agent, Answer, Consent, Conversation, ConversationError, Setup, Titles},
+    model::{ResolveError, Selection, Wanted},
+    turn::TurnEvent,
+};
+use hermes_store::{EndReason, SessionId};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::banner;
+use crate::{
+    chat::{screen::Screen, strip},
+    commands::{chat::start, state::count},
+};
+
+/// What runs in the background.
+#[derive(Default)]
+pub(super) struct Background {
+    tasks: JoinSet<Finished>,
+    running: usize,
+    stop: CancellationToken,
+}
+
+/// Something that has come to its end.
+pub(super) enum Finished {
+    Turn {
+        id: SessionId,
+        request: String,
+        answer: Result<Answer, ConversationError>,
+    },
+    Model(Result<Box<Selection>, ResolveError>),
+    /// It was ended without a result.
+    Broken,
+}
+
+/// How much of an answer is shown.
+const MOST_LINES: usize = 40;
+
+impl Background {
+    /// Works on a request in a session of its own, where nobody can be asked. Returns what to tell.
+    pub(super) fn begin(
+        &mut self,
+        conversation: &Conversation,
+        setup: &Setup,
+        request: String,
+    ) -> String {
+        let mut setup = setup.clone();
+        if matches!(setup.consent, Consent::Ask(_)) {
+            setup.consent = Consent::Ask(Arc::new(NobodyDecides));
+        }
+        setup.questioner = None;
+        setup.titles = Titles::ByHand;
+        setup.cwd = conversation.cwd().to_owned();
+        let mut own = Conversation::begin_cli(conversation.agent().clone(), setup);
+        let id = own.id().clone();
+        let told = format!("Working on it in session {id}; `/stop` ends it.");
+        let cancel = self.stop.child_token();
+        self.running += 1;
+        self.tasks.spawn(async move {
+            let mut silence = |_: TurnEvent| {};
+            let said = own.say(request.as_str(), &mut silence, cancel).await;
+            let closed = own.close(EndReason::AgentClose).await;
+            Finished::Turn {
+                id,
+                request,
+                answer: said.and_then(|answer| closed.map(|()| answer)),
+            }
+        });
+        told
+    }
+
+    /// Looks for a model while the person may already type.
+    pub(super) fn look_for_model(&mut self, agent: Agent, wanted: Wanted) {
+        self.tasks.spawn(async move {
+            let found = agent.find_model(&wanted).await;
+            Finished::Model(found.map(Box::new))
+        });
+    }
+
+    /// The next thing that ends.
+    pub(super) async fn next(&mut self) -> Finished {
+        let Some(finished) = self.tasks.join_next().await else {
+            return std::future::pending().await;
+        };
+        let finished = finished.unwrap_or(Finished::Broken);
+        if !matches!(finished, Finished::Model(_)) {
+            self.running = self.running.saturating_sub(1);
+        }
+        finished
+    }
+
+    /// Ends everything under way. Returns what to tell.
+    pub(super) fn stop(&mut self) -> String {
+        if self.running == 0 {
+            return "Nothing runs in the background.".to_owned();
+        }
+        std::mem::take(&mut self.stop).cancel();
+        format!("Stopping {}.", count(self.running, "background session"))
+    }
+
+    pub(super) async fn close(&mut self) {
+        self.stop.cancel();
+        self.tasks.shutdown().await;
+    }
+}
+
+impl Finished {
+    /// What the person is told.
+    pub(super) fn tell(&self, screen: &Screen) -> String {
+        match self {
+            Self::Model(Ok(selection)) => {
+                let endpoint = &selection.endpoint;
+                let mut lines = selection.notes.clone();
+                if lines.is_empty() {
+                    lines.push(format!("model: {} ({})", endpoint.model, endpoint.provider));
+                }
+                lines.join("\n")
+            }
+            Self::Model(Err(ResolveError::NoModel(_))) => banner::NO_MODEL.to_owned(),
+            Self::Model(Err(error)) => strip::one_line(&error.to_string(), screen.width()),
+            Self::Broken => "A background session broke off.".to_owned(),
+            Self::Turn {
+                id,
+                request,
+                answer,
+            } => {
+                let request = strip::one_line(request, 60);
+                match answer {
+                    Ok(answer) => format!(
+                        "\"{request}\" is done ({id}):\n{}",
+                        shorten(&answer.text, id)
+                    ),
+                    Err(error) => {
+                        let failure = banner::failure(&start::failure(error), screen.paint());
+                        format!("\"{request}\" failed ({id}):\n{failure}")
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn shorten(text: &str, id: &SessionId) -> String {
+    let text = strip::clean(text.trim());
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() <= MOST_LINES {
+        return text;
+    }
+    let more = lines.len() - MOST_LINES;
+    format!(
+        "{}\n… {more} lines more: `/resume {id}`",
+        lines[..MOST_LINES].join("\n")
+    )
+}

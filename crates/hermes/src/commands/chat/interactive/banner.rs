@@ -1,0 +1,127 @@
+//! What is shown before the first line: model, session, servers.
+
+use std::fmt::Write as _;
+
+use hermes_agent::conversation::{Conversation, Setup};
+
+use crate::{
+    chat::{
+        strip,
+        style::{Attribute, Colour, Paint, Style},
+    },
+    commands::chat::command::by_state,
+    failure::Failure,
+};
+
+/// What there is to say at the beginning.
+pub(super) struct Banner {
+    model: Option<String>,
+    session: String,
+    servers: String,
+    hint: &'static str,
+}
+
+impl Banner {
+    pub(super) async fn of(conversation: &Conversation, setup: &Setup) -> Self {
+        let settings = conversation.agent().settings();
+        let session = conversation.session().await.ok().flatten();
+        let configured = settings.model.choice.name.clone();
+        let remembered = session.and_then(|session| session.model);
+        let model = setup.wanted.model.clone().or(remembered).or(configured);
+        let servers = match conversation.agent().host() {
+            Some(host) => by_state(&host.status()),
+            None => "none in safe mode".to_owned(),
+        };
+        Self {
+            model,
+            session: conversation.id().to_string(),
+            servers,
+            hint: "`/help` lists commands, Ctrl-D leaves",
+        }
+    }
+
+    /// Whether no model is named and one has to be looked for.
+    pub(super) fn looks_for_model(&self) -> bool {
+        self.model.is_none()
+    }
+
+    pub(super) fn render(&self, paint: Paint) -> String {
+        let title = paint.paint(Style::bold().coloured(Colour::Cyan), "hermes");
+        let version = paint.paint(Style::faint(), env!("CARGO_PKG_VERSION"));
+        let mut text = format!("{title} {version}\n");
+        let model = self
+            .model
+            .as_deref()
+            .map(|model| strip::one_line(model, 80));
+        let model =
+            model.unwrap_or_else(|| "none is configured; looking for one on this machine".into());
+        for (name, value) in [
+            ("model", &model),
+            ("session", &self.session),
+            ("servers", &self.servers),
+        ] {
+            let name = paint.paint(Style::faint(), &format!("{name:<8}"));
+            let _ = writeln!(text, "{name} {value}");
+        }
+        let hint = Style::PLAIN.with(Attribute::Faint);
+        text.push_str(&paint.paint(hint, self.hint));
+        text
+    }
+}
+
+/// How to get a model, in three lines.
+pub(super) const NO_MODEL: &str = "There is no model yet; `/tools`, `/call` and `/mcp` work without one. Any of these helps:\n  \
+    `hermes model` asks for one and writes it to the configuration; `hermes -m NAME` names one for this run\n  \
+    a local server, such as `ollama run qwen3`, is found by itself";
+
+/// A failure as lines of the conversation.
+pub(super) fn failure(failure: &Failure, paint: Paint) -> String {
+    let red = Style::bold().coloured(Colour::Red);
+    let mut text = format!(
+        "{} {}",
+        paint.paint(red, "error:"),
+        strip::clean(&failure.message)
+    );
+    for hint in &failure.hints {
+        let _ = write!(text, "\n{} {hint}", paint.paint(Style::bold(), "hint:"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn banner(model: Option<&str>) -> Banner {
+        Banner {
+            model: model.map(str::to_owned),
+            session: "20261115_080000_ab12cd".into(),
+            servers: "2 connecting (files, time)".into(),
+            hint: "`/help` lists commands, Ctrl-D leaves",
+        }
+    }
+
+    #[test]
+    fn the_banner_names_model_session_and_servers() {
+        let text = banner(Some("qwen3")).render(Paint::Plain);
+        let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        insta::assert_snapshot!(text, @"");
+    }
+
+    #[test]
+    fn without_a_model_it_says_that_one_is_looked_for() {
+        let banner = banner(None);
+        assert!(banner.looks_for_model());
+        assert!(banner.render(Paint::Plain).contains("looking for one"));
+        assert_eq!(NO_MODEL.lines().count(), 3);
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_hints_and_without_control_characters() {
+        let told = Failure::failed("no\x1b[2J way").hint("another way");
+        assert_eq!(
+            failure(&told, Paint::Plain),
+            "error: no way\nhint: another way"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! What happens to servers while a person talks: one line each, and the words that can be completed.
+
+use std::{collections::HashMap, sync::Arc};
+
+use hermes_agent::conversation::Conversation;
+use hermes_mcp::{link::Status, status::ServerStatus};
+use tokio::sync::watch;
+
+use super::words;
+use crate::{
+    chat::{editor::Vocabulary, screen::Screen, strip},
+    commands::state::count,
+};
+
+/// What was said of each server, and what may be completed.
+pub(super) struct News {
+    changes: Option<watch::Receiver<u64>>,
+    /// Whether there is something to tell once the burst is over.
+    is_pending: bool,
+    last: HashMap<String, Status>,
+    vocabulary: Arc<Vocabulary>,
+}
+
+/// Changes come in bursts, and the list of tools follows a new state by a moment.
+const BURST: std::time::Duration = std::time::Duration::from_millis(20);
+
+impl News {
+    pub(super) fn new(conversation: &Conversation) -> Self {
+        let vocabulary = Arc::new(Vocabulary::default());
+        words::renew(&vocabulary, conversation);
+        Self {
+            changes: conversation.agent().host().map(|host| host.changes()),
+            is_pending: false,
+            last: HashMap::new(),
+            vocabulary,
+        }
+    }
+
+    pub(super) fn vocabulary(&self) -> Arc<Vocabulary> {
+        self.vocabulary.clone()
+    }
+
+    /// Returns when something may have changed.
+    pub(super) async fn changed(&mut self) {
+        if !self.is_pending {
+            match &mut self.changes {
+                Some(changes) if changes.has_changed().is_ok() => {
+                    let _ = changes.changed().await;
+                }
+                _ => std::future::pending().await,
+            }
+            self.is_pending = true;
+        }
+        // This future may be dropped here; what is pending then stays so.
+        tokio::time::sleep(BURST).await;
+        self.is_pending = false;
+    }
+
+    /// Tells what is new.
+    pub(super) fn tell(&mut self, conversation: &Conversation, screen: &Screen) {
+        let Some(host) = conversation.agent().host() else {
+            return;
+        };
+        let lines = self.lines(&host.status());
+        words::renew(&self.vocabulary, conversation);
+        for line in lines {
+            screen.note(&strip::one_line(&line, screen.width()));
+        }
+    }
+
+    fn lines(&mut self, servers: &[ServerStatus]) -> Vec<String> {
+        let mut ready = Vec::new();
+        let mut lines = Vec::new();
+        for server in servers {
+            let before = self.last.insert(server.name.clone(), server.status);
+            if before == Some(server.status) {
+                continue;
+            }
+            let name = &server.name;
+            let why = server.error.as_deref().and_then(|error| {
+                let mut lines = error.lines().map(str::trim);
+                lines.find(|line| !line.is_empty())
+            });
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            match server.status {
+                Status::Ready => ready.push(format!("{name} ({})", count(server.tools, "tool"))),
+                Status::Reconnecting if before == Some(Status::Ready) => {
+                    lines.push(format!("{name} was lost and is being reconnected{why}"));
+                }
+                Status::Reconnecting => {
+                    lines.push(format!("{name} failed and is tried again{why}"))
+                }
+                Status::Parked => lines.push(format!("{name} is parked{why}")),
+                Status::NeedsAuth => {
+                    lines.push(format!("{name} needs a login: `/mcp login {name}`"))
+                }
+                Status::Invalid => lines.push(format!("{name} can not be used{why}")),
+                Status::Stopped if before.is_some() => lines.push(format!("{name} was stopped")),
+                Status::Connecting | Status::Disabled | Status::Stopped | Status::Lazy => {}
+            }
+        }
+        if !ready.is_empty() {
+            lines.insert(0, format!("ready: {}", ready.join(", ")));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::ServerName;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_is_told() {
+        let mut news = News {
+            changes: None,
+            is_pending: false,
+            last: HashMap::new(),
+            vocabulary: Arc::default(),
+        };
+        let server = |name: &str, status, error: Option<&str>| ServerStatus {
+            tools: 2,
+            error: error.map(str::to_owned),
+            ..ServerStatus::unconnected(&ServerName::new(name), "stdio", status)
+        };
+        let connecting = [
+            server("a", Status::Connecting, None),
+            server("b", Status::Connecting, None),
+        ];
+        assert!(news.lines(&connecting).is_empty());
+        let ready = [
+            server("a", Status::Ready, None),
+            server("b", Status::Ready, None),
+        ];
+        assert_eq!(news.lines(&ready), ["ready: a (2 tools), b (2 tools)"]);
+        assert!(news.lines(&ready).is_empty());
+        let trouble = [
+            server("a", Status::Reconnecting, Some("\nit ended")),
+            server("b", Status::NeedsAuth, None),
+        ];
+        assert_eq!(
+            news.lines(&trouble),
+            [
+                "a was lost and is being reconnected: it ended",
+                "b needs a login: `/mcp login b`"
+            ]
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! What the system tells the process while a person talks to it.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What they mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Ctrl-C, where the line editor does not read it as a key.
+    Interrupt,
+    /// The process is to end.
+    End,
+}
+
+/// The signals that mean something to a chat.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    /// Once told, it is told to everybody who asks.
+    is_over: bool,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            is_over: false,
+        })
+    }
+
+    /// The next of them.
+    pub(super) async fn next(&mut self) -> Sign {
+        if self.is_over {
+            return Sign::End;
+        }
+        tokio::select! {
+            _ = self.interrupt.recv() => return Sign::Interrupt,
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+        self.is_over = true;
+        Sign::End
+    }
+}

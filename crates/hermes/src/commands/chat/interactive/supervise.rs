@@ -1,0 +1,37 @@
+//! Stands beside something that takes its time: keeps its lines on the screen alive, and ends it at Ctrl-C.
+
+use tokio_util::sync::CancellationToken;
+
+use super::signals::Signals;
+use crate::chat::{calls::SPIN, floor::Floor, screen::Screen};
+
+pub(super) struct Watch<'a> {
+    pub(super) signals: &'a mut Signals,
+    pub(super) screen: &'a Screen,
+    pub(super) floor: &'a Floor,
+    /// Asks the work to end.
+    pub(super) cancel: &'a CancellationToken,
+}
+
+impl Watch<'_> {
+    /// Does the work. The first Ctrl-C asks it to end in order, the second does not wait for that: `None`.
+    pub(super) async fn over<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        self.floor.serve(self.cancel.clone());
+        let mut work = std::pin::pin!(work);
+        let mut ticks = tokio::time::interval(SPIN);
+        loop {
+            tokio::select! {
+                done = &mut work => return Some(done),
+                _ = ticks.tick() => {
+                    self.screen.tick();
+                    continue;
+                }
+                _ = self.signals.next() => {}
+            }
+            if self.cancel.is_cancelled() {
+                return None;
+            }
+            self.cancel.cancel();
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A form on the terminal: one question per field, then a last look before the answers go out.
+
+use std::io;
+
+use hermes_agent::elicitation::{Answer, Choice, Field, FieldKind, Form, FormRequest};
+use serde_json::{Map, Value, json};
+
+use super::{
+    checklist::{self, Item},
+    say,
+    terminal::{self, Echo},
+};
+
+/// What became of one field.
+enum Given {
+    Value(Value),
+    Nothing,
+    Declined,
+    /// The person pressed Ctrl-C, or the question was taken back.
+    Left,
+}
+
+/// What the person wants to do with the answers.
+enum Verdict {
+    Send,
+    Edit,
+    Decline,
+    Left,
+}
+
+/// Shows a form and asks for each field.
+pub(crate) fn ask(request: &FormRequest) -> io::Result<Answer<Map<String, Value>>> {
+    say(&format!("{}\n", heading(request)))?;
+    let mut answers = Map::new();
+    loop {
+        for field in &request.form.fields {
+            let before = answers.remove(&field.name).or(field.default.clone());
+            match ask_field(field, before.as_ref())? {
+                Given::Value(value) => {
+                    answers.insert(field.name.clone(), value);
+                }
+                Given::Nothing => {}
+                Given::Declined => return Ok(Answer::Declined),
+                Given::Left => return Ok(Answer::Cancelled),
+            }
+        }
+        match look_over(&request.form, request.server.as_str())? {
+            Verdict::Send => return Ok(Answer::Accepted(answers)),
+            Verdict::Edit => {}
+            Verdict::Decline => return Ok(Answer::Declined),
+            Verdict::Left => return Ok(Answer::Cancelled),
+        }
+    }
+}
+
+fn heading(request: &FormRequest) -> String {
+    let mut text = format!("\nThe MCP server `{}` asks:\n", request.server);
+    for line in request.message.lines() {
+        text += &format!("  {line}\n");
+    }
+    if request.form.fields.iter().any(|field| field.is_sensitive) {
+        text += &format!(
+            "warning: it wants a password, a token or a key; answer only if you trust `{}`\n",
+            request.server
+        );
+    }
+    text + "Ctrl-C leaves without an answer."
+}
+
+fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
+    if let Some(description) = &field.description {
+        say(&format!("\n{description}\n"))?;
+    }
+    loop {
+        let typed = match &field.kind {
+            FieldKind::Several { choices, .. } => match mark(field, choices, before)? {
+                None => return Ok(Given::Left),
+                Some(marked) if marked.is_empty() => None,
+                Some(marked) => Some(field.check(&json!(marked)).map(|()| json!(marked))),
+            },
+            _ => {
+                let echo = if field.is_sensitive {
+                    Echo::Off
+                } else {
+                    Echo::On
+                };
+                let Some(line) = terminal::read_line(&prompt(field, before), echo)? else {
+                    return Ok(Given::Left);
+                };
+                match (line.trim(), before) {
+                    ("", Some(before)) => return Ok(Given::Value(before.clone())),
+                    ("", None) => None,
+                    (_, _) => Some(field.read_text(&line)),
+                }
+            }
+        };
+        match typed {
+            Some(Ok(value)) => return Ok(Given::Value(value)),
+            Some(Err(invalid)) => say(&format!("{} {invalid}.\n", field.title))?,
+            None if !field.is_required => return Ok(Given::Nothing),
+            None => {
+                say(&format!("{} must be filled in.\n", field.title))?;
+                match word("Refuse to answer? [y/N] ")?.as_deref() {
+                    None => return Ok(Given::Left),
+                    Some("y" | "yes") => return Ok(Given::Declined),
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+}
+
+/// The line before the cursor, with what is expected and what an empty line stands for.
+fn prompt(field: &Field, before: Option<&Value>) -> String {
+    let mut prompt = String::new();
+    if let FieldKind::One(choices) = &field.kind {
+        prompt += &format!("{}\n", field.title);
+        for (number, choice) in choices.iter().enumerate() {
+            prompt += &format!("  {} {}\n", number + 1, choice.title);
+        }
+        prompt += "Number or name";
+    } else {
+        prompt += &field.title;
+    }
+    let mut notes: Vec<String> = expectation(&field.kind).into_iter().collect();
+    if !field.is_required && before.is_none() {
+        notes.push("may be left empty".into());
+    }
+    if !notes.is_empty() {
+        prompt += &format!(" ({})", notes.join(", "));
+    }
+    if let Some(before) = before {
+        let shown = match field.is_sensitive {
+            true => "empty keeps what you typed".to_owned(),
+            false => shown(field, before),
+        };
+        prompt += &format!(" [{shown}]");
+    }
+    prompt + ": "
+}
+
+fn expectation(kind: &FieldKind) -> Option<String> {
+    let range = |low: Option<String>, high: Option<String>| match (low, high) {
+        (Some(low), Some(high)) => format!(" from {low} to {high}"),
+        (Some(low), None) => format!(" from {low}"),
+        (None, Some(high)) => format!(" up to {high}"),
+        (None, None) => String::new(),
+    };
+    match kind {
+        FieldKind::Text { format, .. } => format.map(|format| format.example().to_owned()),
+        FieldKind::Number { minimum, maximum } => {
+            let text = |limit: &Option<f64>| limit.map(|limit| limit.to_string());
+            Some(format!("a number{}", range(text(minimum), text(maximum))))
+        }
+        FieldKind::Integer { minimum, maximum } => {
+            let text = |limit: &Option<i64>| limit.map(|limit| limit.to_string());
+            let range = range(text(minimum), text(maximum));
+            Some(format!("a whole number{range}"))
+        }
+        FieldKind::Boolean => Some("yes or no".into()),
+        FieldKind::One(_) | FieldKind::Several { .. } => None,
+    }
+}
+
+/// A value as the person would type it.
+fn shown(field: &Field, value: &Value) -> String {
+    let text = match value {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => {
+            let choice = field.choices().iter().find(|choice| choice.value == *text);
+            choice.map_or_else(|| text.clone(), |choice| choice.title.clone())
+        }
+        other => other.to_string(),
+    };
+    hermes_agent::elicitation::plain(&text).into_owned()
+}
+
+/// Which of several choices. `None`: the person left.
+fn mark(
+    field: &Field,
+    choices: &[Choice],
+    before: Option<&Value>,
+) -> io::Result<Option<Vec<String>>> {
+    let items: Vec<Item> = choices
+        .iter()
+        .map(|choice| Item {
+            name: choice.title.clone(),
+            description: String::new(),
+        })
+        .collect();
+    let is_marked = |choice: &Choice| {
+        before.is_some_and(|before| {
+            before
+                .as_array()
+                .is_some_and(|values| values.contains(&json!(choice.value)))
+        })
+    };
+    let marked = choices
+        .iter()
+        .enumerate()
+        .filter(|(_, choice)| is_marked(choice));
+    let marked: Vec<usize> = marked.map(|(index, _)| index).collect();
+    let chosen = checklist::ask(&field.title, &items, &marked)?;
+    Ok(chosen.map(|chosen| {
+        chosen
+            .into_iter()
+            .map(|index| choices[index].value.clone())
+            .collect()
+    }))
+}
+
+fn look_over(form: &Form, server: &str) -> io::Result<Verdict> {
+    let question = match form.fields.is_empty() {
+        true => format!("Agree? `{server}` is told so. [y/n] "),
+        false => format!("Send this to `{server}`? [y]es, [n]o, [e]dit: "),
+    };
+    loop {
+        match word(&question)?.as_deref() {
+            None => return Ok(Verdict::Left),
+            Some("y" | "yes") => return Ok(Verdict::Send),
+            Some("n" | "no") => return Ok(Verdict::Decline),
+            Some("e" | "edit") if !form.fields.is_empty() => return Ok(Verdict::Edit),
+            Some(_) => {}
+        }
+    }
+}
+
+/// One word in lower case. `None`: the person left.
+pub(super) fn word(question: &str) -> io::Result<Option<String>> {
+    let line = terminal::read_line(question, Echo::On)?;
+    Ok(line.map(|line| line.trim().to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(schema: &Value) -> Field {
+        let form = Form::read(&json!({"properties": {"x": schema}})).unwrap();
+        form.fields.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn a_prompt_says_what_is_expected_and_what_an_empty_line_means() {
+        let cases = [
+            (
+                json!({"type": "string", "title": "Name"}),
+                "Name (may be left empty): ",
+            ),
+            (json!({"type": "string", "default": "Ada"}), "x [Ada]: "),
+            (
+                json!({"type": "integer", "minimum": 0, "maximum": 150, "default": 3}),
+                "x (a whole number from 0 to 150) [3]: ",
+            ),
+            (
+                json!({"type": "boolean", "default": true}),
+                "x (yes or no) [yes]: ",
+            ),
+            (
+                json!({"type": "string", "format": "date", "default": "2026-01-31"}),
+                "x (a date, like 2026-07-28) [2026-01-31]: ",
+            ),
+            (
+                json!({"type": "string", "title": "Size", "default": "l", "oneOf": [
+                    {"const": "s", "title": "Small"}, {"const": "l", "title": "Large"},
+                ]}),
+                "Size\n  1 Small\n  2 Large\nNumber or name [Large]: ",
+            ),
+        ];
+        for (schema, expected) in cases {
+            let field = field(&schema);
+            assert_eq!(prompt(&field, field.default.as_ref()), expected);
+        }
+    }
+
+    #[test]
+    fn a_secret_typed_before_is_not_shown() {
+        let field = field(&json!({"type": "string", "title": "Password"}));
+        let prompt = prompt(&field, Some(&json!("hunter22")));
+        assert_eq!(prompt, "Password [empty keeps what you typed]: ");
+    }
+}

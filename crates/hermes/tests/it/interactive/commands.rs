@@ -1,0 +1,198 @@
+//! Commands within a conversation.
+
+use hermes_testkit::{
+    Behaviour, Tool,
+    model::{Answer, Script},
+};
+use serde_json::json;
+
+use crate::talk::Place;
+
+fn one_tool(name: &str) -> Behaviour {
+    let tool = Tool::defined(json!({
+        "name": name,
+        "description": "Does one thing. And more.",
+        "inputSchema": {"type": "object"},
+    }));
+    Behaviour {
+        tools: Some(vec![tool]),
+        resources: false,
+        prompts: false,
+        ..Behaviour::new()
+    }
+}
+
+#[test]
+fn without_a_model_tools_can_be_listed_and_called() {
+    let place = Place::without_model(&[("kit", &Behaviour::new())]);
+    let talk = place.talk(&[]);
+    talk.sees("There is no model yet");
+    talk.sees("ready: kit");
+    talk.line("/call kit.add {\"a\": 20, \"b\": 22}");
+    talk.sees("42");
+    talk.line("/call mcp_kit_echo text=\"two words\"");
+    talk.sees("two words");
+    talk.line("/call kit.nothing");
+    talk.sees("error: server `kit` offers no tool `nothing`");
+    talk.line("what now?");
+    talk.sees("No model is chosen.");
+    talk.prompt();
+}
+
+#[test]
+fn tools_are_listed_by_toolset_and_can_be_switched() {
+    let place = Place::without_model(&[("kit", &one_tool("one"))]);
+    let talk = place.talk(&[]);
+    talk.sees("ready: kit (1 tool)");
+    talk.line("/tools");
+    let screen = talk.sees("mcp_kit_one");
+    let list = screen.split("> /tools\n").nth(1).unwrap();
+    let list = list.trim_end_matches("\n>");
+    insta::assert_snapshot!(list);
+    talk.line("/tools disable kit");
+    talk.sees("`kit` is off");
+    talk.line("/clear");
+    talk.line("/tools");
+    talk.sees("kit (MCP server, ready, 1 tool, off)");
+}
+
+#[test]
+fn help_and_hints_are_there() {
+    let place = Place::without_model(&[]);
+    let talk = place.talk(&[]);
+    talk.line("/help");
+    talk.sees("/reload-mcp");
+    talk.line("/hlep");
+    talk.sees("hint: did you mean `/help`?");
+}
+
+#[test]
+fn a_reload_is_confirmed_and_tells_what_it_did() {
+    let (a, b) = (one_tool("one"), one_tool("two"));
+    let script = Script::new([Answer::text("I see.")]);
+    let place = Place::new(
+        Some(script),
+        &[("a", &a)],
+        "mcp: {auto_reload_on_config_change: false}\n",
+    );
+    let talk = place.talk(&[]);
+    talk.sees("ready: a (1 tool)");
+    talk.line("/reload-mcp");
+    // Nothing changes, so nothing is asked.
+    talk.sees("unchanged   a");
+    let more = "mcp: {auto_reload_on_config_change: false}\n# a comment\n";
+    place.write_config(&[("a", &a), ("b", &b)], more);
+    talk.sees("`/reload-mcp` applies it");
+    talk.line("/reload-mcp");
+    talk.sees("Reload? [o]nce, [a]lways without asking, [c]ancel");
+    talk.keys("c\r");
+    talk.sees("Nothing was reloaded.");
+    talk.line("/reload_mcp");
+    talk.until("second question", |screen| {
+        screen.matches("Reload?").count() == 2
+    });
+    talk.keys("a\r");
+    let screen = talk.sees("now         2 ready (2 tools)");
+    assert!(screen.contains("added       b\nunchanged   a"), "{screen}");
+    let config = std::fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
+    assert!(
+        config.contains("mcp_reload_confirm: false") && config.contains("# a comment"),
+        "{config}"
+    );
+    talk.line("what can you do?");
+    talk.sees("I see.");
+    let requests = place.model.as_ref().unwrap().requests();
+    let body = requests[0].body.to_string();
+    assert!(
+        body.contains("The MCP servers were reloaded") && body.contains("mcp_b_two"),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_change_of_the_file_is_applied_by_itself() {
+    let (a, b) = (one_tool("one"), one_tool("two"));
+    let place = Place::without_model(&[("a", &a)]);
+    let talk = place.talk(&[]);
+    talk.sees("ready: a");
+    place.write_config(&[("b", &b)], "");
+    talk.sees("removed     a");
+    talk.line("/mcp");
+    talk.sees("SERVER");
+    let screen = talk.prompt();
+    assert!(screen.contains("b       stdio"), "{screen}");
+}
+
+#[test]
+fn turns_are_taken_back_and_tried_again() {
+    let script = Script::new([Answer::text("One."), Answer::text("Two.")]);
+    let place = Place::with_model(script, &[]);
+    let talk = place.talk(&[]);
+    talk.line("say something");
+    talk.sees("One.");
+    talk.line("/retry");
+    talk.sees("Two.");
+    talk.line("/history");
+    talk.prompt();
+    talk.line("/undo");
+    talk.sees("Took back 1 turn, from \"say something\" on.");
+    talk.line("/history");
+    talk.sees("Nothing has been said yet.");
+}
+
+#[test]
+fn sessions_are_named_listed_and_resumed() {
+    let place = Place::with_model(Script::echo(), &[]);
+    let talk = place.talk(&[]);
+    talk.line("about apples");
+    talk.until("answer", |screen| {
+        screen.matches("about apples").count() == 2
+    });
+    talk.line("/title Apples");
+    talk.sees("The title is \"Apples\".");
+    talk.line("/new Pears");
+    talk.sees("A new session: ");
+    talk.line("/sessions");
+    let screen = talk.sees("`/resume SESSION` goes on with one");
+    assert!(
+        screen.contains("Apples") && screen.contains("Pears"),
+        "{screen}"
+    );
+    talk.line("/resume Apples");
+    talk.sees("\"Apples\", 2 messages.");
+    talk.line("/status");
+    let screen = talk.sees("directory");
+    assert!(screen.contains("test-model"), "{screen}");
+}
+
+#[test]
+fn a_skill_is_a_command() {
+    let place = Place::with_model(Script::new([Answer::text("Reviewed.")]), &[]);
+    place.home.write(
+        "skills/review/SKILL.md",
+        "---\nname: review\ndescription: Reads code.\n---\nLook twice.\n",
+    );
+    let talk = place.talk(&[]);
+    talk.line("/skills");
+    talk.sees("Reads code.");
+    talk.line("/review main.rs");
+    talk.sees("Reviewed.");
+    let body = place.model.as_ref().unwrap().requests()[0].body.to_string();
+    assert!(
+        body.contains("Look twice.") && body.contains("main.rs"),
+        "{body}"
+    );
+}
+
+#[test]
+fn work_in_the_background_is_told_when_it_is_done() {
+    let script = Script::echo().rule("in the background", Answer::text("Background answer."));
+    let place = Place::with_model(script, &[]);
+    let talk = place.talk(&[]);
+    talk.line("/background do it in the background");
+    talk.sees("Working on it in session");
+    talk.sees("is done (");
+    talk.sees("Background answer.");
+    talk.line("/stop");
+    talk.sees("Nothing runs in the background.");
+}

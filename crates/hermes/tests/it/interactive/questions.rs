@@ -1,0 +1,147 @@
+//! Questions to the person: approvals and what the model wants to know.
+
+use hermes_testkit::model::{Answer, Script};
+use serde_json::json;
+
+use crate::talk::Place;
+
+fn risky() -> Script {
+    let call = json!({"command": "rm -r build"});
+    Script::new([
+        Answer::call("terminal", &call),
+        Answer::text("Done."),
+        Answer::call("terminal", &call),
+        Answer::text("Again."),
+    ])
+}
+
+fn place(script: Script) -> Place {
+    let place = Place::with_model(script, &[]);
+    place.home.write("build/file", "x");
+    place
+}
+
+#[test]
+fn something_risky_runs_once_it_is_approved() {
+    let place = place(risky());
+    let talk = place.talk(&[]);
+    talk.line("clean up");
+    let screen = talk.sees("[o]nce, [s]ession, [a]lways, [d]eny");
+    assert!(
+        screen.contains("terminal wants to run:\n  rm -r build"),
+        "{screen}"
+    );
+    assert!(place.home.path().join("build").exists());
+    talk.keys("o\r");
+    talk.sees("Done.");
+    assert!(!place.home.path().join("build").exists());
+    talk.line("and again");
+    talk.until("second question", |screen| {
+        screen.matches("terminal wants to run").count() == 2
+    });
+}
+
+#[test]
+fn a_refusal_and_its_reason_reach_the_model() {
+    let place = place(risky());
+    let talk = place.talk(&[]);
+    talk.line("clean up");
+    talk.sees("[d]eny");
+    talk.keys("d I need it\r");
+    talk.sees("Done.");
+    assert!(place.home.path().join("build").exists());
+    let requests = place.model.as_ref().unwrap().requests();
+    assert!(requests[1].body.to_string().contains("I need it"));
+}
+
+#[test]
+fn always_is_written_down_and_not_asked_again() {
+    let place = place(risky());
+    let talk = place.talk(&[]);
+    talk.line("clean up");
+    talk.sees("[d]eny");
+    talk.keys("a\r");
+    talk.sees("Done.");
+    let config = std::fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
+    assert!(config.contains("command_allowlist"), "{config}");
+    talk.line("once more");
+    let screen = talk.sees("Again.");
+    assert_eq!(screen.matches("wants to run").count(), 1, "{screen}");
+}
+
+#[test]
+fn a_question_nobody_answers_is_a_refusal() {
+    let place = Place::new(Some(risky()), &[], "approvals: {timeout: 1}\n");
+    place.home.write("build/file", "x");
+    let talk = place.talk(&[]);
+    talk.line("clean up");
+    talk.sees("[d]eny");
+    talk.sees("Done.");
+    assert!(place.home.path().join("build").exists());
+    // The terminal is free again.
+    talk.line("/whoami");
+    talk.sees("platform");
+}
+
+#[test]
+fn keys_pressed_before_a_question_do_not_answer_it() {
+    let script = Script::new([
+        Answer::call("terminal", &json!({"command": "sleep 1"})),
+        Answer::call("terminal", &json!({"command": "rm -r build"})),
+        Answer::text("Done."),
+    ]);
+    let place = place(script);
+    let talk = place.talk(&[]);
+    talk.line("clean up");
+    talk.sees("sleep 1");
+    talk.keys("o\r");
+    talk.sees("[d]eny");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(place.home.path().join("build").exists());
+    talk.keys("d\r");
+    talk.sees("Done.");
+}
+
+#[test]
+fn ctrl_c_at_a_question_stops_the_turn() {
+    let place = place(risky());
+    let talk = place.talk(&[]);
+    talk.line("clean up");
+    talk.sees("[d]eny");
+    talk.keys("\x03");
+    talk.sees("Interrupted.");
+    talk.prompt();
+    assert!(place.home.path().join("build").exists());
+}
+
+#[test]
+fn a_question_of_the_model_is_answered_by_number_or_in_words() {
+    let ask = json!({"question": "Which colour?", "choices": ["red", "green"]});
+    let script = Script::new([
+        Answer::call("clarify", &ask),
+        Answer::call("clarify", &ask),
+        Answer::text("Fine."),
+    ]);
+    let place = Place::with_model(script, &[]);
+    let talk = place.talk(&[]);
+    talk.line("paint");
+    let screen = talk.sees("A number, or an answer of your own");
+    assert!(
+        screen.contains("Which colour?\n  1. red\n  2. green"),
+        "{screen}"
+    );
+    talk.keys("2\r");
+    talk.until("second question", |screen| {
+        screen.matches("2. green").count() == 2
+    });
+    talk.keys("bright blue\r");
+    talk.sees("Fine.");
+    let requests = place.model.as_ref().unwrap().requests();
+    assert!(
+        requests[1]
+            .body
+            .to_string()
+            .contains(r#"user_response\":\"green"#)
+    );
+    assert!(requests[2].body.to_string().contains("bright blue"));
+}

@@ -1,0 +1,304 @@
+//! Somebody who talks to the program at a terminal: types, and sees what a terminal would show.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::{Child, Command},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hermes_testkit::{
+    Behaviour, TemporaryHome, binary,
+    model::{ModelServer, Script},
+};
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+use serde_json::json;
+
+/// How long something expected may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+const ROWS: u16 = 60;
+const COLUMNS: u16 = 100;
+
+/// What the line editor asks a terminal: where the cursor is.
+const WHERE: &[u8] = b"\x1b[6n";
+
+/// A chat on a terminal of its own.
+pub(crate) struct Talk {
+    child: Child,
+    keyboard: File,
+    seen: Arc<Mutex<Seen>>,
+}
+
+struct Seen {
+    terminal: vt100::Parser,
+    raw: Vec<u8>,
+    /// How much of `raw` was searched for questions.
+    searched: usize,
+}
+
+/// A home with a model that answers by script and servers that behave.
+pub(crate) struct Place {
+    pub(crate) home: TemporaryHome,
+    pub(crate) model: Option<ModelServer>,
+}
+
+impl Place {
+    /// Without a model, and without looking for one.
+    pub(crate) fn without_model(servers: &[(&str, &Behaviour)]) -> Self {
+        Self::new(None, servers, "")
+    }
+
+    pub(crate) fn with_model(script: Script, servers: &[(&str, &Behaviour)]) -> Self {
+        Self::new(Some(script), servers, "")
+    }
+
+    pub(crate) fn new(script: Option<Script>, servers: &[(&str, &Behaviour)], more: &str) -> Self {
+        let model = script.map(ModelServer::start);
+        let place = Self {
+            home: TemporaryHome::new(),
+            model,
+        };
+        place.write_config(servers, more);
+        place
+    }
+
+    /// Writes the configuration, with further lines at its end.
+    pub(crate) fn write_config(&self, servers: &[(&str, &Behaviour)], more: &str) {
+        let program = binary("testkit-stdio");
+        let entries = servers.iter().map(|(name, behaviour)| {
+            let (command, args) = behaviour.stdio_command(&program);
+            format!("  {name}: {}\n", json!({"command": command, "args": args}))
+        });
+        let mut text = match &self.model {
+            Some(model) => format!(
+                "model: {{default: test-model, base_url: \"{}\"}}\n",
+                model.base_url()
+            ),
+            None => "model: {autodetect: false}\n".to_owned(),
+        };
+        text.push_str(
+            "auxiliary: {title_generation: {base_url: \"http://127.0.0.1:9\", model: none}}\n",
+        );
+        if !servers.is_empty() {
+            text.push_str("mcp_servers:\n");
+            text.extend(entries);
+        }
+        text.push_str(more);
+        self.home.write_config(&text);
+    }
+
+    /// Starts a chat and waits for its prompt.
+    #[track_caller]
+    pub(crate) fn talk(&self, arguments: &[&str]) -> Talk {
+        let talk = self.start(arguments, &[]);
+        talk.prompt();
+        talk
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Talk {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+        command
+            .arg("chat")
+            .args(arguments)
+            .current_dir(self.home.path())
+            .env_remove("NO_COLOR")
+            .env("HERMES_HOME", self.home.path())
+            .env("TERM", "xterm-256color")
+            .envs(variables.iter().copied());
+        Talk::start(command)
+    }
+}
+
+impl Talk {
+    fn start(mut command: Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let size = Winsize {
+            ws_row: ROWS,
+            ws_col: COLUMNS,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&master, size).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options()
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        command
+            .stdin(slave.try_clone().unwrap())
+            .stdout(slave.try_clone().unwrap())
+            .stderr(slave);
+        take_terminal(&mut command);
+        let child = command.spawn().unwrap();
+        // It holds the program's end of the terminal.
+        drop(command);
+        let terminal =
+            vt100::Parser::new(ROWS.try_into().unwrap(), COLUMNS.try_into().unwrap(), 500);
+        let seen = Arc::new(Mutex::new(Seen {
+            terminal,
+            raw: Vec::new(),
+            searched: 0,
+        }));
+        let output: OwnedFd = master.try_clone().unwrap();
+        let shown = seen.clone();
+        std::thread::spawn(move || show(File::from(output), &shown));
+        Self {
+            child,
+            keyboard: File::from(master),
+            seen,
+        }
+    }
+
+    /// Types.
+    pub(crate) fn keys(&self, keys: &str) -> &Self {
+        (&self.keyboard).write_all(keys.as_bytes()).unwrap();
+        self
+    }
+
+    /// Types a line, once there is a prompt for it.
+    #[track_caller]
+    pub(crate) fn line(&self, line: &str) -> &Self {
+        self.prompt();
+        self.keys(line).keys("\r")
+    }
+
+    /// What is on the screen now.
+    pub(crate) fn screen(&self) -> String {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let contents = seen.terminal.screen().contents();
+        let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
+        lines.join("\n").trim_end().to_owned()
+    }
+
+    /// Every byte that was ever written.
+    pub(crate) fn raw(&self) -> String {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&seen.raw).into_owned()
+    }
+
+    /// Whether a character of a text is bold.
+    pub(crate) fn is_bold(&self, text: &str) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let screen = seen.terminal.screen();
+        let row = (0..ROWS).find_map(|row| {
+            let line: String = screen.rows(0, COLUMNS).nth(row.into())?;
+            Some((row, u16::try_from(line.find(text)?).unwrap()))
+        });
+        let (row, column) = row.unwrap();
+        screen.cell(row, column).unwrap().bold()
+    }
+
+    /// Waits until the screen is as wanted, and returns it.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if holds(&screen) {
+                return screen;
+            }
+            assert!(began.elapsed() < PATIENCE, "no {what} in:\n{screen}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until a text is on the screen.
+    #[track_caller]
+    pub(crate) fn sees(&self, text: &str) -> String {
+        self.until(&format!("`{text}`"), |screen| screen.contains(text))
+    }
+
+    /// Waits until a line can be typed.
+    #[track_caller]
+    pub(crate) fn prompt(&self) -> String {
+        self.until("prompt", |screen| {
+            screen.lines().next_back().is_some_and(|line| line == ">")
+        })
+    }
+
+    /// Waits for the end: the exit code and the last screen.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                // What was written last may still be on its way.
+                std::thread::sleep(Duration::from_millis(50));
+                return (status.code(), self.screen());
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "still running:\n{}",
+                self.screen()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Shows what the program writes, and answers where the cursor is.
+fn show(mut terminal: File, shown: &Mutex<Seen>) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+        let mut answers = Vec::new();
+        {
+            let mut seen = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = &mut *seen;
+            seen.raw.extend_from_slice(&bytes[..count]);
+            // Each question is answered as of the place where it stands.
+            while let Some(found) = find(&seen.raw[seen.searched..], WHERE) {
+                let end = seen.searched + found + WHERE.len();
+                seen.terminal.process(&seen.raw[seen.searched..end]);
+                seen.searched = end;
+                let (row, column) = seen.terminal.screen().cursor_position();
+                answers.push(format!("\x1b[{};{}R", row + 1, column + 1));
+            }
+            // The beginning of a question may end this piece.
+            let keep = (1..WHERE.len())
+                .rev()
+                .find(|length| seen.raw.ends_with(&WHERE[..*length]))
+                .unwrap_or(0);
+            let end = seen.raw.len() - keep;
+            if end > seen.searched {
+                seen.terminal.process(&seen.raw[seen.searched..end]);
+                seen.searched = end;
+            }
+        }
+        for answer in answers {
+            let _ = terminal.write_all(answer.as_bytes());
+        }
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len())
+        .position(|window| window == wanted)
+}
+
+/// Makes stdin the terminal that Ctrl-C comes from.
+#[expect(unsafe_code, reason = "only a new process can take a terminal")]
+fn take_terminal(command: &mut Command) {
+    // SAFETY: both calls are system calls that may be made between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            Ok(())
+        });
+    }
+}
