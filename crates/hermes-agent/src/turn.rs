@@ -136,9 +136,10 @@ impl Turn<'_> {
                     return Ok(TurnEnd::Interrupted);
                 }
             };
-            let reply = match is_last {
-                true => without_calls(reply, self.limits.max_model_calls),
-                false => reply,
+            let reply = if is_last {
+                without_calls(reply, self.limits.max_model_calls)
+            } else {
+                reply
             };
             let usage = reply.usage;
             let detail = MessageDetail {
@@ -155,9 +156,10 @@ impl Turn<'_> {
                 messages: messages.len(),
             });
             if calls.is_empty() {
-                return Ok(match is_last {
-                    true => TurnEnd::OutOfCalls,
-                    false => TurnEnd::Answered,
+                return Ok(if is_last {
+                    TurnEnd::OutOfCalls
+                } else {
+                    TurnEnd::Answered
                 });
             }
             let is_stuck = self

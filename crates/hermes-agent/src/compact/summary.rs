@@ -59,13 +59,11 @@ impl Request {
             max_tokens / 2
         );
         let is_user = |message: &&Message| matches!(message, Message::User { .. });
-        let last_words = match sections.tail().iter().any(|message| is_user(&message)) {
-            true => None,
-            false => middle
-                .iter()
-                .rfind(|message| is_user(message) && !is_summary(message))
-                .map(|message| cut(&message.content().text(), LONGEST_REQUEST)),
-        };
+        let mut spoken = middle.iter();
+        let last_words = spoken
+            .rfind(|message| is_user(message) && !is_summary(message))
+            .filter(|_| !sections.tail().iter().any(|message| is_user(&message)))
+            .map(|message| cut(&message.content().text(), LONGEST_REQUEST));
         Self {
             messages: [Message::system(INSTRUCTIONS), Message::user(question)],
             max_tokens,
@@ -160,7 +158,9 @@ fn part(message: &Message) -> String {
             let mut said = format!("AGENT: {text}");
             for call in &message.tool_calls {
                 let arguments = cut(&call.arguments, LONGEST_ARGUMENTS);
-                said.push_str(&format!("\nCALL of {} {arguments}", call.name));
+                for piece in ["\nCALL of ", &call.name, " ", &arguments] {
+                    said.push_str(piece);
+                }
             }
             said
         }

@@ -42,9 +42,12 @@ impl Repetition {
         calls
             .iter()
             .zip(outputs)
-            .map(|(call, output)| match output.is_error {
-                true => self.look_at_failure(call),
-                false => self.look_at_success(call, output),
+            .map(|(call, output)| {
+                if output.is_error {
+                    self.look_at_failure(call)
+                } else {
+                    self.look_at_success(call, output)
+                }
             })
             .collect()
     }

@@ -71,9 +71,10 @@ impl Scripted {
         let step = self.steps.lock().unwrap().pop_front();
         let reply = |text: &str, tool_calls: Vec<ToolCall>, usage| Reply {
             text: text.to_owned(),
-            finish: match tool_calls.is_empty() {
-                true => FinishReason::Stop,
-                false => FinishReason::ToolCalls,
+            finish: if tool_calls.is_empty() {
+                FinishReason::Stop
+            } else {
+                FinishReason::ToolCalls
             },
             tool_calls,
             model: "scripted".into(),
@@ -142,8 +143,10 @@ pub(crate) struct Recorder {
     pub(crate) space: Option<usize>,
     pub(crate) is_locked: bool,
     /// Is told about every event.
-    pub(crate) watch: Option<Box<dyn FnMut(&TurnEvent) + Send>>,
+    pub(crate) watch: Option<Watcher>,
 }
+
+type Watcher = Box<dyn FnMut(&TurnEvent) + Send>;
 
 impl Surface for Recorder {
     fn show(&mut self, event: TurnEvent) {

@@ -44,20 +44,20 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [a, b, c, d, e, f, high, low] = address.segments();
     let embedded = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        is_public_v4(Ipv4Addr::new(a, b, c, d))
+        let bits = (u32::from(high) << 16) | u32::from(low);
+        is_public_v4(Ipv4Addr::from_bits(bits))
     };
-    match (a, b) {
+    match address.segments() {
         // An IPv4 address in other clothes, also one that a gateway translates.
-        (0, 0) if (c, d, e) == (0, 0, 0) && f == 0xffff => embedded(high, low),
-        (0x64, 0xff9b) => (c, d, e, f) == (0, 0, 0, 0) && embedded(high, low),
-        (0x2002, _) => embedded(b, c),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            embedded(high, low)
+        }
+        [0x2002, high, low, ..] => embedded(high, low),
         // Tunnels and examples.
-        (0x2001, 0 | 0xdb8) => false,
+        [0x2001, 0 | 0xdb8, ..] => false,
         // All of the internet is in here.
-        _ => a & 0xe000 == 0x2000,
+        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 

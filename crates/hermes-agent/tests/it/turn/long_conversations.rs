@@ -280,7 +280,7 @@ async fn without_a_summary_the_oldest_results_go_and_the_user_is_told() {
     let failure = &setup.surface.failures[0];
     assert!(failure.error.contains("gone"), "{}", failure.error);
     assert_eq!(failure.in_a_row, 1);
-    assert!(failure.rests_until > SystemTime::now() + Duration::from_secs(300));
+    assert!(failure.rests_until > SystemTime::now() + Duration::from_mins(5));
     let is_told = |event: &TurnEvent| matches!(event, TurnEvent::SummaryFailed(_));
     assert!(setup.surface.events.iter().any(is_told));
 }
@@ -288,7 +288,7 @@ async fn without_a_summary_the_oldest_results_go_and_the_user_is_told() {
 #[tokio::test]
 async fn after_a_failure_nobody_is_asked_until_the_rest_is_over() {
     let scribe = Scribe::new(Ok("summary"));
-    let until = SystemTime::now() + Duration::from_secs(300);
+    let until = SystemTime::now() + Duration::from_mins(5);
     let resting = compactor(16_000, &scribe).resting(until, 3);
     let messages = history(60, 550);
     let attempt = resting.compact(&messages, &[], Reason::Full, None).await;

@@ -62,19 +62,15 @@ pub(super) fn decode(text: &str) -> String {
 
 /// What an entity stands for, and how long its name is.
 fn meaning(name: &str) -> Option<(usize, String)> {
-    let number = match name.strip_prefix('#') {
-        Some(digits) => Some(match digits.strip_prefix(['x', 'X']) {
+    let text = if let Some(digits) = name.strip_prefix('#') {
+        let number = match digits.strip_prefix(['x', 'X']) {
             Some(digits) => u32::from_str_radix(digits, 16).ok()?,
             None => digits.parse().ok()?,
-        }),
-        None => None,
-    };
-    let text = match number {
-        Some(number) => char::from_u32(number)?.to_string(),
-        None => {
-            let mut known = NAMED.iter();
-            known.find(|(known, _)| *known == name)?.1.to_owned()
-        }
+        };
+        char::from_u32(number)?.to_string()
+    } else {
+        let mut known = NAMED.iter();
+        known.find(|(known, _)| *known == name)?.1.to_owned()
     };
     Some((name.len(), text))
 }
