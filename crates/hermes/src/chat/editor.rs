@@ -24,7 +24,7 @@ mod completion;
 mod prompt;
 
 pub(crate) use completion::{Vocabulary, Word};
-use prompt::{Continues, Line};
+use prompt::{Continues, Line, Look};
 
 /// What the person did.
 #[derive(Debug)]
@@ -55,8 +55,6 @@ const HISTORY: usize = 5000;
 /// News that waits to be shown; a person reads slower than this fills up.
 const NEWS: usize = 256;
 const MENU: &str = "words";
-/// What Ctrl-C says to the thread.
-const INTERRUPT: &str = "interrupt";
 
 impl Editor {
     /// Starts the thread. Entries are remembered in the file, which only its owner may read.
@@ -132,14 +130,16 @@ fn read_lines(
     say: &mpsc::Sender<Typed>,
 ) {
     let line = Line::new(paint);
+    // The editor clears its text before it tells of Ctrl-C.
+    let had_text = Arc::new(AtomicBool::new(false));
+    editor = editor.with_highlighter(Box::new(Look::new(paint, had_text.clone())));
     while wishes.recv().is_ok() {
         let typed = loop {
             match editor.read_line(&line) {
                 Ok(Signal::Success(text)) => break Typed::Text(prompt::joined(&text)),
-                Ok(Signal::HostCommand(_)) if !editor.current_buffer_contents().is_empty() => {
-                    editor.run_edit_commands(&[EditCommand::Clear]);
-                }
-                Ok(Signal::HostCommand(_) | Signal::CtrlC) => break Typed::Interrupt,
+                // The text that was there is gone; there is nothing else to stop.
+                Ok(Signal::CtrlC) if had_text.swap(false, Ordering::Relaxed) => {}
+                Ok(Signal::CtrlC) => break Typed::Interrupt,
                 Ok(Signal::CtrlD | Signal::ExternalBreak(_)) => break Typed::End,
                 Ok(_) => {}
                 Err(error) => break Typed::Failed(error.to_string()),
@@ -176,12 +176,6 @@ fn build(
         KeyModifiers::SHIFT,
         KeyCode::BackTab,
         ReedlineEvent::MenuPrevious,
-    );
-    // Unlike the usual event this one leaves the text in place, so that it is known whether there was any.
-    keys.add_binding(
-        KeyModifiers::CONTROL,
-        KeyCode::Char('c'),
-        ReedlineEvent::ExecuteHostCommand(INTERRUPT.to_owned()),
     );
     let menu = ColumnarMenu::default().with_name(MENU);
     let mut editor = Reedline::create()

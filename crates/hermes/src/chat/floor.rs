@@ -3,9 +3,9 @@
 //! Approvals, the model's questions, forms of servers and the chat's own confirmations all come through here. While a
 //! question is open nothing else is written; what happens meanwhile appears afterwards.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -23,7 +23,8 @@ pub(crate) struct Floor {
     screen: Screen,
     /// Whoever holds it may ask. Others wait in the order they came.
     turn: Arc<Mutex<()>>,
-    interrupted: Arc<Notify>,
+    /// What Ctrl-C at a question ends.
+    work: Arc<std::sync::Mutex<CancellationToken>>,
     presence: Presence,
 }
 
@@ -57,7 +58,7 @@ impl Floor {
         Self {
             screen,
             turn: Arc::default(),
-            interrupted: Arc::default(),
+            work: Arc::default(),
             presence,
         }
     }
@@ -67,9 +68,9 @@ impl Floor {
         self.presence == Presence::Person
     }
 
-    /// Returns when somebody has answered a question with Ctrl-C.
-    pub(crate) async fn interrupted(&self) {
-        self.interrupted.notified().await;
+    /// From now on Ctrl-C at a question ends this.
+    pub(crate) fn serve(&self, work: CancellationToken) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 
     /// Asks, once nobody else does. `None`: no answer, because nobody is there, the person pressed Ctrl-C, or this
@@ -104,7 +105,8 @@ impl Floor {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(failure)) => {
                 if failure.kind == Kind::Interrupted {
-                    self.interrupted.notify_waiters();
+                    let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+                    work.cancel();
                 }
                 None
             }

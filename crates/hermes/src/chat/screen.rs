@@ -12,6 +12,7 @@ use hermes_agent::{message::ToolCall, model::ModelEvent, tool::ToolOutput, turn:
 
 use super::{
     calls::{self, Running},
+    length,
     markdown::Markdown,
     strip::{self, Stripper},
     style::{Colour, Paint, Style},
@@ -313,6 +314,12 @@ impl Inner {
             }
             TurnEvent::LimitReached => {
                 self.faint("The limit of model calls is reached: one last answer without tools.");
+            }
+            TurnEvent::Compacting(_)
+            | TurnEvent::Compacted { .. }
+            | TurnEvent::SummaryFailed(_) => {
+                self.end_text();
+                self.faint(&length::line(event).unwrap_or_default());
             }
         }
     }

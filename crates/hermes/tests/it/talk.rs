@@ -242,10 +242,6 @@ impl Talk {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
 }
 
 impl Drop for Talk {

@@ -1,10 +1,16 @@
 //! What stands before the line, and when it is complete.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use reedline::{
-    Color, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus,
-    ValidationResult, Validator,
+    Color, Highlighter, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus,
+    StyledText, ValidationResult, Validator,
 };
 
 use crate::chat::style::Paint;
@@ -62,6 +68,31 @@ impl Prompt for Line {
 
     fn get_prompt_multiline_color(&self) -> Color {
         self.colour(Color::Cyan)
+    }
+}
+
+/// How the text looks while it is typed. It also sees whether there is any.
+pub(super) struct Look {
+    paint: Paint,
+    has_text: Arc<AtomicBool>,
+}
+
+impl Look {
+    pub(super) fn new(paint: Paint, has_text: Arc<AtomicBool>) -> Self {
+        Self { paint, has_text }
+    }
+}
+
+impl Highlighter for Look {
+    fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
+        self.has_text.store(!line.is_empty(), Ordering::Relaxed);
+        let mut text = StyledText::new();
+        let command = line.find(char::is_whitespace).unwrap_or(line.len());
+        let is_command = line.starts_with('/') && self.paint == Paint::Coloured;
+        let (command, rest) = line.split_at(if is_command { command } else { 0 });
+        text.push((Color::Cyan.normal(), command.to_owned()));
+        text.push((Color::Default.normal(), rest.to_owned()));
+        text
     }
 }
 

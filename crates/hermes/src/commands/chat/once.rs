@@ -67,7 +67,8 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     let work = async {
-        let settings = start::settings(context, args)?;
+        let mut settings = start::settings(context, args)?;
+        start::leave_out_unused_servers(args, &mut settings);
         let answers = Answers::without_person(context, &settings);
         answers.expect_model();
         let agent = start::agent(context, settings, answers.inquiries()).await?;

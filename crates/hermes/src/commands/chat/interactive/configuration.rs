@@ -3,29 +3,43 @@
 use hermes_agent::conversation::Agent;
 use hermes_config::{Home, Settings};
 use hermes_mcp::{control::ControlSocket, watch::ConfigWatch};
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{chat::screen::Screen, context::Context};
 
 /// Follows the file, unless it is left aside.
 pub(super) struct Configuration {
     home: Home,
-    watch: Option<ConfigWatch>,
+    /// None if it is left aside.
+    changes: Option<mpsc::Receiver<()>>,
     tasks: JoinSet<()>,
 }
 
 impl Configuration {
     pub(super) fn new(context: &Context, follows: bool) -> Self {
+        let mut tasks = JoinSet::new();
+        let changes = follows.then(|| {
+            // One that waits says it all.
+            let (tell, changes) = mpsc::channel(1);
+            let mut watch = ConfigWatch::new(&context.home);
+            tasks.spawn(async move {
+                loop {
+                    watch.changed().await;
+                    let _ = tell.try_send(());
+                }
+            });
+            changes
+        });
         Self {
             home: context.home.clone(),
-            watch: follows.then(|| ConfigWatch::new(&context.home)),
-            tasks: JoinSet::new(),
+            changes,
+            tasks,
         }
     }
 
     /// Answers `hermes mcp status` and `reload` of other processes.
     pub(super) fn answer_others(&mut self, agent: &Agent, screen: &Screen) {
-        let Some(host) = agent.host().filter(|_| self.watch.is_some()).cloned() else {
+        let Some(host) = agent.host().filter(|_| self.changes.is_some()).cloned() else {
             return;
         };
         match ControlSocket::open(&self.home) {
@@ -40,9 +54,12 @@ impl Configuration {
 
     /// Returns when the file has changed.
     pub(super) async fn changed(&mut self) {
-        match &mut self.watch {
-            Some(watch) => watch.changed().await,
-            None => std::future::pending().await,
+        let changed = match &mut self.changes {
+            Some(changes) => changes.recv().await,
+            None => None,
+        };
+        if changed.is_none() {
+            std::future::pending().await
         }
     }
 

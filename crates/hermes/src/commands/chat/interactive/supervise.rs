@@ -16,6 +16,7 @@ pub(super) struct Watch<'a> {
 impl Watch<'_> {
     /// Does the work. The first Ctrl-C asks it to end in order, the second does not wait for that: `None`.
     pub(super) async fn over<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        self.floor.serve(self.cancel.clone());
         let mut work = std::pin::pin!(work);
         let mut ticks = tokio::time::interval(SPIN);
         loop {
@@ -26,7 +27,6 @@ impl Watch<'_> {
                     continue;
                 }
                 _ = self.signals.next() => {}
-                () = self.floor.interrupted() => {}
             }
             if self.cancel.is_cancelled() {
                 return None;
