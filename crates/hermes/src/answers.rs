@@ -74,6 +74,11 @@ impl Answers {
         self.models.expect_main();
     }
 
+    /// Looks for models by other settings from now on.
+    pub(crate) fn use_settings(&self, settings: &Settings) {
+        self.models.use_settings(settings);
+    }
+
     /// The model of the conversation, for servers that ask for one.
     pub(crate) fn use_model(&self, selection: &Selection) {
         self.models.use_main(selection);

@@ -212,14 +212,12 @@ impl Conversation {
     }
 
     fn choice<'a>(&'a self, settings: &'a Settings) -> Choice<'a> {
-        match &self.setup.toolsets {
-            Some(words) => Choice::Named(words),
-            None => {
-                let mut platforms = settings.toolsets.platforms.iter();
-                let list = platforms.find(|(name, _)| *name == self.setup.platform);
-                Choice::Configured(list.map_or(&[], |(_, words)| words.as_slice()))
-            }
+        if let Some(words) = &self.setup.toolsets {
+            return Choice::Named(words);
         }
+        let mut platforms = settings.toolsets.platforms.iter();
+        let list = platforms.find(|(name, _)| *name == self.setup.platform);
+        Choice::Configured(list.map_or(&[], |(_, words)| words.as_slice()))
     }
 }
 

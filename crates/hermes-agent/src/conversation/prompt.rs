@@ -231,7 +231,7 @@ mod tests {
     fn the_session_is_named_where_that_was_asked_for() {
         let home = tempfile::tempdir().unwrap();
         let text = prompt(home.path(), |setup| {
-            setup.session_id = SessionIdInPrompt::Told
+            setup.session_id = SessionIdInPrompt::Told;
         })
         .unwrap();
         assert!(text.contains("20260102_030405_abcdef"), "{text}");

@@ -125,18 +125,18 @@ pub(super) fn history(rows: &[StoredMessage]) -> History {
             };
             open.remove(at);
         } else {
-            history.messages.extend(open.drain(..).map(interrupted));
+            history.messages.extend(open.iter().map(interrupted));
             open = next.tool_calls().to_vec();
         }
         history.messages.push(next);
     }
-    history.to_store = open.into_iter().map(interrupted).collect();
+    history.to_store = open.iter().map(interrupted).collect();
     history.messages.extend(history.to_store.iter().cloned());
     history
 }
 
-fn interrupted(call: ToolCall) -> Message {
-    Message::tool(&call, INTERRUPTED)
+fn interrupted(call: &ToolCall) -> Message {
+    Message::tool(call, INTERRUPTED)
 }
 
 #[cfg(test)]

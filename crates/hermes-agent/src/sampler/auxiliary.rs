@@ -17,15 +17,14 @@ use crate::model::{
 /// Finds the model of `auxiliary.mcp` when it is needed: until then it costs nothing.
 pub struct AuxiliaryModels {
     home: Home,
-    settings: Settings,
     references: ReferencePolicy,
     local: LocalServers,
     clients: Arc<HttpClients>,
     known: Mutex<Known>,
 }
 
-#[derive(Default)]
 struct Known {
+    settings: Arc<Settings>,
     /// Whether there is to be a conversation with a model of its own.
     is_expected: bool,
     /// That model.
@@ -39,12 +38,23 @@ impl AuxiliaryModels {
     pub fn new(around: &Surroundings<'_>) -> Self {
         Self {
             home: around.home.clone(),
-            settings: around.settings.clone(),
             references: around.references.clone(),
             local: around.local.clone(),
             clients: Arc::clone(&around.clients),
-            known: Mutex::default(),
+            known: Mutex::new(Known {
+                settings: Arc::new(around.settings.clone()),
+                is_expected: false,
+                main: None,
+                found: None,
+            }),
         }
+    }
+
+    /// Looks by other settings from now on.
+    pub fn use_settings(&self, settings: &Settings) {
+        let mut known = self.lock();
+        known.settings = Arc::new(settings.clone());
+        known.found = None;
     }
 
     /// There will be a conversation, and it will have a model.
@@ -65,10 +75,10 @@ impl AuxiliaryModels {
         }
     }
 
-    fn around(&self) -> Surroundings<'_> {
+    fn around<'a>(&'a self, settings: &'a Settings) -> Surroundings<'a> {
         Surroundings {
             home: &self.home,
-            settings: &self.settings,
+            settings,
             references: self.references.clone(),
             local: self.local.clone(),
             clients: Arc::clone(&self.clients),
@@ -77,14 +87,15 @@ impl AuxiliaryModels {
 
     /// The model that is used where nothing else is said. A failure is not remembered: it may be mended meanwhile.
     async fn default(&self) -> Result<Auxiliary, ResolveError> {
-        let main = {
+        let (settings, main) = {
             let known = self.lock();
             if let Some(found) = &known.found {
                 return Ok(found.clone());
             }
-            known.main.clone()
+            (known.settings.clone(), known.main.clone())
         };
-        let found = Auxiliary::find(&self.around(), main.as_ref(), AuxiliaryTask::Mcp).await?;
+        let around = self.around(&settings);
+        let found = Auxiliary::find(&around, main.as_ref(), AuxiliaryTask::Mcp).await?;
         self.lock().found = Some(found.clone());
         Ok(found)
     }
@@ -98,8 +109,9 @@ impl AuxiliaryModels {
                     model: Some(name.to_owned()),
                     ..Wanted::default()
                 };
-                let main = resolve(&self.around(), &wanted).await?;
-                let around = self.around();
+                let settings = self.lock().settings.clone();
+                let around = self.around(&settings);
+                let main = resolve(&around, &wanted).await?;
                 let found = Auxiliary::find(&around, Some(&main), AuxiliaryTask::Mcp).await?;
                 Ok(found.with_model(name))
             }
@@ -118,7 +130,7 @@ impl SamplingModels for AuxiliaryModels {
         known.is_expected
             || known.main.is_some()
             || known.found.is_some()
-            || Auxiliary::is_configured(&self.settings, AuxiliaryTask::Mcp)
+            || Auxiliary::is_configured(&known.settings, AuxiliaryTask::Mcp)
     }
 
     fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>> {

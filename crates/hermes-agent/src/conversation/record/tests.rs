@@ -37,11 +37,14 @@ fn result(id: &str) -> Message {
 }
 
 fn ids(messages: &[Message]) -> Vec<&str> {
-    let id = |message| match message {
-        &Message::Tool(ref result) => result.tool_call_id.as_str(),
-        _ => "-",
-    };
-    messages.iter().map(id).collect()
+    let mut ids = Vec::new();
+    for message in messages {
+        ids.push(match message {
+            Message::Tool(result) => result.tool_call_id.as_str(),
+            _ => "-",
+        });
+    }
+    ids
 }
 
 #[test]

@@ -6,8 +6,9 @@ use hermes_agent::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{slash::Slash, start};
+use super::{prompt, slash::Slash, start};
 use crate::{
+    answers::Answers,
     chat::{floor::Floor, screen::Screen},
     context::Context,
     failure::{Failure, Kind},
@@ -15,6 +16,7 @@ use crate::{
 
 mod attach;
 mod call;
+mod fill_in;
 mod help;
 mod home;
 mod nearest;
@@ -244,6 +246,7 @@ pub(super) struct Room<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) screen: &'a Screen,
     pub(super) floor: &'a Floor,
+    pub(super) answers: &'a Answers,
     pub(super) desk: &'a mut Desk,
     /// Ends what takes its time.
     pub(super) cancel: CancellationToken,
@@ -362,8 +365,11 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
     }
 }
 
-/// A skill, or nothing that is known.
+/// A prompt of a server, a skill, or nothing that is known.
 async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
+    if prompt::is_name(slash.name) {
+        return fill_in::run(room, slash).await;
+    }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
         return Ok(Done::next(Next::Say(skill::message(

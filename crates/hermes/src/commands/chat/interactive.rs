@@ -4,24 +4,27 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
     conversation::{Answer, Consent, Conversation, ConversationError, Setup},
+    elicitation::Presence,
+    mention::Mentions,
     message::Content,
     turn::{TurnEnd, TurnEvent},
 };
-use hermes_mcp::inquiry::NobodyToAsk;
-use hermes_store::EndReason;
+use hermes_store::{EndReason, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     command::{self, Desk, Next, Room},
-    image,
+    image, mentions,
     slash::Slash,
     start,
 };
 use crate::{
+    answers::Answers,
     chat::{
         clarify, consent,
         editor::{Editor, Typed},
-        floor::{Floor, Presence},
+        floor::{self, Floor},
+        inquiry,
         screen::{Detail, Screen},
         terminal,
     },
@@ -71,8 +74,11 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         Detail::Brief
     };
     let screen = Screen::new(context.output, detail);
-    let floor = Floor::new(screen.clone(), Presence::Person);
-    let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
+    let floor = Floor::new(screen.clone(), floor::Presence::Person);
+    let person = inquiry::Person::new(floor.clone());
+    let answers = Answers::with_person(context, &settings, Arc::new(person));
+    answers.expect_model();
+    let agent = start::agent(context, settings, answers.inquiries()).await?;
     let setup = setup(context, args, &floor, &screen);
     let conversation = match setup {
         Ok(setup) => start::conversation(&agent, args, setup.clone())
@@ -82,7 +88,13 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     };
     let outcome = match conversation {
         Ok((conversation, setup)) => {
-            let mut chat = Chat::new(context, args, conversation, setup, screen, floor, signals)?;
+            let means = Means {
+                screen,
+                floor,
+                answers,
+                signals,
+            };
+            let mut chat = Chat::new(context, args, conversation, setup, means)?;
             let outcome = chat.hold().await;
             chat.close().await.and(outcome)
         }
@@ -105,6 +117,14 @@ fn setup(
     Ok(setup)
 }
 
+/// What a conversation at the terminal is held with.
+struct Means {
+    screen: Screen,
+    floor: Floor,
+    answers: Answers,
+    signals: Signals,
+}
+
 /// A conversation at the terminal.
 struct Chat<'a> {
     context: &'a Context,
@@ -112,6 +132,10 @@ struct Chat<'a> {
     setup: Setup,
     screen: Screen,
     floor: Floor,
+    /// What servers are answered.
+    answers: Answers,
+    /// What was mentioned, and in which session.
+    mentions: Option<(SessionId, Mentions)>,
     editor: Editor,
     desk: Desk,
     news: News,
@@ -135,10 +159,14 @@ impl<'a> Chat<'a> {
         args: &ChatArgs,
         conversation: Conversation,
         setup: Setup,
-        screen: Screen,
-        floor: Floor,
-        signals: Signals,
+        means: Means,
     ) -> Result<Self, Failure> {
+        let Means {
+            screen,
+            floor,
+            answers,
+            signals,
+        } = means;
         let mut desk = Desk::default();
         for path in &args.image {
             desk.parts.push(image::part(path)?);
@@ -159,6 +187,8 @@ impl<'a> Chat<'a> {
             setup,
             screen,
             floor,
+            answers,
+            mentions: None,
             editor,
             desk,
             news,
@@ -253,9 +283,15 @@ impl<'a> Chat<'a> {
             conversation: &mut self.conversation,
             screen: &self.screen,
             floor: &self.floor,
+            answers: &self.answers,
             desk: &mut self.desk,
             cancel,
         }
+    }
+
+    /// Servers may ask the person in the present session, until the guard is dropped.
+    fn present(&self) -> Option<Presence> {
+        self.answers.present(self.conversation.id().as_str())
     }
 
     async fn run_line(&mut self, line: &str) -> Flow {
@@ -263,7 +299,7 @@ impl<'a> Chat<'a> {
             Some(slash) => self.run_command(slash).await,
             None => {
                 let content = self.desk.message(line);
-                self.say(Said::Content(content)).await.map(|()| Flow::On)
+                self.say(Said::Typed(content)).await.map(|()| Flow::On)
             }
         };
         match outcome {
@@ -286,12 +322,14 @@ impl<'a> Chat<'a> {
 
     async fn run_command(&mut self, slash: Slash<'_>) -> Result<Flow, Failure> {
         let cancel = CancellationToken::new();
+        let _present = self.present();
         let work = async {
             let mut room = Room {
                 context: self.context,
                 conversation: &mut self.conversation,
                 screen: &self.screen,
                 floor: &self.floor,
+                answers: &self.answers,
                 desk: &mut self.desk,
                 cancel: cancel.clone(),
             };
@@ -331,6 +369,7 @@ impl<'a> Chat<'a> {
     /// Runs a turn and shows it.
     async fn say(&mut self, said: Said) -> Result<(), Failure> {
         let cancel = CancellationToken::new();
+        let _present = self.present();
         self.screen.begin_turn();
         let screen = self.screen.clone();
         let work = async {
@@ -343,10 +382,22 @@ impl<'a> Chat<'a> {
                 missing = agent.wait_for_servers(limit) => self.conversation.tell_missing(&missing),
                 () = cancel.cancelled() => {}
             }
+            if let Ok(model) = self.conversation.find_model().await {
+                self.answers.use_model(&model);
+            }
+            let said = match said {
+                Said::Typed(content) => {
+                    let mentions = mentions::in_session(&mut self.mentions, &self.conversation);
+                    let options = mentions::options(&self.conversation, &cancel);
+                    let warn = |text: &str| screen.note(text);
+                    Said::Content(mentions::complete(mentions, content, &options, warn).await)
+                }
+                said => said,
+            };
             let mut display = |event: TurnEvent| screen.show(&event);
             let cancel = cancel.clone();
             match said {
-                Said::Content(content) => {
+                Said::Typed(content) | Said::Content(content) => {
                     self.conversation.say(content, &mut display, cancel).await
                 }
                 Said::Again => self.conversation.retry(&mut display, cancel).await,
@@ -405,6 +456,9 @@ impl<'a> Chat<'a> {
 
 /// What a turn begins with.
 enum Said {
+    /// Typed by the person, mentions of resources among it.
+    Typed(Content),
+    /// Sent as it is.
     Content(Content),
     /// What was said last.
     Again,

@@ -85,8 +85,7 @@ async fn converse(
                 let content = image::content(&line, std::mem::take(&mut images))?;
                 let options = mentions::options(conversation, cancel);
                 let warn = |text: &str| context.output.warning(text);
-                let content =
-                    mentions::complete(mentions.as_mut(), content, &options, warn).await?;
+                let content = mentions::complete(mentions.as_mut(), content, &options, warn).await;
                 say(context, args, conversation, answers, content, cancel).await
             }
         };

@@ -2,9 +2,8 @@
 
 use hermes_agent::{conversation::Conversation, mention::Mentions, message::Content};
 use hermes_mcp::{CallOptions, inquiry};
+use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
-
-use crate::failure::Failure;
 
 /// How servers are asked in the name of a conversation.
 pub(super) fn options(conversation: &Conversation, cancel: &CancellationToken) -> CallOptions {
@@ -20,22 +19,33 @@ pub(super) fn of(conversation: &Conversation) -> Option<Mentions> {
     conversation.agent().host().cloned().map(Mentions::new)
 }
 
+/// The mentions of a conversation that may move on to another session, where everything is new.
+pub(super) fn in_session<'m>(
+    known: &'m mut Option<(SessionId, Mentions)>,
+    conversation: &Conversation,
+) -> Option<&'m mut Mentions> {
+    if known
+        .as_ref()
+        .is_none_or(|(session, _)| session != conversation.id())
+    {
+        *known = of(conversation).map(|mentions| (conversation.id().clone(), mentions));
+    }
+    known.as_mut().map(|(_, mentions)| mentions)
+}
+
 /// A message with the resources it mentions. `warn` is told what stays text.
 pub(super) async fn complete(
     mentions: Option<&mut Mentions>,
     content: Content,
     options: &CallOptions,
     mut warn: impl FnMut(&str),
-) -> Result<Content, Failure> {
+) -> Content {
     let Some(mentions) = mentions else {
-        return Ok(content);
+        return content;
     };
     let (content, warnings) = mentions.complete(content, options).await;
-    if options.cancel.is_cancelled() {
-        return Err(Failure::interrupted());
-    }
     for warning in warnings {
         warn(&warning);
     }
-    Ok(content)
+    content
 }

@@ -209,7 +209,7 @@ async fn ask(
             let options = mentions::options(conversation, cancel);
             let mut mentions = mentions::of(conversation);
             let warn = |text: &str| context.output.warning(text);
-            mentions::complete(mentions.as_mut(), content, &options, warn).await?
+            mentions::complete(mentions.as_mut(), content, &options, warn).await
         }
     };
     let is_shown = question.report == Report::Everything;

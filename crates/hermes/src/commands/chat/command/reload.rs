@@ -68,6 +68,7 @@ fn read(answer: &str) -> Option<Choice> {
 
 /// Brings the servers in line with these settings and tells what happened; the model is told with the next message.
 pub(in crate::commands::chat) async fn apply(room: &mut Room<'_>, settings: Settings) -> String {
+    room.answers.use_settings(&settings);
     let Some(report) = room.conversation.reload(settings).await else {
         return "The configuration was read again.".to_owned();
     };
