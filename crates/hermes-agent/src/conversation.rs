@@ -252,7 +252,8 @@ impl Conversation {
         let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
         let is_first = !self.messages.iter().any(is_answer);
         self.messages.push(Message::User { content: sent });
-        let answer = self.run_turn(&selection, display, cancel).await?;
+        // Boxed, since it is large and its callers are futures, too.
+        let answer = Box::pin(self.run_turn(&selection, display, cancel)).await?;
         if is_first && answer.end == TurnEnd::Answered && self.setup.titles == Titles::Generated {
             let exchange = (content.text().into_owned(), answer.text.clone());
             self.titles

@@ -13,7 +13,7 @@ pub(crate) struct Failure {
     /// What was found out all the same; stands beside `error` in `--json` output.
     pub(crate) findings: Vec<(&'static str, Value)>,
     /// A line for programs that ends what is printed.
-    pub(crate) last_line: Option<String>,
+    pub(crate) last_line: Option<Box<str>>,
     /// Whether the output says it already.
     pub(crate) is_told: bool,
 }
@@ -118,7 +118,7 @@ impl Failure {
 
     /// Ends what is printed with a line for programs.
     pub(crate) fn last_line(mut self, line: String) -> Self {
-        self.last_line = Some(line);
+        self.last_line = Some(line.into());
         self
     }
 

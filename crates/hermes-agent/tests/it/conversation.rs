@@ -1,6 +1,5 @@
 //! Conversations as a whole: a scripted model, a real store, real tools.
 
-mod compacting;
 mod compaction;
 mod resuming;
 mod steering;
@@ -129,7 +128,7 @@ async fn say(conversation: &mut Conversation, text: &str) -> Result<Answer, Conv
         .await
 }
 
-fn pairs<'t>(texts: &'t [(String, String)]) -> Vec<(&'t str, &'t str)> {
+fn pairs(texts: &[(String, String)]) -> Vec<(&str, &str)> {
     texts
         .iter()
         .map(|(role, text)| (role.as_str(), text.as_str()))

@@ -44,6 +44,7 @@ pub(crate) struct ChatArgs {
         value_name = "TITLE",
         num_args = 0..=1
     )]
+    #[expect(clippy::option_option, reason = "absent, alone, or with a title")]
     pub(crate) continued: Option<Option<String>>,
     /// Most calls of the model for one message (default: `agent.max_turns`, 90).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

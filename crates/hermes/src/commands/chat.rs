@@ -53,10 +53,8 @@ fn manner(context: &Context, args: &ChatArgs) -> Result<Manner, Failure> {
         (args.quiet, "--quiet"),
         (context.output.is_json(), "--json"),
     ];
-    if args.query.is_none() {
-        for (_, flag) in needs_query.iter().filter(|(is_set, _)| *is_set) {
-            return Err(Failure::usage(format!("`{flag}` needs `-q TEXT`")));
-        }
+    if let (None, Some((_, flag))) = (&args.query, needs_query.iter().find(|(is_set, _)| *is_set)) {
+        return Err(Failure::usage(format!("`{flag}` needs `-q TEXT`")));
     }
     if args.usage_file.is_some() && args.oneshot.is_none() {
         return Err(Failure::usage("`--usage-file` needs `-z TEXT`"));

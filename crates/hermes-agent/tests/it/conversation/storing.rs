@@ -164,7 +164,7 @@ async fn a_tool_that_does_not_end_is_interrupted_and_has_a_result() {
     let began = Instant::now();
     let answer = conversation.say("go", &mut display, cancel).await.unwrap();
     assert_eq!(answer.end, TurnEnd::Interrupted);
-    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(began.elapsed() < Duration::from_mins(1));
     let texts = scene.texts(conversation.id()).await;
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts[2].1.contains("interrupted"), "{texts:?}");

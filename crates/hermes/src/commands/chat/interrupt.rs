@@ -6,24 +6,27 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::Failure;
 
 /// Does the work, which ends in order once `cancel` is cancelled.
-pub(super) async fn listening<T>(
-    cancel: &CancellationToken,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    let mut work = std::pin::pin!(work);
-    loop {
-        tokio::select! {
-            done = &mut work => return done,
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
+pub(super) fn listening<'a, T: 'a>(
+    cancel: &'a CancellationToken,
+    work: impl Future<Output = Result<T, Failure>> + 'a,
+) -> impl Future<Output = Result<T, Failure>> + 'a {
+    // Boxed, since a whole conversation is a large future.
+    let mut work = Box::pin(work);
+    async move {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            if cancel.is_cancelled() {
+                return Err(Failure::interrupted());
+            }
+            cancel.cancel();
         }
-        if cancel.is_cancelled() {
-            return Err(Failure::interrupted());
-        }
-        cancel.cancel();
     }
 }

@@ -70,7 +70,7 @@ async fn converse(
             Some(slash) if ["quit", "exit"].contains(&slash.name) => break,
             Some(slash) if prompt::is_name(slash.name) => {
                 match prompt::message(conversation, slash, cancel).await {
-                    Ok(content) => say(context, args, conversation, answers, content, cancel).await,
+                    Ok(message) => say(context, args, conversation, answers, message, cancel).await,
                     Err(failure) => Err(failure),
                 }
             }
@@ -82,11 +82,11 @@ async fn converse(
                 Err(failure) => Err(failure),
             },
             None => {
-                let content = image::content(&line, std::mem::take(&mut images))?;
+                let message = image::content(&line, std::mem::take(&mut images))?;
                 let options = mentions::options(conversation, cancel);
                 let warn = |text: &str| context.output.warning(text);
-                let content = mentions::complete(mentions.as_mut(), content, &options, warn).await;
-                say(context, args, conversation, answers, content, cancel).await
+                let message = mentions::complete(mentions.as_mut(), message, &options, warn).await;
+                say(context, args, conversation, answers, message, cancel).await
             }
         };
         match outcome {
@@ -141,7 +141,7 @@ async fn say(
     args: &ChatArgs,
     conversation: &mut Conversation,
     answers: &Answers,
-    content: hermes_agent::message::Content,
+    message: hermes_agent::message::Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let detail = if args.verbose {
@@ -158,7 +158,7 @@ async fn say(
         Ok(selection) => {
             answers.use_model(&selection);
             conversation
-                .say(content, &mut progress, cancel.clone())
+                .say(message, &mut progress, cancel.clone())
                 .await
         }
         Err(error) => Err(error),

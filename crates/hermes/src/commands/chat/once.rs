@@ -181,7 +181,7 @@ async fn ask(
         Some(slash) if prompt::is_name(slash.name) => (None, Some(slash)),
         other => (other, None),
     };
-    let content = image::content(&question.text, &args.image)?;
+    let message = image::content(&question.text, &args.image)?;
     if typed.is_none() {
         let found = conversation.find_model().await;
         for note in conversation.take_notes() {
@@ -203,14 +203,13 @@ async fn ask(
         print_text(context, &text);
         return Ok(Asked::Command);
     }
-    let content = match prompt {
-        Some(slash) => prompt::message(conversation, slash, cancel).await?,
-        None => {
-            let options = mentions::options(conversation, cancel);
-            let mut mentions = mentions::of(conversation);
-            let warn = |text: &str| context.output.warning(text);
-            mentions::complete(mentions.as_mut(), content, &options, warn).await
-        }
+    let message = if let Some(slash) = prompt {
+        prompt::message(conversation, slash, cancel).await?
+    } else {
+        let options = mentions::options(conversation, cancel);
+        let mut mentions = mentions::of(conversation);
+        let warn = |text: &str| context.output.warning(text);
+        mentions::complete(mentions.as_mut(), message, &options, warn).await
     };
     let is_shown = question.report == Report::Everything;
     if is_shown {
@@ -230,7 +229,7 @@ async fn ask(
     } else {
         &mut silence
     };
-    let answer = conversation.say(content, display, cancel.clone()).await;
+    let answer = conversation.say(message, display, cancel.clone()).await;
     progress.end_line();
     let answer = answer.map_err(|error| start::failure(&error))?;
     match answer.end {

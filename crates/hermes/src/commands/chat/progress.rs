@@ -104,15 +104,15 @@ impl Display for Progress {
             }) => self.note(&format!(
                 "[{error}; going on with `{model}` from {provider}]"
             )),
-            TurnEvent::Model(
-                ModelEvent::ReasoningDelta(_) | ModelEvent::ToolCallStarted { .. },
-            ) => {}
             TurnEvent::CallStarted(_) => self.end_line(),
             TurnEvent::CallProgress { line, .. } if self.detail == Detail::Verbose => {
                 let line = one_line(&line, SHORT);
                 self.note(&format!("  {line}"));
             }
-            TurnEvent::CallProgress { .. } => {}
+            TurnEvent::CallProgress { .. }
+            | TurnEvent::Model(
+                ModelEvent::ReasoningDelta(_) | ModelEvent::ToolCallStarted { .. },
+            ) => {}
             TurnEvent::CallEnded { call, output, took } => self.ended(&call, &output, took),
             TurnEvent::LimitReached => {
                 self.note("[the limit of model calls is reached; this is the last answer]");
