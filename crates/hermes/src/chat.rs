@@ -7,6 +7,7 @@ pub(crate) mod clarify;
 pub(crate) mod consent;
 pub(crate) mod editor;
 pub(crate) mod floor;
+pub(crate) mod forms;
 mod markdown;
 pub(crate) mod screen;
 pub(crate) mod strip;

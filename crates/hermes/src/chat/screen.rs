@@ -314,6 +314,27 @@ impl Inner {
             TurnEvent::LimitReached => {
                 self.faint("The limit of model calls is reached: one last answer without tools.");
             }
+            TurnEvent::Compacting(_) => {
+                self.end_text();
+                self.waiting.get_or_insert_with(Waiting::new).summing_up();
+                self.redraw();
+            }
+            TurnEvent::Compacted {
+                tokens_before,
+                tokens_after,
+                ..
+            } => {
+                self.waiting = Some(Waiting::new());
+                self.faint(&format!(
+                    "The conversation was made shorter: from {tokens_before} to {tokens_after} tokens."
+                ));
+            }
+            TurnEvent::SummaryFailed(failure) => {
+                let why = strip::one_line(&failure.error, 300);
+                self.faint(&format!(
+                    "No summary could be had ({why}); old tool results are left out instead."
+                ));
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::{slash::Slash, start};
 use crate::{
     chat::{floor::Floor, screen::Screen},
     context::Context,
-    failure::{Failure, Kind},
+    failure::Failure,
 };
 
 mod attach;
@@ -18,6 +18,7 @@ mod call;
 mod help;
 mod home;
 mod nearest;
+mod prompt;
 mod reload;
 mod servers;
 mod session;
@@ -78,6 +79,7 @@ enum Verb {
     Image,
     Background,
     Verbose,
+    Compress,
     Clear,
     Config,
     Quit,
@@ -90,7 +92,7 @@ const fn command(
     about: &'static str,
 ) -> Command {
     let needs = match verb {
-        Verb::Retry | Verb::Background => Needs::Model,
+        Verb::Retry | Verb::Background | Verb::Compress => Needs::Model,
         _ => Needs::Nothing,
     };
     let aliases: &[&str] = match verb {
@@ -110,7 +112,7 @@ const fn command(
 }
 
 /// All of them, in the order of `/help`.
-pub(super) static COMMANDS: [Command; 28] = [
+pub(super) static COMMANDS: [Command; 29] = [
     command(Verb::Help, "help", "", "show these commands"),
     command(Verb::New, "new", "[TITLE]", "begin another session"),
     command(Verb::Sessions, "sessions", "", "list earlier sessions"),
@@ -139,6 +141,12 @@ pub(super) static COMMANDS: [Command; 28] = [
         "save",
         "[FILE]",
         "write the conversation to a file",
+    ),
+    command(
+        Verb::Compress,
+        "compress",
+        "",
+        "sum up the conversation so far, to make room",
     ),
     command(
         Verb::Model,
@@ -332,6 +340,7 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
         Verb::Title => session::title(room, rest).await,
         Verb::Undo => session::undo(room, rest).await,
         Verb::Retry => Ok(Done::next(Next::Retry)),
+        Verb::Compress => session::compress(room).await,
         Verb::History => transcript::history(room, rest),
         Verb::Save => transcript::save(room, rest),
         Verb::Model => state::model(room, rest).await,
@@ -362,8 +371,11 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
     }
 }
 
-/// A skill, or nothing that is known.
+/// A prompt of a server, a skill, or nothing that is known.
 async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
+    if let Some(done) = prompt::run(room, slash.name, slash.rest).await? {
+        return Ok(done);
+    }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
         return Ok(Done::next(Next::Say(skill::message(
@@ -372,10 +384,7 @@ async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
     }
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
     let skills = skills.list().into_iter().map(|skill| skill.name);
-    let failure = Failure::new(
-        Kind::NotFound,
-        format!("there is no command `/{}`", slash.name),
-    );
+    let failure = Failure::usage(format!("there is no command `/{}`", slash.name));
     Err(match nearest::nearest(slash.name, names.chain(skills)) {
         Some(name) => failure.hint(format!("did you mean `/{name}`?")),
         None => failure.hint("`/help` lists what there is"),

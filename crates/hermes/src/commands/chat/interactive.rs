@@ -4,10 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
     conversation::{Answer, Consent, Conversation, ConversationError, Setup},
-    message::Content,
-    turn::{TurnEnd, TurnEvent},
+    mention::Mentions,
+    turn::TurnEnd,
 };
-use hermes_mcp::inquiry::NobodyToAsk;
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
@@ -30,18 +29,22 @@ use crate::{
     failure::{Failure, Kind},
 };
 
+mod answers;
 mod background;
 mod banner;
 mod configuration;
 mod news;
 mod signals;
 mod supervise;
+mod turn;
 mod words;
 
+use answers::Answers;
 use background::Background;
 use configuration::Configuration;
 use news::News;
 use signals::{Sign, Signals};
+use turn::{Said, Turn};
 
 /// How long work that blocks a thread may take at the end.
 const LAST_WORK: Duration = Duration::from_millis(200);
@@ -72,7 +75,8 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     };
     let screen = Screen::new(context.output, detail);
     let floor = Floor::new(screen.clone(), Presence::Person);
-    let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
+    let answers = Answers::new(context, &settings, floor.clone());
+    let agent = start::agent(context, settings, answers.inquiries.clone()).await?;
     let setup = setup(context, args, &floor, &screen);
     let conversation = match setup {
         Ok(setup) => start::conversation(&agent, args, setup.clone())
@@ -82,7 +86,15 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     };
     let outcome = match conversation {
         Ok((conversation, setup)) => {
-            let mut chat = Chat::new(context, args, conversation, setup, screen, floor, signals)?;
+            let parts = Parts {
+                conversation,
+                setup,
+                screen,
+                floor,
+                answers,
+                signals,
+            };
+            let mut chat = Chat::new(context, args, parts)?;
             let outcome = chat.hold().await;
             chat.close().await.and(outcome)
         }
@@ -117,6 +129,8 @@ struct Chat<'a> {
     news: News,
     configuration: Configuration,
     background: Background,
+    answers: Answers,
+    mentions: Option<Mentions>,
     signals: Signals,
     /// Whether servers were waited for.
     has_waited: bool,
@@ -129,16 +143,26 @@ enum Flow {
     Leave,
 }
 
+/// What a chat is put together from.
+struct Parts {
+    conversation: Conversation,
+    setup: Setup,
+    screen: Screen,
+    floor: Floor,
+    answers: Answers,
+    signals: Signals,
+}
+
 impl<'a> Chat<'a> {
-    fn new(
-        context: &'a Context,
-        args: &ChatArgs,
-        conversation: Conversation,
-        setup: Setup,
-        screen: Screen,
-        floor: Floor,
-        signals: Signals,
-    ) -> Result<Self, Failure> {
+    fn new(context: &'a Context, args: &ChatArgs, parts: Parts) -> Result<Self, Failure> {
+        let Parts {
+            conversation,
+            setup,
+            screen,
+            floor,
+            answers,
+            signals,
+        } = parts;
         let mut desk = Desk::default();
         for path in &args.image {
             desk.parts.push(image::part(path)?);
@@ -153,6 +177,10 @@ impl<'a> Chat<'a> {
         Ok(Self {
             configuration: Configuration::new(context, follows),
             background: Background::default(),
+            mentions: conversation
+                .agent()
+                .host()
+                .map(|host| Mentions::new(host.clone())),
             has_waited: false,
             context,
             conversation,
@@ -162,6 +190,7 @@ impl<'a> Chat<'a> {
             editor,
             desk,
             news,
+            answers,
             signals,
         })
     }
@@ -193,6 +222,7 @@ impl<'a> Chat<'a> {
             if line.trim().is_empty() {
                 continue;
             }
+            self.answers.follow(&self.conversation).await;
             // What is typed meanwhile is for the next line, and not shown before it.
             let quiet = terminal::Settings::quiet();
             let flow = self.run_line(&line).await;
@@ -261,10 +291,7 @@ impl<'a> Chat<'a> {
     async fn run_line(&mut self, line: &str) -> Flow {
         let outcome = match Slash::read(line) {
             Some(slash) => self.run_command(slash).await,
-            None => {
-                let content = self.desk.message(line);
-                self.say(Said::Content(content)).await.map(|()| Flow::On)
-            }
+            None => self.say(Said::Line(line)).await.map(|()| Flow::On),
         };
         match outcome {
             Ok(flow) => flow,
@@ -329,29 +356,23 @@ impl<'a> Chat<'a> {
     }
 
     /// Runs a turn and shows it.
-    async fn say(&mut self, said: Said) -> Result<(), Failure> {
+    async fn say(&mut self, said: Said<'_>) -> Result<(), Failure> {
         let cancel = CancellationToken::new();
         self.screen.begin_turn();
-        let screen = self.screen.clone();
-        let work = async {
-            let limit = match self.has_waited {
-                true => Duration::ZERO,
-                false => self.conversation.agent().settings().mcp.discovery_timeout,
-            };
-            let agent = self.conversation.agent().clone();
-            tokio::select! {
-                missing = agent.wait_for_servers(limit) => self.conversation.tell_missing(&missing),
-                () = cancel.cancelled() => {}
-            }
-            let mut display = |event: TurnEvent| screen.show(&event);
-            let cancel = cancel.clone();
-            match said {
-                Said::Content(content) => {
-                    self.conversation.say(content, &mut display, cancel).await
-                }
-                Said::Again => self.conversation.retry(&mut display, cancel).await,
-            }
+        let patience = if self.has_waited {
+            Duration::ZERO
+        } else {
+            self.conversation.agent().settings().mcp.discovery_timeout
         };
+        let turn = Turn {
+            conversation: &mut self.conversation,
+            desk: &mut self.desk,
+            mentions: self.mentions.as_mut(),
+            screen: &self.screen,
+            patience,
+            cancel: &cancel,
+        };
+        let work = turn.run(said);
         let watch = supervise::Watch {
             signals: &mut self.signals,
             screen: &self.screen,
@@ -401,11 +422,4 @@ impl<'a> Chat<'a> {
         }
         closed.map_err(|error| start::failure(&error))
     }
-}
-
-/// What a turn begins with.
-enum Said {
-    Content(Content),
-    /// What was said last.
-    Again,
 }

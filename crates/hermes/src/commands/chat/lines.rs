@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    command::{Desk, Next},
     image, interrupt, once,
     progress::{Detail, Progress},
     slash::Slash,
@@ -54,24 +55,33 @@ async fn converse(
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
-    let mut images = args.image.as_slice();
+    let mut desk = Desk::default();
+    for path in &args.image {
+        desk.parts.push(image::part(path)?);
+    }
     while let Some(line) = next(&mut lines, cancel).await? {
         if !has_waited {
             once::wait_for_servers(context, conversation, cancel).await?;
             has_waited = true;
         }
-        let slash = Slash::read(&line);
-        let outcome = match slash {
-            Some(slash) if ["quit", "exit"].contains(&slash.name) => break,
-            Some(slash) => match once::command(conversation, slash, cancel).await {
-                Ok(text) => {
-                    once::print_text(context, &text);
-                    Ok(())
+        let outcome = match Slash::read(&line) {
+            Some(slash) => {
+                match once::command(context, conversation, &mut desk, slash, cancel).await {
+                    Ok(done) => {
+                        if !done.text.is_empty() {
+                            once::print_text(context, &done.text);
+                        }
+                        match done.next {
+                            Next::Leave => break,
+                            Next::Say(said) => say(context, args, conversation, said, cancel).await,
+                            _ => Ok(()),
+                        }
+                    }
+                    Err(failure) => Err(failure),
                 }
-                Err(failure) => Err(failure),
-            },
+            }
             None => {
-                let content = image::content(&line, std::mem::take(&mut images))?;
+                let content = desk.message(&line);
                 say(context, args, conversation, content, cancel).await
             }
         };

@@ -12,12 +12,23 @@ use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer, call, image, interrupt,
+    answer,
+    command::{self, Desk, Done, Next, Room},
+    image, interrupt,
     progress::{Detail, Progress},
     slash::Slash,
-    start, tools,
+    start,
 };
-use crate::{cli::ChatArgs, context::Context, failure::Failure, output::printable};
+use crate::{
+    chat::{
+        floor::{Floor, Presence},
+        screen::{self, Screen},
+    },
+    cli::ChatArgs,
+    context::Context,
+    failure::Failure,
+    output::printable,
+};
 
 /// How long servers are waited for, all together.
 const DISCOVERY: Duration = Duration::from_secs(15);
@@ -170,7 +181,7 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<Asked, Failure> {
     let slash = Slash::read(&question.text);
-    let content = image::content(&question.text, &args.image)?;
+    let mut content = image::content(&question.text, &args.image)?;
     if slash.is_none() {
         let found = conversation.find_model().await;
         for note in conversation.take_notes() {
@@ -180,17 +191,21 @@ async fn ask(
     }
     wait_for_servers(context, conversation, cancel).await?;
     if let Some(slash) = slash {
-        let text = command(conversation, slash, cancel).await?;
-        if question.report == Report::Json {
+        let mut desk = Desk::default();
+        let done = command(context, conversation, &mut desk, slash, cancel).await?;
+        if let Next::Say(said) = done.next {
+            content = said;
+        } else if question.report == Report::Json {
             let answer = Answer {
-                text,
+                text: done.text,
                 end: TurnEnd::Answered,
                 tally: hermes_agent::conversation::Tally::default(),
             };
             return Ok(Asked::Answer(answer));
+        } else {
+            print_text(context, &done.text);
+            return Ok(Asked::Command);
         }
-        print_text(context, &text);
-        return Ok(Asked::Command);
     }
     let is_shown = question.report == Report::Everything;
     if is_shown {
@@ -238,19 +253,38 @@ pub(super) async fn wait_for_servers(
     Ok(())
 }
 
-/// Runs a command of the conversation where nobody watches. Returns what to print.
+/// Runs a command of the conversation where nobody can be asked. What is left to do is to say something, or nothing.
 pub(super) async fn command(
+    context: &Context,
     conversation: &mut Conversation,
+    desk: &mut Desk,
     slash: Slash<'_>,
     cancel: &CancellationToken,
-) -> Result<String, Failure> {
-    match slash.name {
-        "call" => call::run(conversation, slash.rest, Arc::new(|_| {}), cancel.clone()).await,
-        "tools" => tools::run(conversation, slash.rest),
-        name => Err(Failure::usage(format!(
-            "there is no command `/{name}` here; `/call` and `/tools` are"
-        ))),
-    }
+) -> Result<Done, Failure> {
+    let screen = Screen::new(context.output, screen::Detail::Brief);
+    let mut room = Room {
+        context,
+        conversation,
+        screen: &screen,
+        floor: &Floor::new(screen.clone(), Presence::Nobody),
+        desk,
+        cancel: cancel.clone(),
+    };
+    let mut done = command::run(&mut room, slash).await?;
+    done.next = match done.next {
+        Next::Retry => {
+            let undone = room.conversation.undo(1).await;
+            Next::Say(undone.map_err(|error| start::failure(&error))?.prompt)
+        }
+        Next::Background(_) | Next::StopBackground => {
+            return Err(Failure::usage(format!(
+                "`/{}` needs a conversation at a terminal",
+                slash.name
+            )));
+        }
+        next => next,
+    };
+    Ok(done)
 }
 
 /// Prints a text with exactly one line end.

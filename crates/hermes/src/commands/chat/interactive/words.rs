@@ -1,7 +1,10 @@
 //! The words that can be completed: commands and skills, tools and servers, prompts and resources.
 
-use hermes_agent::conversation::{Conversation, ToolsetKind};
-use hermes_config::ServerName;
+use hermes_agent::{
+    conversation::{Conversation, ToolsetKind},
+    mention::{self, Candidate},
+    prompt_command::PromptCommand,
+};
 
 use crate::{
     chat::{
@@ -21,6 +24,15 @@ pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
         .iter()
         .map(|command| Word::new(format!("/{}", command.name), command.about))
         .collect();
+    let host = conversation.agent().host();
+    let prompts = host.map(PromptCommand::all).unwrap_or_default();
+    commands.extend(prompts.into_iter().map(|command| {
+        let description = command.prompt.description.as_deref();
+        Word::new(
+            format!("/{}", command.name),
+            about(description.unwrap_or_default()),
+        )
+    }));
     let skills = conversation.agent().skills().list();
     commands.extend(
         skills
@@ -29,7 +41,7 @@ pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
     );
     vocabulary.set_commands(commands);
 
-    let (mut tools, mut servers, mut mentions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tools, mut servers) = (Vec::new(), Vec::new());
     for toolset in conversation.toolsets() {
         let is_server = matches!(toolset.kind, ToolsetKind::Server(_));
         for tool in &toolset.tools {
@@ -46,38 +58,13 @@ pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
             toolset.name.clone(),
             if is_server { "server" } else { "toolset" },
         ));
-        if is_server {
-            mentions.extend(resources(conversation, &toolset.name));
-        }
     }
     for verb in ["list", "enable", "disable", "login"] {
         servers.push(Word::new(verb, ""));
     }
     vocabulary.set_tools(tools, servers);
-    vocabulary.set_mentions(mentions);
-}
-
-/// `@server:uri` of what a server has listed.
-fn resources(conversation: &Conversation, server: &str) -> Vec<Word> {
-    let host = conversation.agent().host();
-    let Some(link) = host.and_then(|host| host.link(&ServerName::new(server))) else {
-        return Vec::new();
-    };
-    let link = link.borrow();
-    let Some(catalog) = link.offered() else {
-        return Vec::new();
-    };
-    let resources = catalog.resources.iter().map(|resource| {
-        Word::new(
-            format!("@{server}:{}", resource.uri),
-            strip::one_line(&resource.name, ABOUT),
-        )
-    });
-    let templates = catalog.templates.iter().map(|template| {
-        Word::new(
-            format!("@{server}:{}", template.uri_template),
-            strip::one_line(&template.name, ABOUT),
-        )
-    });
-    resources.chain(templates).collect()
+    let mentions = host.map(|host| mention::candidates(host, "@"));
+    let mentions = mentions.unwrap_or_default().into_iter();
+    let word = |candidate: Candidate| Word::new(candidate.text, about(&candidate.description));
+    vocabulary.set_mentions(mentions.map(word).collect());
 }
