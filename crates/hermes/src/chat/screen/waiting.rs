@@ -47,7 +47,7 @@ impl Waiting {
 
     /// The conversation so far is summed up.
     pub(super) fn summing_up(&mut self) {
-        self.what = "summing the conversation up".to_owned();
+        self.what = "summing the conversation up".into();
         self.thoughts.clear();
     }
 

@@ -25,6 +25,10 @@ const LISTED: u32 = 15;
 /// How much of a resumed session is shown.
 const RECALLED: usize = 6;
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "errors are handed on as they come"
+)]
 fn failure(error: ConversationError) -> Failure {
     start::failure(&error)
 }
