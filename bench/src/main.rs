@@ -1,8 +1,9 @@
-//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host [--json] [--quick]`.
+//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent [--json] [--quick]`.
 //!
 //! Machines differ and are busy, so absolute times say little. Every target is a ratio or a difference, and the sides
 //! take turns within one run: in the same process, or in processes that are started in the same way.
 
+mod agent;
 mod calls;
 mod client;
 mod cold_start;
@@ -22,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use report::Report;
 use scene::{Effort, Programs};
 
-const USAGE: &str = "usage: hermes-bench host [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -44,7 +45,7 @@ fn run() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["host", options @ ..] => {
+        [subject @ ("host" | "agent"), options @ ..] => {
             let (mut format, mut effort) = (Format::Table, Effort::Full);
             for option in options {
                 match *option {
@@ -53,19 +54,24 @@ fn run() -> Result<ExitCode> {
                     other => bail!("unknown option `{other}`\n\n{USAGE}"),
                 }
             }
-            measure_host(format, effort)
+            let report = match *subject {
+                "host" => measure_host(effort)?,
+                _ => measure_agent(effort)?,
+            };
+            print(&report, format)
         }
         // The rest is how this program starts itself.
         ["discover", side, era, flavour, home] => discovery::child(side, era, flavour, home),
         ["endure", home, restarts] => {
             endurance::child(home, restarts.parse().context("number of restarts")?)
         }
+        ["discover-raw", era] => agent::question::child(era),
         ["echo-http"] => echo_http::serve(),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }
 }
 
-fn measure_host(format: Format, effort: Effort) -> Result<ExitCode> {
+fn measure_host(effort: Effort) -> Result<Report> {
     let programs = Programs::find()?;
     let mut report = Report::new();
     // A process starts with its parent's peak of memory on its account, so the small ones come first.
@@ -79,6 +85,17 @@ fn measure_host(format: Format, effort: Effort) -> Result<ExitCode> {
     calls::measure(&programs, effort, &mut report)?;
     note("parallel calls")?;
     parallel::measure(&programs, effort, &mut report)?;
+    Ok(report)
+}
+
+fn measure_agent(effort: Effort) -> Result<Report> {
+    let programs = Programs::find()?;
+    let mut report = Report::new();
+    agent::measure(&programs, effort, &mut report)?;
+    Ok(report)
+}
+
+fn print(report: &Report, format: Format) -> Result<ExitCode> {
     let text = match format {
         Format::Table => report.to_text(),
         Format::Json => format!("{:#}\n", report.to_json()),

@@ -88,8 +88,8 @@ pub(crate) struct Row {
     ours: Quantity,
     baseline: Option<Quantity>,
     target: Target,
-    /// All times of both sides, where times were taken.
-    samples: Option<(Samples, Samples)>,
+    /// All times of our side and of the other, where times were taken.
+    samples: Option<(Samples, Option<Samples>)>,
 }
 
 impl Row {
@@ -117,8 +117,17 @@ impl Row {
     ) -> Self {
         let median = |samples: &Samples| Quantity::Time(samples.median());
         Self {
-            samples: Some((ours.clone(), baseline.clone())),
+            samples: Some((ours.clone(), Some(baseline.clone()))),
             ..Self::new(measure, median(ours), Some(median(baseline)), target)
+        }
+    }
+
+    /// The median of something that has no other side.
+    pub(crate) fn time(measure: impl Into<String>, ours: &Samples, target: Target) -> Self {
+        let median = Quantity::Time(ours.median());
+        Self {
+            samples: Some((ours.clone(), None)),
+            ..Self::new(measure, median, None, target)
         }
     }
 
@@ -160,7 +169,7 @@ impl Row {
             "target": self.target.to_string(),
             "holds": self.holds(),
             "samples": self.samples.as_ref().map(|(ours, baseline)| {
-                json!({"ours": ours.to_json(), "baseline": baseline.to_json()})
+                json!({"ours": ours.to_json(), "baseline": baseline.as_ref().map(Samples::to_json)})
             }),
         })
     }

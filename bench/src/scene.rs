@@ -54,7 +54,7 @@ impl Programs {
         let beside = |name: &str| {
             let path = own.with_file_name(name);
             if !path.exists() {
-                bail!("{} is missing; `bench/run host` builds it", path.display());
+                bail!("{} is missing; `bench/run` builds it", path.display());
             }
             Ok(path)
         };

@@ -38,7 +38,7 @@ pub use self::{
     direct::{Called, NotCallable},
     error::ConversationError,
     keeper::{CallReport, Display, Tally},
-    offer::{Switch, ToolEntry, ToolsetEntry, ToolsetKind, unknown_toolsets},
+    offer::{Switch, ToolEntry, ToolsetEntry, ToolsetKind, needs_server, unknown_toolsets},
     resume::Which,
     setup::{Consent, CwdOnResume, Rules, SessionIdInPrompt, Setup, Titles},
     steering::Undone,

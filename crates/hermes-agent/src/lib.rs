@@ -6,6 +6,8 @@
 pub mod approval;
 pub mod compact;
 pub mod conversation;
+#[cfg(unix)]
+pub mod cron;
 pub mod elicitation;
 pub mod inquiries;
 pub mod mention;

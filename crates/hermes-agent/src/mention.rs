@@ -72,6 +72,28 @@ impl Mentions {
         }
     }
 
+    /// A message as it is sent: news of what was mentioned before, the message, and what it mentions. Besides it, the
+    /// mentions that stay text, one line each.
+    pub async fn complete(
+        &mut self,
+        content: Content,
+        options: &CallOptions,
+    ) -> (Content, Vec<String>) {
+        let news = self.changed_since_last_turn(options).await;
+        let attached = self.attach(&content.text(), options).await;
+        let warnings = attached.warnings.clone();
+        let content = attached.join(content);
+        let content = match (news, content) {
+            (None, content) => content,
+            (Some(news), Content::Text(text)) => Content::Text(format!("{news}\n\n{text}")),
+            (Some(news), Content::Parts(mut parts)) => {
+                parts.insert(0, Part::from_text(news));
+                Content::Parts(parts)
+            }
+        };
+        (content, warnings)
+    }
+
     /// Reads every resource that a message mentions, and watches it.
     pub async fn attach(&mut self, message: &str, options: &CallOptions) -> Attached {
         let mut attached = Attached::default();

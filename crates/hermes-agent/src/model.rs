@@ -13,6 +13,7 @@ mod endpoint;
 mod error;
 mod fallback;
 mod http;
+mod providers;
 mod refusal;
 mod resolve;
 mod retry;
@@ -31,6 +32,7 @@ pub use self::{
     error::{ModelError, Problem},
     fallback::Fallback,
     http::{HttpClients, HttpModel, Patience},
+    providers::{KeyState, ListError, Provider, is_address, list_models, local_servers, providers},
     resolve::{
         NoModel, Origin, ResolveError, Selection, StoredModel, Surroundings, Wanted, resolve,
     },

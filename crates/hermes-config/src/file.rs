@@ -83,22 +83,26 @@ impl ConfigFile {
     /// Adds an entry under `mcp_servers`, or makes an existing one say this. Keys that say it already keep their
     /// bytes and comments.
     pub fn set_server(&mut self, name: &str, entry: &Value) {
-        let path = [SERVERS, name];
+        self.change(&[SERVERS, name], entry);
+    }
+
+    /// Makes the value at a path say this, key by key: those that say it already keep their bytes and comments.
+    pub fn change(&mut self, path: &[&str], value: &Value) {
         let mut wanted = self.document.clone();
-        let known = document::set(&mut wanted, &path, entry.clone());
+        let known = document::set(&mut wanted, path, value.clone());
         let edited = known.then(|| {
-            let old = document::get(&self.document, &path);
+            let old = document::get(&self.document, path);
             self.rendered(&wanted, |text, rendering| {
-                edit::change(text, &path, old, entry, rendering)
+                edit::change(text, path, old, value, rendering)
             })
             // Keys that come in through an alias can not be changed one by one.
             .or_else(|| {
                 self.rendered(&wanted, |text, rendering| {
-                    edit::set(text, &path, entry, rendering)
+                    edit::set(text, path, value, rendering)
                 })
             })
         });
-        self.finish(&path, edited.flatten());
+        self.finish(path, edited.flatten());
     }
 
     /// Removes an entry and the comment lines directly above it; `false` if there was none.

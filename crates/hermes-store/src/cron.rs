@@ -11,13 +11,17 @@ mod claim;
 mod executions;
 mod file;
 mod job;
+mod output;
 mod schedule;
+mod tick;
 
 pub use claim::{Claim, Due, RunResult};
 pub use executions::{Execution, ExecutionStatus, Executions};
 pub use file::{CronError, CronFile};
 pub use job::{Job, JobChanges, JobState, NewJob, Repeat};
+pub use output::{last_output, write_output};
 pub use schedule::{Schedule, ScheduleError};
+pub use tick::{TickLock, ticker_age};
 
 /// The time zone of a home's schedules: `timezone` in its configuration, else that of the system.
 pub fn time_zone(settings: &Settings) -> TimeZone {

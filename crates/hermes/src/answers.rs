@@ -1,46 +1,92 @@
-//! Who answers MCP servers when a command runs at a terminal: its user, and the home's model.
+//! Who answers the MCP servers of this process: the home's model, and the person at the terminal.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use hermes_agent::{
-    elicitation::{People, Presence, Ways},
+    elicitation::{People, Person, Presence, Ways},
     inquiries::AgentInquiries,
-    model::Surroundings,
+    model::{Selection, Surroundings},
     sampler::{AuxiliaryModels, Sampler},
 };
 use hermes_config::Settings;
-use hermes_mcp::inquiry::Conversation;
+use hermes_mcp::{Host, Inquiries, inquiry::Conversation};
 
-use crate::{context::Context, question::TerminalPerson};
+use crate::context::Context;
 
-/// Answers for one conversation, as long as this lives.
+/// Answers to what servers ask.
 pub(crate) struct Answers {
-    /// For the host.
-    pub(crate) inquiries: Arc<AgentInquiries>,
-    _person: Presence,
+    inquiries: Arc<AgentInquiries>,
+    models: Arc<AuxiliaryModels>,
+    people: Arc<People>,
+    person: Option<Arc<dyn Person>>,
 }
 
 impl Answers {
-    /// With a person at the terminal, who sees what is asked in this conversation.
-    pub(crate) fn at_terminal(
+    /// Where nobody watches: the model answers, people do not.
+    pub(crate) fn without_person(context: &Context, settings: &Settings) -> Self {
+        let models = models(context, settings);
+        let people = People::nobody();
+        let sampler = Sampler::new(models.clone());
+        let inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
+        Self {
+            inquiries: Arc::new(inquiries),
+            models,
+            people,
+            person: None,
+        }
+    }
+
+    /// With somebody at the terminal. Servers are told where they work.
+    pub(crate) fn with_person(
         context: &Context,
         settings: &Settings,
-        conversation: Conversation,
-        person: TerminalPerson,
+        person: Arc<dyn Person>,
     ) -> Self {
-        let models = Arc::new(AuxiliaryModels::new(&Surroundings::new(
-            &context.home,
-            settings,
-        )));
+        let models = models(context, settings);
         let people = People::new(Ways::ALL);
-        let person = people.join(conversation, Arc::new(person));
-        let mut inquiries = AgentInquiries::new(people).with_sampler(Sampler::new(models));
+        let sampler = Sampler::new(models.clone());
+        let mut inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
         if let Ok(directory) = std::env::current_dir() {
             inquiries = inquiries.with_directory(directory);
         }
         Self {
             inquiries: Arc::new(inquiries),
-            _person: person,
+            models,
+            people,
+            person: Some(person),
         }
     }
+
+    /// For the host.
+    pub(crate) fn inquiries(&self) -> Arc<dyn Inquiries> {
+        self.inquiries.clone()
+    }
+
+    /// The person sees the questions of this conversation, until the returned guard is dropped.
+    pub(crate) fn present(&self, conversation: &str) -> Option<Presence> {
+        let person = self.person.clone()?;
+        let conversation = Conversation(conversation.into());
+        Some(self.people.join(conversation, person))
+    }
+
+    /// The conversation works in another directory, which servers may want to know.
+    pub(crate) async fn move_to(&self, directory: &Path, host: &Host) {
+        let directory = directory.to_owned();
+        self.inquiries.change_directory(directory, host).await;
+    }
+
+    /// There will be a conversation with a model, whatever the configuration says.
+    pub(crate) fn expect_model(&self) {
+        self.models.expect_main();
+    }
+
+    /// The model of the conversation, for servers that ask for one.
+    pub(crate) fn use_model(&self, selection: &Selection) {
+        self.models.use_main(selection);
+    }
+}
+
+fn models(context: &Context, settings: &Settings) -> Arc<AuxiliaryModels> {
+    let around = Surroundings::new(&context.home, settings);
+    Arc::new(AuxiliaryModels::new(&around))
 }

@@ -8,6 +8,7 @@ pub(crate) mod consent;
 pub(crate) mod editor;
 pub(crate) mod floor;
 pub(crate) mod forms;
+pub(crate) mod length;
 mod markdown;
 pub(crate) mod screen;
 pub(crate) mod strip;

@@ -3,15 +3,28 @@
 use clap::{Args, Parser, Subcommand};
 
 mod chat;
+mod cron;
 mod mcp;
+mod model;
+mod sessions;
+mod skills;
 
 use crate::failure::Failure;
 
 pub(crate) use chat::ChatArgs;
+pub(crate) use cron::{
+    CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
+};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
 };
+pub(crate) use model::ModelArgs;
+pub(crate) use sessions::{
+    DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
+    SessionArgs, SessionsCommand,
+};
+pub(crate) use skills::{SkillsCommand, ViewArgs};
 
 /// An AI agent whose tools come from MCP servers.
 #[derive(Debug, Parser)]
@@ -28,7 +41,8 @@ pub struct Cli {
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
-    /// Start no MCP server at all (also: HERMES_SAFE_MODE=1).
+    /// Start no MCP server at all; `chat` also leaves config.yaml and your own instructions aside (also:
+    /// HERMES_SAFE_MODE=1).
     #[arg(long, global = true)]
     pub(crate) safe_mode: bool,
 
@@ -86,6 +100,23 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Up(UpArgs),
     /// MCP servers: add, list, test, call and more.
     Mcp(McpArgs),
+    /// Show or choose the model.
+    Model(ModelArgs),
+    /// Conversations: list, show, search, export and delete.
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
+    /// Jobs that run by themselves, later or again and again.
+    Cron {
+        #[command(subcommand)]
+        command: CronCommand,
+    },
+    /// Instructions the agent has for certain kinds of work.
+    Skills {
+        #[command(subcommand)]
+        command: SkillsCommand,
+    },
     /// Show logs of this home.
     Logs(LogsArgs),
     /// Print a completion script for a shell.

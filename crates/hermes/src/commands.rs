@@ -4,8 +4,12 @@ use crate::{cli::Command, context::Context, failure::Failure, logging};
 
 mod chat;
 mod completions;
+mod cron;
 mod logs;
 mod mcp;
+mod model;
+mod sessions;
+mod skills;
 mod state;
 mod up;
 
@@ -19,6 +23,10 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Chat(args) => chat::run(context, &args),
         Command::Up(args) => up::run(context, &args),
         Command::Mcp(args) => mcp::run(context, args.command),
+        Command::Model(args) => model::run(context, &args),
+        Command::Sessions { command } => sessions::run(context, command),
+        Command::Cron { command } => cron::run(context, command),
+        Command::Skills { command } => skills::run(context, command),
         Command::Logs(args) => logs::run(context, &args),
         Command::Completions { shell } => {
             completions::run(context, shell);

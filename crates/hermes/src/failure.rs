@@ -134,12 +134,6 @@ impl Failure {
     }
 }
 
-impl From<hermes_store::StoreError> for Failure {
-    fn from(error: hermes_store::StoreError) -> Self {
-        Self::failed(error.to_string())
-    }
-}
-
 impl From<hermes_config::SettingsError> for Failure {
     fn from(error: hermes_config::SettingsError) -> Self {
         Self::usage(error.to_string())
@@ -161,5 +155,49 @@ impl From<hermes_config::HomeError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::failed(error.to_string())
+    }
+}
+
+impl From<hermes_store::StoreError> for Failure {
+    fn from(error: hermes_store::StoreError) -> Self {
+        use hermes_store::StoreError as Error;
+        let kind = match error {
+            Error::NoSuchSession { .. } | Error::NoSuchMessage { .. } => Kind::NotFound,
+            Error::AmbiguousSession { .. }
+            | Error::BadSessionId { .. }
+            | Error::TitleTooLong { .. }
+            | Error::TitleTaken { .. } => Kind::Usage,
+            _ => Kind::Failed,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<hermes_store::cron::CronError> for Failure {
+    fn from(error: hermes_store::cron::CronError) -> Self {
+        use hermes_store::cron::CronError as Error;
+        let kind = match error {
+            Error::NoSuchJob { .. } => Kind::NotFound,
+            Error::Io { .. } | Error::Damaged { .. } => Kind::Failed,
+            _ => Kind::Usage,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<hermes_store::cron::ScheduleError> for Failure {
+    fn from(error: hermes_store::cron::ScheduleError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<hermes_store::skills::SkillError> for Failure {
+    fn from(error: hermes_store::skills::SkillError) -> Self {
+        use hermes_store::skills::SkillError as Error;
+        let kind = match error {
+            Error::Disabled { .. } => Kind::Failed,
+            Error::NoSuchSkill { .. } | Error::NoSuchFile { .. } => Kind::NotFound,
+        };
+        Self::new(kind, error.to_string())
     }
 }

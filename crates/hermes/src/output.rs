@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Kind};
 
+mod plain;
 mod table;
 
+pub(crate) use plain::plain;
 pub(crate) use table::Table;
 
 /// Where and how a command prints.

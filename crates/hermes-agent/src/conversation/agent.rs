@@ -12,6 +12,7 @@ use crate::{
         Auxiliary, HttpClients, LocalServers, ResolveError, Selection, Surroundings, Wanted,
         resolve,
     },
+    toolbox::Toolbox,
     tools,
 };
 
@@ -80,7 +81,9 @@ impl Agent {
 
     /// The names that no MCP tool may take: those of all built-in tools.
     pub fn reserved_names() -> HashSet<String> {
-        tools::NAMES.iter().map(|name| (*name).to_owned()).collect()
+        let mut names = Toolbox::reserved_names(&[]);
+        names.extend(tools::NAMES.map(str::to_owned));
+        names
     }
 
     /// The home.
@@ -103,7 +106,8 @@ impl Agent {
         self.shared.settings.load_full()
     }
 
-    pub(super) fn environment(&self) -> &[(OsString, OsString)] {
+    /// The variables of this process, for commands that run.
+    pub(crate) fn environment(&self) -> &[(OsString, OsString)] {
         &self.shared.parts.environment
     }
 

@@ -3,15 +3,11 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use hermes_config::{AuxiliaryTask, ConfigFile, FileError, Home};
 use serde_json::json;
 
-use super::{Agent, Consent, ModelCell, Setup};
-use crate::approval::{
-    ApprovalMode, ApprovalRequest, ApprovalSettings, Approvals, Judge, Judgement, ModelJudge,
-    NobodyDecides,
-};
+use super::{Agent, Consent, ModelCell, Setup, side_model::SideModel};
+use crate::approval::{ApprovalMode, ApprovalSettings, Approvals, ModelJudge, NobodyDecides};
 
 /// The decisions of a conversation, by its settings and terms.
 pub(super) fn approvals(agent: &Agent, setup: &Setup, model: &ModelCell) -> Approvals {
@@ -23,13 +19,17 @@ pub(super) fn approvals(agent: &Agent, setup: &Setup, model: &ModelCell) -> Appr
             Arc::new(NobodyDecides)
         }
     };
+    let task = AuxiliaryTask::Approval;
+    let timeout = agent.settings().auxiliary.task(task).timeout;
+    let judge = SideModel {
+        agent: agent.clone(),
+        main: model.clone(),
+        task,
+    };
     let home = agent.home().clone();
     Approvals::new(settings, approver)
         .with_redactor(agent.redactor())
-        .with_judge(Arc::new(AuxiliaryJudge {
-            agent: agent.clone(),
-            model: model.clone(),
-        }))
+        .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
         .on_always(move |rules| {
             if let Err(error) = allow_always(&home, rules) {
                 tracing::warn!(%error, "an approval could not be written into the configuration");
@@ -51,27 +51,4 @@ fn allow_always(home: &Home, rules: &[String]) -> Result<(), FileError> {
     }
     file.set(&["command_allowlist"], json!(list));
     file.save()
-}
-
-/// Asks the model for approvals, which is looked for when it is needed.
-struct AuxiliaryJudge {
-    agent: Agent,
-    model: ModelCell,
-}
-
-impl Judge for AuxiliaryJudge {
-    fn judge<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Judgement> {
-        Box::pin(async move {
-            let main = self.model.get();
-            let task = AuxiliaryTask::Approval;
-            match self.agent.auxiliary(main.as_ref(), task).await {
-                Ok(model) => {
-                    let timeout = model.timeout();
-                    let judge = ModelJudge::new(Arc::new(model), timeout);
-                    judge.judge(request).await
-                }
-                Err(_) => Judgement::Unclear,
-            }
-        })
-    }
 }

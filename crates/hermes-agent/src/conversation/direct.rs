@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use hermes_config::Settings;
-use hermes_mcp::{CallOptions, Host, RegisteredTool, inquiry};
+use hermes_config::{ServerName, Settings};
+use hermes_mcp::{Host, RegisteredTool};
 use serde_json::{Map, Value};
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Conversation;
-use crate::{tool::ProgressSink, toolbox::Target};
+use crate::{
+    tool::{ProgressSink, ToolContext},
+    toolbox::{Target, call_mcp},
+};
 
 /// How long a server that is being connected is waited for.
 const CONNECTING: Duration = Duration::from_secs(15);
@@ -53,11 +55,11 @@ impl Conversation {
         progress: ProgressSink,
         cancel: CancellationToken,
     ) -> Result<Called, NotCallable> {
-        let mut context = self.tool_context(cancel.clone());
-        context.progress = progress.clone();
         if let Some(host) = self.agent.host() {
             self.await_server(host, name, &cancel).await;
         }
+        let mut context = self.tool_context(cancel);
+        context.progress = progress;
         let toolbox = self.toolbox();
         match (toolbox.find(name), self.agent.host()) {
             (Some(Target::BuiltIn(_)), _) => {
@@ -68,8 +70,7 @@ impl Conversation {
                 });
             }
             (Some(Target::Mcp(tool)), Some(host)) => {
-                let session = context.session.clone();
-                return Ok(call_mcp(host, tool, arguments, session, progress, cancel).await);
+                return Ok(call(host, tool, arguments, &context).await);
             }
             _ => {}
         }
@@ -81,10 +82,7 @@ impl Conversation {
         let host = self.agent.host().ok_or_else(unknown)?;
         let registry = host.registry();
         match registry.find_original(&server, original) {
-            Some(tool) => {
-                let session = context.session.clone();
-                Ok(call_mcp(host, tool, arguments, session, progress, cancel).await)
-            }
+            Some(tool) => Ok(call(host, tool, arguments, &context).await),
             None => Err(NotCallable::NotOffered {
                 offers: registry
                     .tools()
@@ -115,7 +113,7 @@ impl Conversation {
 }
 
 /// Server and tool in `server.tool`. Names of servers may hold dots: the longest that fits counts.
-fn split<'a>(settings: &Settings, name: &'a str) -> Option<(hermes_config::ServerName, &'a str)> {
+fn split<'a>(settings: &Settings, name: &'a str) -> Option<(ServerName, &'a str)> {
     let fitting = settings.servers.iter().filter_map(|entry| {
         let tool = name.strip_prefix(entry.name.as_str())?.strip_prefix('.')?;
         (!tool.is_empty()).then_some((entry.name.clone(), tool))
@@ -123,25 +121,20 @@ fn split<'a>(settings: &Settings, name: &'a str) -> Option<(hermes_config::Serve
     fitting.min_by_key(|(_, tool)| tool.len())
 }
 
-async fn call_mcp(
+async fn call(
     host: &Host,
     tool: &RegisteredTool,
     arguments: Map<String, Value>,
-    session: Arc<str>,
-    progress: ProgressSink,
-    cancel: CancellationToken,
+    context: &ToolContext,
 ) -> Called {
-    let options = CallOptions {
-        conversation: Some(inquiry::Conversation(session)),
-        cancel,
-        on_progress: Some(Arc::new(move |news: &hermes_mcp::session::Progress| {
-            progress(news.message.as_deref().unwrap_or_default());
-        })),
-        ..CallOptions::default()
-    };
-    let outcome = host.call_tool(tool, arguments, &options).await;
-    Called {
-        text: outcome.text().into_owned(),
-        is_error: outcome.is_error(),
+    match call_mcp(host, tool, arguments, context).await {
+        Ok(outcome) => Called {
+            text: outcome.text().into_owned(),
+            is_error: outcome.is_error(),
+        },
+        Err(refusal) => Called {
+            text: refusal.to_string(),
+            is_error: true,
+        },
     }
 }

@@ -76,7 +76,10 @@ impl Conversation {
             Some(host) => {
                 let registry = host.registry();
                 let offered = self.offered(&settings, &registry);
-                toolbox.with_mcp(host.clone(), registry, offered)
+                let context = self.model().and_then(|it| it.model.context_length());
+                toolbox
+                    .with_mcp(host.clone(), registry, offered)
+                    .with_search(&settings.tool_search, context)
             }
             None => toolbox,
         }
@@ -256,6 +259,14 @@ fn entry(tool: &RegisteredTool) -> ToolEntry {
         original: tool.original().to_owned(),
         description: tool.description(),
     }
+}
+
+/// Whether a list of toolsets that was given for one run leaves a server anything to do.
+pub fn needs_server(platform: &str, words: &[String], settings: &Settings, name: &str) -> bool {
+    words.iter().any(|word| {
+        let named = toolset::named(settings, word);
+        means_all(word, platform) || named.is_some_and(|server| server.as_str() == name)
+    }) && words.iter().all(|word| word != NO_MCP)
 }
 
 /// Words in a list of toolsets that mean nothing.

@@ -75,6 +75,17 @@ impl LocalServers {
         variables: &Variables,
         wanted: Option<&str>,
     ) -> Option<LocalModel> {
+        let all = self.all(clients, variables, wanted).await;
+        all.into_iter().next()
+    }
+
+    /// Every such server, in order of preference.
+    pub(super) async fn all(
+        &self,
+        clients: &HttpClients,
+        variables: &Variables,
+        wanted: Option<&str>,
+    ) -> Vec<LocalModel> {
         let ollama = variables
             .get("OLLAMA_HOST")
             .and_then(ollama_address)
@@ -94,7 +105,7 @@ impl LocalServers {
             }
         }
         let found = futures::future::join_all(probes).await;
-        found.into_iter().flatten().next()
+        found.into_iter().flatten().collect()
     }
 
     fn limited<'a>(
@@ -229,6 +240,11 @@ fn openai_model(model: &Value) -> Option<Listed> {
             .or_else(|| number(&model["meta"]["n_ctx"]))
             .or_else(|| number(&model["loaded_context_length"])),
     })
+}
+
+/// The name of a model in a list of OpenAI's form, unless it only turns text into numbers.
+pub(super) fn talking_model(model: &Value) -> Option<String> {
+    openai_model(model).map(|model| model.name)
 }
 
 fn number(value: &Value) -> Option<u32> {

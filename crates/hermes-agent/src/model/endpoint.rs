@@ -1,6 +1,7 @@
 //! One model at one address: what to send where, and with which key.
 
 use hermes_config::{Redactor, Secret};
+use reqwest::{RequestBuilder, header::HeaderValue};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -56,6 +57,24 @@ impl Endpoint {
         }
     }
 
+    /// The request with the headers that its protocol and the key ask for. Fails if the key can not be one.
+    pub(super) fn authorised(&self, request: RequestBuilder) -> Result<RequestBuilder, String> {
+        let (name, prefix, request) = match self.protocol {
+            Protocol::ChatCompletions => ("authorization", "Bearer ", request),
+            Protocol::AnthropicMessages => {
+                let request = request.header("anthropic-version", "2023-06-01");
+                ("x-api-key", "", request)
+            }
+        };
+        let Some(key) = &self.key.value else {
+            return Ok(request);
+        };
+        let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()))
+            .map_err(|_| format!("the key of {} has characters no key has", self.key.place))?;
+        value.set_sensitive(true);
+        Ok(request.header(name, value))
+    }
+
     /// The same place with another model of its provider.
     #[must_use]
     pub fn with_model(&self, model: impl Into<String>) -> Self {
@@ -64,6 +83,11 @@ impl Endpoint {
             context_length: None,
             ..self.clone()
         }
+    }
+
+    /// Host and port, as they are shown.
+    pub fn address(&self) -> String {
+        address::shown(&self.base_url)
     }
 
     pub(super) fn is_local(&self) -> bool {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
 use reqwest::{
     Response,
-    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -180,26 +180,15 @@ impl HttpModel {
             .clients
             .for_address(&self.endpoint.base_url)
             .map_err(|error| unsendable(&innermost(&error)))?;
-        let mut post = client
+        let post = client
             .post(self.endpoint.url())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream, application/json")
             .body(body);
-        if self.endpoint.protocol == Protocol::AnthropicMessages {
-            post = post.header("anthropic-version", "2023-06-01");
-        }
-        if let Some(key) = &self.endpoint.key.value {
-            let (name, value) = match self.endpoint.protocol {
-                Protocol::ChatCompletions => ("authorization", format!("Bearer {}", key.expose())),
-                Protocol::AnthropicMessages => ("x-api-key", key.expose().clone()),
-            };
-            let mut value = HeaderValue::from_str(&value).map_err(|_| {
-                let place = &self.endpoint.key.place;
-                unsendable(&format!("the key of {place} has characters no key has"))
-            })?;
-            value.set_sensitive(true);
-            post = post.header(name, value);
-        }
+        let post = self
+            .endpoint
+            .authorised(post)
+            .map_err(|reason| unsendable(&reason))?;
         let response = match timeout(self.patience.first_byte, post.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) if error.is_builder() => return Err(unsendable(&innermost(&error))),
@@ -400,7 +389,7 @@ fn is_event_stream(response: &Response) -> bool {
 }
 
 /// The cause at the bottom of an error; the layers above it only name the address.
-fn innermost(error: &(dyn Error + 'static)) -> String {
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

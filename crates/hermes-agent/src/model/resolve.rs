@@ -1,7 +1,7 @@
 //! Which model a home uses: flag, then the resumed session, then the configuration, then a local server.
 
 mod no_model;
-mod place;
+pub(super) mod place;
 
 use std::sync::Arc;
 

@@ -26,7 +26,9 @@ pub struct AuxiliaryModels {
 
 #[derive(Default)]
 struct Known {
-    /// The conversation's own model.
+    /// Whether there is to be a conversation with a model of its own.
+    is_expected: bool,
+    /// That model.
     main: Option<Selection>,
     /// What was found for sampling.
     found: Option<Auxiliary>,
@@ -45,12 +47,22 @@ impl AuxiliaryModels {
         }
     }
 
+    /// There will be a conversation, and it will have a model.
+    pub fn expect_main(&self) {
+        self.lock().is_expected = true;
+    }
+
     /// The conversation's own model, which is asked where `auxiliary.mcp` names none.
-    pub fn use_main(&self, main: Selection) {
-        *self.lock() = Known {
-            main: Some(main),
-            found: None,
-        };
+    pub fn use_main(&self, main: &Selection) {
+        let mut known = self.lock();
+        let is_known = known
+            .main
+            .as_ref()
+            .is_some_and(|before| before.stored() == main.stored());
+        if !is_known {
+            known.main = Some(main.clone());
+            known.found = None;
+        }
     }
 
     fn around(&self) -> Surroundings<'_> {
@@ -103,7 +115,8 @@ impl AuxiliaryModels {
 impl SamplingModels for AuxiliaryModels {
     fn is_expected(&self) -> bool {
         let known = self.lock();
-        known.main.is_some()
+        known.is_expected
+            || known.main.is_some()
             || known.found.is_some()
             || Auxiliary::is_configured(&self.settings, AuxiliaryTask::Mcp)
     }

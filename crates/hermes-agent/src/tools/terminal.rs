@@ -7,7 +7,12 @@ pub(super) mod child;
 mod environment;
 mod strays;
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -61,6 +66,14 @@ impl TerminalSettings {
                 .collect(),
         }
     }
+}
+
+/// The variables of a program that runs in the name of the user, without secrets.
+pub(crate) fn child_environment(
+    settings: &TerminalSettings,
+    home: &Path,
+) -> Vec<(OsString, OsString)> {
+    environment::for_child(settings, home, Connection::Pipes)
 }
 
 /// Runs shell commands.

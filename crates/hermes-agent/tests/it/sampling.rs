@@ -230,7 +230,7 @@ async fn the_conversations_own_model_serves_where_nothing_is_configured() {
     let elsewhere =
         Place::new(&json!({ "model": { "default": "main", "base_url": model.base_url() } }));
     let around = Surroundings::new(&elsewhere.home, &elsewhere.settings);
-    models.use_main(resolve(&around, &Wanted::default()).await.unwrap());
+    models.use_main(&resolve(&around, &Wanted::default()).await.unwrap());
     let mut link = setup.host.link(&crate::mcp::s()).unwrap();
     // What is offered is decided when a session is opened.
     setup.call("crash", json!({})).await;

@@ -51,7 +51,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// When a process started, if there is one with this pid.
-pub(super) fn start_time(pid: u32) -> Option<u64> {
+pub fn start_time(pid: u32) -> Option<u64> {
     Some(row(pid)?.start_time)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn is_running(pid: u32, start_time: u64) -> bool {
 }
 
 /// Whether that process may still run: unlike [`is_running`], yes where the system does not tell start times.
-pub(super) fn may_be_running(pid: u32, start_time: u64) -> bool {
+pub fn may_be_running(pid: u32, start_time: u64) -> bool {
     if cfg!(target_os = "linux") {
         is_running(pid, start_time)
     } else {

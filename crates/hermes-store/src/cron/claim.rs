@@ -142,6 +142,19 @@ impl CronFile {
         refreshed
     }
 
+    /// Gives back the claims of owners that will not finish, as `is_gone` says of them. What they had claimed is not
+    /// run again: its time has moved on, or its one run counts as used.
+    pub fn release_claims(&mut self, is_gone: impl Fn(&str) -> bool) {
+        for job in &mut self.jobs {
+            for key in ["fire_claim", "run_claim"] {
+                let owner = job.get(key).and_then(|claim| claim.get("by")?.as_str());
+                if owner.is_some_and(&is_gone) {
+                    job.set(key, Value::Null);
+                }
+            }
+        }
+    }
+
     /// Records how a run went and gives the claim back. A job that has run as often as it should is removed.
     pub fn finish(&mut self, id: &str, result: &RunResult, now: &Zoned) -> Result<(), CronError> {
         let job = self.find_mut(id)?;

@@ -36,6 +36,19 @@ pub enum ExecutionStatus {
     Unknown,
 }
 
+impl ExecutionStatus {
+    /// The word stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
@@ -119,6 +132,15 @@ impl Executions {
         Ok(Self {
             database,
             process: random::hex(16) + &random::hex(16),
+        })
+    }
+
+    /// The record of a home, to be read alone; nothing if there is none. To be called inside a runtime.
+    pub fn for_reading(home: &Home) -> Option<Self> {
+        let path = cron_dir(home).join("executions.db");
+        path.exists().then(|| Self {
+            database: Database::for_reading(&path, db::reader(&path)),
+            process: String::new(),
         })
     }
 

@@ -196,6 +196,10 @@ impl CronFile {
     ) -> Result<Job, CronError> {
         let job = self.find_mut(reference)?;
         job.change(changes, now);
+        let no_agent = job.get("no_agent").and_then(Value::as_bool);
+        if no_agent == Some(true) && job.text("script").is_none() {
+            return Err(CronError::NoScript);
+        }
         Ok(job.clone())
     }
 
@@ -266,7 +270,7 @@ impl Job {
 }
 
 /// An id is also the name of a directory and part of a session's id.
-fn is_id(id: &str) -> bool {
+pub(super) fn is_id(id: &str) -> bool {
     let sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=64).contains(&id.len())
         && id.chars().all(sign)

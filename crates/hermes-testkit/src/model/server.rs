@@ -158,6 +158,13 @@ impl Server {
         response
     }
 
+    /// Whether a request for a list has the key, in the form of either protocol.
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let bearer = text(headers, "authorization").strip_prefix("Bearer ");
+        let given = bearer.unwrap_or_else(|| text(headers, "x-api-key"));
+        self.script.key.as_deref().is_none_or(|key| key == given)
+    }
+
     /// The lists of models.
     fn list(&self, path: &str) -> Response {
         let script = &self.script;
@@ -225,6 +232,10 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
     let protocol = match path.as_str() {
         "/v1/chat/completions" | "/chat/completions" => Protocol::Chat,
         "/v1/messages" => Protocol::Anthropic,
+        // As Ollama and its like, the lists of their own form need no key.
+        "/v1/models" | "/models" if !server.knows(&parts.headers) => {
+            return refuse(Protocol::Chat, 401, "no such key", Some("invalid_api_key"));
+        }
         _ => return server.list(&path),
     };
     let Ok(body) = to_bytes(body, BODY_LIMIT).await else {

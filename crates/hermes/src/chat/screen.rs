@@ -12,6 +12,7 @@ use hermes_agent::{message::ToolCall, model::ModelEvent, tool::ToolOutput, turn:
 
 use super::{
     calls::{self, Running},
+    length,
     markdown::Markdown,
     strip::{self, Stripper},
     style::{Colour, Paint, Style},
@@ -319,21 +320,10 @@ impl Inner {
                 self.waiting.get_or_insert_with(Waiting::new).summing_up();
                 self.redraw();
             }
-            TurnEvent::Compacted {
-                tokens_before,
-                tokens_after,
-                ..
-            } => {
+            TurnEvent::Compacted { .. } | TurnEvent::SummaryFailed(_) => {
+                self.end_text();
                 self.waiting = Some(Waiting::new());
-                self.faint(&format!(
-                    "The conversation was made shorter: from {tokens_before} to {tokens_after} tokens."
-                ));
-            }
-            TurnEvent::SummaryFailed(failure) => {
-                let why = strip::one_line(&failure.error, 300);
-                self.faint(&format!(
-                    "No summary could be had ({why}); old tool results are left out instead."
-                ));
+                self.faint(&length::line(event).unwrap_or_default());
             }
         }
     }

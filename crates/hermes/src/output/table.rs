@@ -1,6 +1,8 @@
 //! Columns of text, aligned by what is seen and not by bytes.
 
-use super::{Output, Tone};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::{Output, Tone, plain};
 
 /// Rows under a header.
 #[derive(Debug, Default)]
@@ -33,7 +35,7 @@ impl Table {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
             cells
-                .map(|(text, _)| text.chars().count())
+                .map(|(text, _)| text.width())
                 .chain([self.header[column].len()])
                 .max()
                 .unwrap_or(0)
@@ -48,7 +50,7 @@ impl Table {
         for row in std::iter::once(&header).chain(&self.rows) {
             let mut line = String::new();
             for (column, (cell, tone)) in row.iter().enumerate() {
-                let padding = widths[column].saturating_sub(cell.chars().count());
+                let padding = widths[column].saturating_sub(cell.width());
                 line.push_str(&output.tint(*tone, cell));
                 if column + 1 < row.len() {
                     line.extend(std::iter::repeat_n(' ', padding + 2));
@@ -61,14 +63,21 @@ impl Table {
     }
 }
 
+/// The first line, without what could steer the terminal.
 fn one_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    // What servers say of themselves must not steer the terminal.
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
-    if line.chars().count() > WIDEST {
-        let mut cut: String = line.chars().take(WIDEST - 1).collect();
-        cut.push('…');
-        return cut;
+    let text = plain(text);
+    let line = text.lines().next().unwrap_or_default().replace('\t', " ");
+    if line.width() <= WIDEST {
+        return line;
     }
-    line
+    let mut width = 0;
+    let mut cut: String = line
+        .chars()
+        .take_while(|character| {
+            width += character.width().unwrap_or_default();
+            width < WIDEST
+        })
+        .collect();
+    cut.push('…');
+    cut
 }

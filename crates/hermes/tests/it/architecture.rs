@@ -30,7 +30,13 @@ const MAY_USE: [(&str, &[&str]); 8] = [
     ("hermes-conformance", &["hermes-config", "hermes-mcp"]),
     (
         "hermes-bench",
-        &["hermes-config", "hermes-mcp", "hermes-testkit"],
+        &[
+            "hermes-agent",
+            "hermes-config",
+            "hermes-mcp",
+            "hermes-store",
+            "hermes-testkit",
+        ],
     ),
 ];
 

@@ -1,5 +1,6 @@
 //! `hermes chat` without a terminal, against a scripted model.
 
+mod contributions;
 mod faults;
 mod lines;
 mod once;

@@ -8,13 +8,17 @@
 mod architecture;
 mod asking;
 mod chat;
+mod cron;
 mod documents;
 mod edit;
 mod interactive;
+mod model;
 mod observe;
 mod program;
 mod running;
 mod screen;
+mod sessions;
+mod skills;
 mod talk;
 mod terminal;
 mod up;

@@ -46,6 +46,7 @@ impl Hermes {
             .env("HERMES_HOME", self.home.path())
             .env("HOME", self.user())
             .env("TERM", "xterm")
+            .env("TZ", "UTC")
             .env("NO_COLOR", "1")
             .current_dir(self.user());
         command

@@ -8,8 +8,8 @@ use super::{ResolveError, Surroundings};
 use crate::model::{Key, Protocol, address};
 
 /// A provider that needs no configuration but a key.
-pub(super) struct BuiltIn {
-    pub(super) name: &'static str,
+pub(in crate::model) struct BuiltIn {
+    pub(in crate::model) name: &'static str,
     base_url: &'static str,
     /// The only domain its key is sent to.
     domain: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct BuiltIn {
     protocol: Protocol,
 }
 
-pub(super) const BUILT_IN: [BuiltIn; 3] = [
+pub(in crate::model) const BUILT_IN: [BuiltIn; 3] = [
     BuiltIn {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -43,10 +43,10 @@ pub(super) const BUILT_IN: [BuiltIn; 3] = [
 ];
 
 /// A provider with its address settled.
-pub(super) struct Place {
-    pub(super) provider: String,
-    pub(super) protocol: Protocol,
-    pub(super) base_url: Url,
+pub(in crate::model) struct Place {
+    pub(in crate::model) provider: String,
+    pub(in crate::model) protocol: Protocol,
+    pub(in crate::model) base_url: Url,
     /// The model used when none is named.
     pub(super) model: Option<String>,
     pub(super) context_length: Option<u32>,
@@ -97,7 +97,7 @@ fn plain(name: &str) -> &str {
 }
 
 /// The place a choice names, by provider or by address; `None` if it names neither.
-pub(super) fn stated(
+pub(in crate::model) fn stated(
     settings: &Settings,
     choice: &ModelChoice,
 ) -> Result<Option<Place>, ResolveError> {
@@ -289,8 +289,19 @@ pub(super) enum Among {
 }
 
 impl Place {
+    /// The variable that is to hold the key, where one is named.
+    pub(in crate::model) fn variable(&self) -> Option<&str> {
+        self.keys.iter().find_map(|source| match source {
+            KeySource::Variable(name) => Some(name.as_str()),
+            KeySource::Written { .. } => None,
+        })
+    }
+
     /// The key for this place.
-    pub(super) async fn key(&self, around: &Surroundings<'_>) -> Result<Key, ResolveError> {
+    pub(in crate::model) async fn key(
+        &self,
+        around: &Surroundings<'_>,
+    ) -> Result<Key, ResolveError> {
         for source in &self.keys {
             let value = match source {
                 KeySource::Variable(name) => around

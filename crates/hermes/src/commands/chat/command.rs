@@ -6,7 +6,7 @@ use hermes_agent::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{slash::Slash, start};
+use super::{prompt::is_name as is_prompt, slash::Slash, start};
 use crate::{
     chat::{floor::Floor, screen::Screen},
     context::Context,
@@ -373,8 +373,8 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
 
 /// A prompt of a server, a skill, or nothing that is known.
 async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
-    if let Some(done) = prompt::run(room, slash.name, slash.rest).await? {
-        return Ok(done);
+    if is_prompt(slash.name) {
+        return prompt::run(room, slash).await;
     }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {

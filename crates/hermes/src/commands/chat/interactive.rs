@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     command::{self, Desk, Next, Room},
-    image,
+    image, mentions,
     slash::Slash,
     start,
 };
@@ -29,20 +29,20 @@ use crate::{
     failure::{Failure, Kind},
 };
 
-mod answers;
 mod background;
 mod banner;
 mod configuration;
 mod news;
+mod seat;
 mod signals;
 mod supervise;
 mod turn;
 mod words;
 
-use answers::Answers;
 use background::Background;
 use configuration::Configuration;
 use news::News;
+use seat::Seat;
 use signals::{Sign, Signals};
 use turn::{Said, Turn};
 
@@ -75,8 +75,9 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     };
     let screen = Screen::new(context.output, detail);
     let floor = Floor::new(screen.clone(), Presence::Person);
-    let answers = Answers::new(context, &settings, floor.clone());
-    let agent = start::agent(context, settings, answers.inquiries.clone()).await?;
+    let seat = Seat::new(context, &settings, floor.clone());
+    seat.answers.expect_model();
+    let agent = start::agent(context, settings, seat.answers.inquiries()).await?;
     let setup = setup(context, args, &floor, &screen);
     let conversation = match setup {
         Ok(setup) => start::conversation(&agent, args, setup.clone())
@@ -91,7 +92,7 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
                 setup,
                 screen,
                 floor,
-                answers,
+                seat,
                 signals,
             };
             let mut chat = Chat::new(context, args, parts)?;
@@ -129,7 +130,7 @@ struct Chat<'a> {
     news: News,
     configuration: Configuration,
     background: Background,
-    answers: Answers,
+    seat: Seat,
     mentions: Option<Mentions>,
     signals: Signals,
     /// Whether servers were waited for.
@@ -149,7 +150,7 @@ struct Parts {
     setup: Setup,
     screen: Screen,
     floor: Floor,
-    answers: Answers,
+    seat: Seat,
     signals: Signals,
 }
 
@@ -160,7 +161,7 @@ impl<'a> Chat<'a> {
             setup,
             screen,
             floor,
-            answers,
+            seat,
             signals,
         } = parts;
         let mut desk = Desk::default();
@@ -177,10 +178,7 @@ impl<'a> Chat<'a> {
         Ok(Self {
             configuration: Configuration::new(context, follows),
             background: Background::default(),
-            mentions: conversation
-                .agent()
-                .host()
-                .map(|host| Mentions::new(host.clone())),
+            mentions: mentions::of(&conversation),
             has_waited: false,
             context,
             conversation,
@@ -190,7 +188,7 @@ impl<'a> Chat<'a> {
             editor,
             desk,
             news,
-            answers,
+            seat,
             signals,
         })
     }
@@ -222,7 +220,7 @@ impl<'a> Chat<'a> {
             if line.trim().is_empty() {
                 continue;
             }
-            self.answers.follow(&self.conversation).await;
+            self.seat.follow(&self.conversation).await;
             // What is typed meanwhile is for the next line, and not shown before it.
             let quiet = terminal::Settings::quiet();
             let flow = self.run_line(&line).await;
@@ -368,6 +366,7 @@ impl<'a> Chat<'a> {
             conversation: &mut self.conversation,
             desk: &mut self.desk,
             mentions: self.mentions.as_mut(),
+            answers: &self.seat.answers,
             screen: &self.screen,
             patience,
             cancel: &cancel,

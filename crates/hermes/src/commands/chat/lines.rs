@@ -7,19 +7,19 @@ use hermes_agent::{
     conversation::{Consent, Conversation, ConversationError, Titles},
     turn::TurnEnd,
 };
-use hermes_mcp::inquiry::NobodyToAsk;
 use hermes_store::EndReason;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     command::{Desk, Next},
-    image, interrupt, once,
+    image, interrupt, mentions, once,
     progress::{Detail, Progress},
     slash::Slash,
     start,
 };
 use crate::{
+    answers::Answers,
     cli::ChatArgs,
     context::Context,
     failure::{Failure, Kind},
@@ -29,12 +29,14 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<(), Failur
     let cancel = CancellationToken::new();
     let work = async {
         let settings = start::settings(context, args)?;
-        let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
+        let answers = Answers::without_person(context, &settings);
+        answers.expect_model();
+        let agent = start::agent(context, settings, answers.inquiries()).await?;
         let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
         setup.titles = Titles::ByHand;
         let outcome = match start::conversation(&agent, args, setup).await {
             Ok(mut conversation) => {
-                let outcome = converse(context, args, &mut conversation, &cancel).await;
+                let outcome = converse(context, args, &mut conversation, &answers, &cancel).await;
                 let closed = conversation.close(EndReason::CliClose).await;
                 outcome.and(closed.map_err(|error| start::failure(&error)))
             }
@@ -50,8 +52,10 @@ async fn converse(
     context: &Context,
     args: &ChatArgs,
     conversation: &mut Conversation,
+    answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
+    let mut mentions = mentions::of(conversation);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
@@ -73,7 +77,9 @@ async fn converse(
                         }
                         match done.next {
                             Next::Leave => break,
-                            Next::Say(said) => say(context, args, conversation, said, cancel).await,
+                            Next::Say(said) => {
+                                say(context, args, conversation, answers, said, cancel).await
+                            }
                             _ => Ok(()),
                         }
                     }
@@ -82,7 +88,11 @@ async fn converse(
             }
             None => {
                 let content = desk.message(&line);
-                say(context, args, conversation, content, cancel).await
+                let options = mentions::options(conversation, cancel);
+                let warn = |text: &str| context.output.warning(text);
+                let content =
+                    mentions::complete(mentions.as_mut(), content, &options, warn).await?;
+                say(context, args, conversation, answers, content, cancel).await
             }
         };
         match outcome {
@@ -136,6 +146,7 @@ async fn say(
     context: &Context,
     args: &ChatArgs,
     conversation: &mut Conversation,
+    answers: &Answers,
     content: hermes_agent::message::Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
@@ -150,7 +161,8 @@ async fn say(
     }
     let mut progress = Progress::new(context.output, detail);
     let said = match found {
-        Ok(_) => {
+        Ok(selection) => {
+            answers.use_model(&selection);
             conversation
                 .say(content, &mut progress, cancel.clone())
                 .await

@@ -7,19 +7,20 @@ use hermes_agent::{
     conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
     turn::{TurnEnd, TurnEvent},
 };
-use hermes_mcp::inquiry::NobodyToAsk;
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
     command::{self, Desk, Done, Next, Room},
-    image, interrupt,
+    image, interrupt, mentions,
     progress::{Detail, Progress},
+    prompt,
     slash::Slash,
     start,
 };
 use crate::{
+    answers::Answers,
     chat::{
         floor::{Floor, Presence},
         screen::{self, Screen},
@@ -76,9 +77,12 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     let work = async {
-        let settings = start::settings(context, args)?;
-        let agent = start::agent(context, settings, Arc::new(NobodyToAsk)).await?;
-        let outcome = converse(context, args, &question, &agent, &cancel).await;
+        let mut settings = start::settings(context, args)?;
+        start::leave_out_unused_servers(args, &mut settings);
+        let answers = Answers::without_person(context, &settings);
+        answers.expect_model();
+        let agent = start::agent(context, settings, answers.inquiries()).await?;
+        let outcome = converse(context, args, &question, &agent, &answers, &cancel).await;
         start::stop(&agent).await;
         outcome
     };
@@ -97,13 +101,14 @@ async fn converse(
     args: &ChatArgs,
     question: &Question,
     agent: &Agent,
+    answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
     // A title would cost a further call of the model, and nobody is there to see it.
     setup.titles = Titles::ByHand;
     let mut conversation = start::conversation(agent, args, setup).await?;
-    let asked = ask(context, args, question, &mut conversation, cancel).await;
+    let asked = ask(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
     let id = conversation.is_stored().then(|| conversation.id().clone());
     let closed = conversation.close(EndReason::CliClose).await;
@@ -178,16 +183,18 @@ async fn ask(
     args: &ChatArgs,
     question: &Question,
     conversation: &mut Conversation,
+    answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<Asked, Failure> {
     let slash = Slash::read(&question.text);
     let mut content = image::content(&question.text, &args.image)?;
-    if slash.is_none() {
+    let is_prompt = slash.is_some_and(|slash| prompt::is_name(slash.name));
+    if slash.is_none() || is_prompt {
         let found = conversation.find_model().await;
         for note in conversation.take_notes() {
             context.output.note(note);
         }
-        found.map_err(|error| start::failure(&error))?;
+        answers.use_model(&found.map_err(|error| start::failure(&error))?);
     }
     wait_for_servers(context, conversation, cancel).await?;
     if let Some(slash) = slash {
@@ -206,6 +213,12 @@ async fn ask(
             print_text(context, &done.text);
             return Ok(Asked::Command);
         }
+    }
+    if slash.is_none() {
+        let options = mentions::options(conversation, cancel);
+        let mut mentions = mentions::of(conversation);
+        let warn = |text: &str| context.output.warning(text);
+        content = mentions::complete(mentions.as_mut(), content, &options, warn).await?;
     }
     let is_shown = question.report == Report::Everything;
     if is_shown {

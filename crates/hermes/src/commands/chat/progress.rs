@@ -6,7 +6,10 @@ use hermes_agent::{
     conversation::Display, message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent,
 };
 
-use crate::output::{Output, Tone, printable};
+use crate::{
+    chat::length,
+    output::{Output, Tone, printable},
+};
 
 /// How much of arguments and results one line shows.
 const SHORT: usize = 80;
@@ -114,18 +117,12 @@ impl Display for Progress {
             TurnEvent::LimitReached => {
                 self.note("[the limit of model calls is reached; this is the last answer]");
             }
-            TurnEvent::Compacting(_) => self.note("[the conversation is being summed up]"),
-            TurnEvent::Compacted {
-                tokens_before,
-                tokens_after,
-                ..
-            } => self.note(&format!(
-                "[the conversation is shorter: about {tokens_before} tokens before, {tokens_after} now]"
-            )),
-            TurnEvent::SummaryFailed(failure) => self.note(&format!(
-                "[no summary ({}); the oldest results of tools are left out instead]",
-                failure.error
-            )),
+            TurnEvent::Compacting(_)
+            | TurnEvent::Compacted { .. }
+            | TurnEvent::SummaryFailed(_) => {
+                let line = length::line(&event).unwrap_or_default();
+                self.note(&format!("[{line}]"));
+            }
         }
     }
 }

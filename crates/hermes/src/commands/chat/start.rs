@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use hermes_agent::{
     conversation::{
         Agent, AgentParts, Consent, Conversation, ConversationError, CwdOnResume, Rules,
-        SessionIdInPrompt, Setup, Which, unknown_toolsets,
+        SessionIdInPrompt, Setup, Which, needs_server, unknown_toolsets,
     },
     model::{ResolveError, Wanted},
     tools::TOOLSETS,
@@ -43,6 +43,18 @@ pub(super) fn settings(context: &Context, args: &ChatArgs) -> Result<Settings, F
         );
     }
     Ok(settings)
+}
+
+/// Leaves out the servers that `--toolsets` has no use for: nobody can turn them on in this run.
+pub(super) fn leave_out_unused_servers(args: &ChatArgs, settings: &mut Settings) {
+    if args.toolsets.is_empty() {
+        return;
+    }
+    let known = settings.clone();
+    let is_needed = |name: &str| needs_server("cli", &args.toolsets, &known, name);
+    settings
+        .servers
+        .retain(|entry| is_needed(entry.name.as_str()));
 }
 
 /// The agent: the store is open, the servers are being connected.

@@ -11,7 +11,7 @@ use std::{
 
 use hermes_config::{ServerName, Settings};
 use hermes_mcp::{
-    CallError, CallOptions, Host, Inquiries, Outcome,
+    CallError, CallOptions, Host, Outcome,
     inquiry::{Conversation, NobodyToAsk},
     session::Progress,
 };
@@ -45,10 +45,13 @@ async fn call(
     let answers = Questions::new(false)
         .can_ask()
         .then(|| answers(context, settings, is_asking.clone()));
-    let inquiries: Arc<dyn Inquiries> = match &answers {
-        Some(answers) => answers.inquiries.clone(),
+    let inquiries = match &answers {
+        Some(answers) => answers.inquiries(),
         None => Arc::new(NobodyToAsk),
     };
+    let _present = answers
+        .as_ref()
+        .and_then(|answers| answers.present(CONVERSATION));
     let host = probe::host_answering(context, settings, &[server], inquiries).await?;
     let call = Call {
         args,
@@ -71,9 +74,7 @@ struct Call<'a> {
 }
 
 /// The conversation that a call by hand belongs to.
-fn conversation() -> Conversation {
-    Conversation("call".into())
-}
+const CONVERSATION: &str = "call";
 
 /// Somebody is at the terminal, so the server may ask.
 fn answers(context: &Context, settings: &Settings, is_asking: Arc<AtomicBool>) -> Answers {
@@ -83,7 +84,7 @@ fn answers(context: &Context, settings: &Settings, is_asking: Arc<AtomicBool>) -
         is_asking.store(true, Ordering::Relaxed);
         Box::new(Asked(is_asking.clone()))
     }));
-    Answers::at_terminal(context, settings, conversation(), person)
+    Answers::with_person(context, settings, Arc::new(person))
 }
 
 /// A question on the screen.
@@ -131,7 +132,7 @@ async fn call_on(
             .timeout
             .map(|seconds| seconds_of(seconds, "--timeout"))
             .transpose()?,
-        conversation: Some(conversation()),
+        conversation: Some(Conversation(CONVERSATION.into())),
         on_progress: Some(Arc::new(move |progress: &Progress| {
             if !is_asking.load(Ordering::Relaxed) {
                 output.progress(&describe(progress));

@@ -1,65 +1,42 @@
-//! `/mcp_<server>_<prompt>`: what a server's prompt says, as the user's turn.
+//! `/mcp_<server>_<prompt>`: what a server's prompt says, as the user's turn. What is missing is asked for.
 
-use std::time::Duration;
-
-use hermes_agent::{message::Content, prompt_command::PromptCommand};
-use hermes_mcp::{CallOptions, inquiry};
+use hermes_agent::message::Content;
 
 use super::{Done, Next, Room};
-use crate::{chat::strip, failure::Failure};
+use crate::{
+    chat::strip,
+    commands::chat::{mentions, prompt::Prompt, slash::Slash},
+    failure::Failure,
+};
 
-/// How long a server that is being connected is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Runs a prompt. `None` if there is none of that name.
-pub(super) async fn run(
-    room: &mut Room<'_>,
-    name: &str,
-    rest: &str,
-) -> Result<Option<Done>, Failure> {
-    let Some(host) = room.conversation.agent().host().cloned() else {
-        return Ok(None);
-    };
-    let Some(command) = PromptCommand::find(&host, name, PATIENCE).await else {
-        return Ok(None);
-    };
-    let usage = |reason: String| Failure::usage(reason).hint(format!("`{}`", command.usage()));
-    let mut arguments = command
-        .arguments(rest)
-        .map_err(|error| usage(error.to_string()))?;
-    for missing in arguments.missing.clone() {
-        if !room.floor.has_person() {
-            return Err(usage(format!("`{}` is missing", missing.name)));
+pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
+    let mut prompt = Prompt::find(room.conversation, slash).await?;
+    if room.floor.has_person() {
+        for missing in prompt.arguments.missing.clone() {
+            let name = strip::one_line(&missing.name, 60);
+            let about = missing.description.as_deref().unwrap_or_default();
+            let question = match strip::one_line(about, 80).as_str() {
+                "" => name,
+                about => format!("{name} ({about})"),
+            };
+            let value = room.floor.ask(move |asking| asking.line(&question)).await;
+            let value = value.ok_or_else(Failure::interrupted)?;
+            prompt.arguments.add(&missing.name, value);
         }
-        let about = missing.description.as_deref().unwrap_or_default();
-        let prompt = match strip::one_line(about, 80).as_str() {
-            "" => strip::one_line(&missing.name, 60),
-            about => format!("{} ({about})", strip::one_line(&missing.name, 60)),
-        };
-        let value = room.floor.ask(move |asking| asking.line(&prompt)).await;
-        arguments.add(&missing.name, value.ok_or_else(Failure::interrupted)?);
     }
-    let options = options(room);
-    let content = command.turn(&host, &arguments, &options).await;
-    let content = content.map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(Some(Done {
-        text: shown(&content),
+    let options = mentions::options(room.conversation, &room.cancel);
+    let content = prompt.message(room.conversation, &options).await?;
+    Ok(Done {
+        text: shown(room, &content),
         next: Next::Say(content),
-    }))
-}
-
-/// A call in the name of the conversation.
-fn options(room: &Room<'_>) -> CallOptions {
-    CallOptions {
-        conversation: Some(inquiry::Conversation(
-            room.conversation.id().as_str().into(),
-        )),
-        cancel: room.cancel.clone(),
-        ..CallOptions::default()
-    }
+    })
 }
 
 /// What the person is told of what is said in their name.
-fn shown(content: &Content) -> String {
-    format!("> {}", strip::one_line(&content.text(), 100))
+fn shown(room: &Room<'_>, content: &Content) -> String {
+    if room.floor.has_person() {
+        format!("> {}", strip::one_line(&content.text(), 100))
+    } else {
+        String::new()
+    }
 }

@@ -8,10 +8,13 @@ use hermes_agent::{
     message::Content,
     turn::TurnEvent,
 };
-use hermes_mcp::{CallOptions, inquiry};
 use tokio_util::sync::CancellationToken;
 
-use crate::{chat::screen::Screen, commands::chat::command::Desk};
+use crate::{
+    answers::Answers,
+    chat::screen::Screen,
+    commands::chat::{command::Desk, mentions},
+};
 
 /// What a turn begins with.
 pub(super) enum Said<'a> {
@@ -27,6 +30,7 @@ pub(super) struct Turn<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) desk: &'a mut Desk,
     pub(super) mentions: Option<&'a mut Mentions>,
+    pub(super) answers: &'a Answers,
     pub(super) screen: &'a Screen,
     /// How long servers are waited for that are being connected.
     pub(super) patience: Duration,
@@ -36,7 +40,8 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     pub(super) async fn run(mut self, said: Said<'_>) -> Result<Answer, ConversationError> {
         // Without a model, what lies ready has to stay there.
-        self.conversation.find_model().await?;
+        let selection = self.conversation.find_model().await?;
+        self.answers.use_model(&selection);
         let agent = self.conversation.agent().clone();
         tokio::select! {
             missing = agent.wait_for_servers(self.patience) => {
@@ -60,21 +65,15 @@ impl Turn<'_> {
 
     /// The words with all that lies ready, the resources they mention, and news of those mentioned before.
     async fn attach(&mut self, line: &str) -> Content {
-        let id = self.conversation.id().as_str();
-        let options = CallOptions {
-            conversation: Some(inquiry::Conversation(id.into())),
-            cancel: self.cancel.clone(),
-            ..CallOptions::default()
-        };
+        let content = self.desk.message(line);
         let Some(mentions) = self.mentions.as_deref_mut() else {
-            return self.desk.message(line);
+            return content;
         };
-        let news = mentions.changed_since_last_turn(&options).await;
-        self.desk.notes.extend(news);
-        let attached = mentions.attach(line, &options).await;
-        for warning in &attached.warnings {
-            self.screen.note(warning);
+        let options = mentions::options(self.conversation, self.cancel);
+        let (content, warnings) = mentions.complete(content, &options).await;
+        for warning in warnings {
+            self.screen.note(&warning);
         }
-        attached.join(self.desk.message(line))
+        content
     }
 }

@@ -1,0 +1,40 @@
+//! What the agent did to the program as a whole. Its targets are with the host's measurements.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{
+    cold_start,
+    report::{Quantity, Report, Row, Target},
+    samples::Samples,
+    scene::{Effort, Programs},
+};
+
+pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let bytes = std::fs::metadata(&programs.hermes)?.len();
+    report.add(Row::new(
+        "size of the program",
+        Quantity::Memory(u32::try_from(bytes / 1024)?),
+        None,
+        Target::Nothing,
+    ));
+    let (mut ours, mut nothing) = (Samples::default(), Samples::default());
+    for round in 0..=effort.times(100) {
+        let mut version = Command::new(&programs.hermes);
+        version.arg("--version");
+        let (our_time, _) = cold_start::run(version)?;
+        let (time, _) = cold_start::run(Command::new("true"))?;
+        if round > 0 {
+            ours.push(our_time);
+            nothing.push(time);
+        }
+    }
+    report.add(Row::times(
+        "`hermes --version`",
+        &ours,
+        &nothing,
+        Target::Nothing,
+    ));
+    Ok(())
+}

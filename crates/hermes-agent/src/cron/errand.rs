@@ -1,0 +1,320 @@
+//! The work of one run: the script, the prompt, and the conversation with a model.
+
+use std::{
+    fmt::Write as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hermes_config::{Home, Settings};
+use hermes_mcp::toolset;
+use hermes_store::{
+    EndReason, NewSession, SessionId,
+    cron::{Job, last_output},
+};
+use jiff::Zoned;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    SERVER_PATIENCE,
+    message::{Report, kept_message},
+    script::{self, Outcome, ScriptError},
+    texts,
+};
+use crate::{
+    approval::NobodyDecides,
+    conversation::{Agent, Consent, Conversation, Setup, Titles},
+    model::Wanted,
+    tools::terminal::{TerminalSettings, child_environment},
+    turn::{TurnEnd, TurnEvent},
+};
+
+/// How long a run may be without any sign of life, where `HERMES_CRON_TIMEOUT` does not say.
+const DEFAULT_PATIENCE: Duration = Duration::from_mins(10);
+
+const PLATFORM: &str = "cron";
+
+const NOTE: &str = "You carry out a cron job. Nobody reads along and nobody can answer you: decide what is unclear \
+    yourself. Your last message is the result and is delivered as it is. If there is nothing to tell, answer with exactly \
+    [SILENT].";
+
+/// Toolsets that make no sense where nobody is there, or would let jobs breed.
+const WITHHELD: [&str; 3] = ["cronjob", "messaging", "clarify"];
+
+/// One run.
+pub(super) struct Errand<'a> {
+    pub(super) job: &'a Job,
+    pub(super) home: &'a Home,
+    pub(super) settings: &'a Settings,
+    /// Or why there is none.
+    pub(super) agent: Result<&'a Agent, &'a str>,
+    pub(super) began: &'a Zoned,
+    pub(super) needs_servers: bool,
+}
+
+impl Errand<'_> {
+    pub(super) async fn run(&self, cancel: &CancellationToken) -> Report {
+        let directory = self.directory();
+        if !directory.is_dir() {
+            let shown = directory.display();
+            return Report::failed(format!("its working directory `{shown}` does not exist"));
+        }
+        let stopped = || Report::failed("it was interrupted");
+        let script = match self.text("script") {
+            None => None,
+            Some(name) => tokio::select! {
+                outcome = self.run_script(name) => Some((name, outcome)),
+                () = cancel.cancelled() => return stopped(),
+            },
+        };
+        match (self.job.get("no_agent").and_then(Value::as_bool), script) {
+            (Some(true), None) => Report::failed("it has neither an agent nor a script"),
+            (Some(true), Some((name, outcome))) => script_alone(name, outcome),
+            (_, Some((_, Err(error)))) => Report::failed(error.to_string()),
+            (_, Some((name, Ok(outcome)))) => self.ask(Some((name, outcome)), cancel).await,
+            (_, None) => self.ask(None, cancel).await,
+        }
+    }
+
+    async fn run_script(&self, name: &str) -> Result<Outcome, ScriptError> {
+        let variables = match self.agent {
+            Ok(agent) => agent.environment().to_vec(),
+            Err(_) => std::env::vars_os().collect(),
+        };
+        let settings = TerminalSettings::from_document(&self.settings.document, variables);
+        let environment = child_environment(&settings, self.home.path());
+        let patience = patience(self.settings);
+        script::run(self.home, name, &self.directory(), environment, patience).await
+    }
+
+    /// Lets a model do the work.
+    async fn ask(&self, script: Option<(&str, Outcome)>, cancel: &CancellationToken) -> Report {
+        let prompt = self.prompt(script);
+        let agent = match self.agent {
+            Ok(agent) => agent,
+            Err(reason) => return Report::failed(reason),
+        };
+        let id = match SessionId::for_cron(self.job.id(), self.began) {
+            Ok(id) => id,
+            Err(error) => return Report::failed(error.to_string()),
+        };
+        let row = NewSession::new(id.clone(), PLATFORM);
+        let mut conversation = Conversation::begin(agent.clone(), row, self.setup());
+        if self.needs_servers {
+            conversation.tell_missing(&agent.wait_for_servers(SERVER_PATIENCE).await);
+        }
+        let mut report = self.converse(&mut conversation, &prompt, cancel).await;
+        report.session = conversation.is_stored().then(|| id.to_string());
+        report.prompt = prompt;
+        if let Err(error) = conversation.close(EndReason::CronComplete).await {
+            tracing::warn!(%error, "the session of a cron job could not be closed");
+        }
+        report
+    }
+
+    /// Says the prompt and waits for the answer, as long as there are signs of life.
+    async fn converse(
+        &self,
+        conversation: &mut Conversation,
+        prompt: &str,
+        cancel: &CancellationToken,
+    ) -> Report {
+        let stop = cancel.child_token();
+        let activity = Activity::default();
+        let mut display = {
+            let activity = activity.clone();
+            move |_: TurnEvent| activity.touch()
+        };
+        let turn = conversation.say(prompt, &mut display, stop.clone());
+        let mut turn = std::pin::pin!(turn);
+        let patience = patience(self.settings);
+        let mut is_silent = false;
+        let ended = loop {
+            tokio::select! {
+                ended = &mut turn => break ended,
+                () = activity.silence(patience), if !is_silent => {
+                    is_silent = true;
+                    stop.cancel();
+                }
+            }
+        };
+        let silent = || {
+            let seconds = patience.unwrap_or_default().as_secs();
+            format!("nothing happened for {seconds} s, so it was stopped")
+        };
+        match ended {
+            _ if is_silent => Report::failed(silent()),
+            Err(error) => Report::failed(error.to_string()),
+            Ok(answer) => Report {
+                error: match answer.end {
+                    TurnEnd::Interrupted => Some("it was interrupted".to_owned()),
+                    _ => None,
+                },
+                text: answer.text,
+                ..Report::default()
+            },
+        }
+    }
+
+    fn setup(&self) -> Setup {
+        let approves = self.settings.document["approvals"]["cron_mode"] == "approve";
+        let consent = if approves {
+            Consent::Given
+        } else {
+            Consent::Ask(Arc::new(NobodyDecides))
+        };
+        let text = |key| self.text(key).map(str::to_owned);
+        let skills = match texts(self.job.get("skills")) {
+            skills if skills.is_empty() => text("skill").into_iter().collect(),
+            skills => skills,
+        };
+        Setup {
+            platform: PLATFORM.into(),
+            platform_note: NOTE.into(),
+            wanted: Wanted {
+                model: text("model"),
+                provider: text("provider"),
+                stored: None,
+            },
+            toolsets: self.toolsets(),
+            withheld: WITHHELD.map(str::to_owned).to_vec(),
+            skills,
+            titles: Titles::ByHand,
+            ..Setup::for_cli(self.directory(), consent)
+        }
+    }
+
+    /// The job's list limits the built-in tools. Servers are all there, unless it names some or wants none.
+    fn toolsets(&self) -> Option<Vec<String>> {
+        let mut words = texts(self.job.get("enabled_toolsets"));
+        if words.is_empty() {
+            return None;
+        }
+        let is_server = |word: &String| toolset::named(self.settings, word).is_some();
+        if self.needs_servers && !words.iter().any(is_server) {
+            let servers = self.settings.servers.iter();
+            words.extend(servers.map(|entry| entry.name.to_string()));
+        }
+        Some(words)
+    }
+
+    /// Where it works: where the job says, else in the user's own directory.
+    fn directory(&self) -> PathBuf {
+        let written = self.text("workdir").map(PathBuf::from);
+        let own = || std::env::home_dir().filter(|path| path.is_dir());
+        written
+            .or_else(own)
+            .unwrap_or_else(|| self.home.path().to_owned())
+    }
+
+    /// What the model is asked: what came before, what the script found, and the job's own words.
+    fn prompt(&self, script: Option<(&str, Outcome)>) -> String {
+        let mut text = String::new();
+        for job in texts(self.job.get("context_from")) {
+            if let Some(output) = last_output(self.home, &job) {
+                let _ = write!(
+                    text,
+                    "# Last output of the job `{job}`\n\n{}\n\n",
+                    kept_message(&output)
+                );
+            }
+        }
+        if let Some((name, outcome)) = script {
+            let _ = write!(
+                text,
+                "# Output of the script `{name}`\n\n{}\n\n",
+                outcome.stdout
+            );
+            if outcome.code != Some(0) {
+                let _ = write!(text, "{}\n\n", outcome.failure());
+            }
+        }
+        let prompt = match self.job.prompt().trim() {
+            "" => "Do what your skills say.",
+            prompt => prompt,
+        };
+        if !text.is_empty() {
+            text.push_str("# The task\n\n");
+        }
+        text.push_str(prompt);
+        text
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        let text = self.job.get(key).and_then(Value::as_str);
+        text.map(str::trim).filter(|text| !text.is_empty())
+    }
+}
+
+/// The script's output is the message; a failure is an alert.
+fn script_alone(name: &str, outcome: Result<Outcome, ScriptError>) -> Report {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return Report::failed(error.to_string()),
+    };
+    Report {
+        prompt: format!("`{name}`, without an agent"),
+        error: (outcome.code != Some(0)).then(|| outcome.failure()),
+        text: outcome.stdout,
+        session: None,
+    }
+}
+
+impl Outcome {
+    /// That it failed, with its last words.
+    fn failure(&self) -> String {
+        const MOST_LINES: usize = 20;
+        let end = self
+            .code
+            .map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let last = lines[lines.len().saturating_sub(MOST_LINES)..].join("\n");
+        format!("The script ended with {end}.\n{last}")
+            .trim()
+            .to_owned()
+    }
+}
+
+/// `HERMES_CRON_TIMEOUT` in seconds; 0 is no limit.
+fn patience(settings: &Settings) -> Option<Duration> {
+    let written = settings.variables.get("HERMES_CRON_TIMEOUT");
+    match written.and_then(|text| text.trim().parse::<u64>().ok()) {
+        Some(0) => None,
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None => Some(DEFAULT_PATIENCE),
+    }
+}
+
+/// When something happened last.
+#[derive(Clone)]
+struct Activity(Arc<Mutex<Instant>>);
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Activity {
+    fn touch(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Ends when nothing has happened for so long.
+    async fn silence(&self, patience: Option<Duration>) {
+        let Some(patience) = patience else {
+            return std::future::pending().await;
+        };
+        loop {
+            let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = last + patience;
+            if Instant::now() >= end {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+    }
+}

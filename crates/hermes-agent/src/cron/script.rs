@@ -1,0 +1,180 @@
+//! Scripts of jobs: programs of the user below `scripts/` of the home.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use hermes_config::Home;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::Command,
+};
+
+/// Of longer outputs the rest is left out.
+const LONGEST_OUTPUT: usize = 100_000;
+
+/// How long output is waited for after the script itself has ended.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
+/// Why a script gave no output.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// There is none, or it is elsewhere.
+    #[error("there is no script `{name}` below `{}`", directory.display())]
+    NotThere {
+        /// As the job names it.
+        name: String,
+        /// Where scripts are.
+        directory: PathBuf,
+    },
+    /// It does not start.
+    #[error("the script `{name}` can not be started with `{program}`: {source}")]
+    NotStarted {
+        /// As the job names it.
+        name: String,
+        /// What was to run it.
+        program: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It was silent for too long.
+    #[error("the script `{name}` wrote nothing for {} s and was ended", after.as_secs())]
+    Silent {
+        /// As the job names it.
+        name: String,
+        /// So long.
+        after: Duration,
+    },
+}
+
+/// What a script did.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    /// None if a signal ended it.
+    pub(super) code: Option<i32>,
+}
+
+/// Where a script is. Nothing outside `scripts/` counts, links followed.
+pub fn locate(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
+    let directory = home.path().join("scripts");
+    let found = directory.canonicalize().and_then(|root| {
+        let path = root.join(name).canonicalize()?;
+        Ok((path.starts_with(&root) && path.is_file()).then_some(path))
+    });
+    found.ok().flatten().ok_or_else(|| ScriptError::NotThere {
+        name: name.to_owned(),
+        directory,
+    })
+}
+
+/// Runs a script and waits for it, unless it is silent for longer than `patience`. Dropped, it ends with all it has
+/// started.
+pub(super) async fn run(
+    home: &Home,
+    name: &str,
+    directory: &Path,
+    environment: Vec<(OsString, OsString)>,
+    patience: Option<Duration>,
+) -> Result<Outcome, ScriptError> {
+    let path = locate(home, name)?;
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let program = match extension {
+        Some("sh" | "bash") => "bash",
+        _ => "python3",
+    };
+    let not_started = |source| ScriptError::NotStarted {
+        name: name.to_owned(),
+        program,
+        source,
+    };
+    let mut child = Command::new(program)
+        .arg(&path)
+        .current_dir(directory)
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(not_started)?;
+    let _group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut ended: Option<Option<i32>> = None;
+    loop {
+        let limit = ended.map_or(patience, |_| Some(LAST_WORDS));
+        let silence = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            is_open = read(&mut stdout, &mut out), if stdout.is_some() => {
+                if !is_open { stdout = None; }
+            }
+            is_open = read(&mut stderr, &mut err), if stderr.is_some() => {
+                if !is_open { stderr = None; }
+            }
+            status = child.wait(), if ended.is_none() => {
+                ended = Some(status.ok().and_then(|status| status.code()));
+            }
+            () = silence => match (ended, patience) {
+                (None, Some(after)) => {
+                    return Err(ScriptError::Silent { name: name.to_owned(), after });
+                }
+                // Something it started holds the pipes open.
+                _ => break,
+            },
+        }
+        if ended.is_some() && stdout.is_none() && stderr.is_none() {
+            break;
+        }
+    }
+    Ok(Outcome {
+        stdout: text(&out),
+        stderr: text(&err),
+        code: ended.flatten(),
+    })
+}
+
+/// Reads what is there; `false` at the end.
+async fn read(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) -> bool {
+    let Some(end) = end else {
+        return false;
+    };
+    let mut bytes = vec![0; 8192];
+    match end.read(&mut bytes).await {
+        Ok(count @ 1..) => {
+            let room = LONGEST_OUTPUT.saturating_sub(kept.len());
+            kept.extend_from_slice(&bytes[..count.min(room)]);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+/// A process group that does not outlive the run.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            // It may be gone already.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}

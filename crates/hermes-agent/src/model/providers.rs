@@ -1,0 +1,201 @@
+//! What there is to choose from: providers that are built in, configured, or run on this machine, and the models that
+//! each of them lists.
+
+use std::time::Duration;
+
+use hermes_config::{ModelChoice, Secret};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use url::Url;
+
+use super::{
+    Endpoint, LocalModel, Protocol, ResolveError, Surroundings, address, detect,
+    http::innermost,
+    resolve::place::{self, BUILT_IN, Place},
+};
+
+/// How long a list may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A provider that needs no more than a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// What `provider` calls it.
+    pub name: String,
+    /// Host and port, as they are shown.
+    pub address: String,
+    /// Whether it can be asked.
+    pub key: KeyState,
+}
+
+/// Whether there is a key for a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyState {
+    /// There is one.
+    Set {
+        /// Where, for people.
+        place: String,
+    },
+    /// There is none, and nothing works without it.
+    Missing {
+        /// Where it could be set, for people.
+        place: String,
+        /// The variable that would hold it, where one is meant to.
+        variable: Option<String>,
+    },
+    /// None is needed.
+    Unneeded,
+}
+
+/// Why a provider's models are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// There is no such provider, or no address.
+    #[error(transparent)]
+    Unknown(#[from] ResolveError),
+    /// It does not want this key.
+    #[error("it refuses the key (HTTP {status})")]
+    KeyRefused {
+        /// 401 or 403.
+        status: u16,
+    },
+    /// It can not be reached.
+    #[error("it does not answer: {reason}")]
+    Unreachable {
+        /// Why not.
+        reason: String,
+    },
+    /// It answers, but not with a list.
+    #[error("it does not list its models (HTTP {status})")]
+    NoList {
+        /// The status of its answer.
+        status: u16,
+    },
+}
+
+/// The providers that are built in or configured.
+pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
+    let configured = around.settings.providers.iter().map(|entry| &*entry.name);
+    let is_configured = |name: &str| {
+        let mut names = around.settings.providers.iter().map(|entry| &*entry.name);
+        names.any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let built_in = BUILT_IN.iter().map(|known| known.name);
+    let mut found = Vec::new();
+    for name in built_in
+        .filter(|name| !is_configured(name))
+        .chain(configured)
+    {
+        let choice = ModelChoice {
+            provider: Some(name.to_owned()),
+            ..ModelChoice::default()
+        };
+        // An entry without an address can not be chosen.
+        if let Ok(Some(place)) = place::stated(around.settings, &choice) {
+            found.push(Provider {
+                name: name.to_owned(),
+                address: address::shown(&place.base_url),
+                key: key_state(around, &place).await,
+            });
+        }
+    }
+    found
+}
+
+async fn key_state(around: &Surroundings<'_>, place: &Place) -> KeyState {
+    let missing = |shown: String| KeyState::Missing {
+        place: shown,
+        variable: place.variable().map(str::to_owned),
+    };
+    match place.key(around).await {
+        Ok(key) if key.value.is_some() => KeyState::Set { place: key.place },
+        Ok(_) => KeyState::Unneeded,
+        Err(ResolveError::NoKey { place, .. }) => missing(place),
+        Err(error) => missing(error.to_string()),
+    }
+}
+
+/// The servers of this machine that have a model, with the one each would use. None if that is switched off.
+pub async fn local_servers(around: &Surroundings<'_>) -> Vec<LocalModel> {
+    if !around.settings.model.autodetect {
+        return Vec::new();
+    }
+    let variables = &around.settings.variables;
+    around.local.all(&around.clients, variables, None).await
+}
+
+/// The models at the place that a choice names, asked with `key` or with its own.
+pub async fn list_models(
+    around: &Surroundings<'_>,
+    choice: &ModelChoice,
+    key: Option<Secret<String>>,
+) -> Result<Vec<String>, ListError> {
+    let place = place::stated(around.settings, choice)?.ok_or_else(|| ResolveError::NoBaseUrl {
+        provider: "custom".into(),
+    })?;
+    let mut own = place.key(around).await.unwrap_or_default();
+    if key.is_some() {
+        own.value = key;
+    }
+    let endpoint = Endpoint {
+        provider: place.provider,
+        protocol: place.protocol,
+        base_url: place.base_url,
+        key: own,
+        model: String::new(),
+        context_length: None,
+        extra_body: Map::new(),
+    };
+    ask(around, &endpoint).await
+}
+
+async fn ask(around: &Surroundings<'_>, endpoint: &Endpoint) -> Result<Vec<String>, ListError> {
+    let unreachable = |reason: String| ListError::Unreachable {
+        reason: endpoint.clean(&reason),
+    };
+    let url = list_url(endpoint);
+    let client = around.clients.for_address(&endpoint.base_url);
+    let client = client.map_err(|error| unreachable(innermost(&error)))?;
+    let request = endpoint.authorised(client.get(url)).map_err(unreachable)?;
+    let asked = async {
+        let response = request.send().await?;
+        Ok((response.status(), response.bytes().await?))
+    };
+    let (status, body) = match timeout(PATIENCE, asked).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err::<_, reqwest::Error>(error)) => return Err(unreachable(innermost(&error))),
+        Err(_) => {
+            return Err(unreachable(format!(
+                "nothing came for {} s",
+                PATIENCE.as_secs()
+            )));
+        }
+    };
+    let status = status.as_u16();
+    if matches!(status, 401 | 403) {
+        return Err(ListError::KeyRefused { status });
+    }
+    let list: Value = serde_json::from_slice(&body).unwrap_or_default();
+    match (status, &list["data"]) {
+        (200..300, Value::Array(models)) => {
+            Ok(models.iter().filter_map(detect::talking_model).collect())
+        }
+        _ => Err(ListError::NoList { status }),
+    }
+}
+
+fn list_url(endpoint: &Endpoint) -> String {
+    let base = endpoint.base_url.as_str().trim_end_matches('/');
+    match endpoint.protocol {
+        Protocol::ChatCompletions => format!("{base}/models"),
+        Protocol::AnthropicMessages => {
+            let base = base.strip_suffix("/v1").unwrap_or(base);
+            format!("{base}/v1/models?limit=1000")
+        }
+    }
+}
+
+/// Whether a text can be the address of a provider.
+pub fn is_address(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}

@@ -1,0 +1,48 @@
+//! The tick lock: one process of a home lets time pass.
+
+use std::{fs, io, time::Duration};
+
+use hermes_config::Home;
+
+use super::file::{CronError, cron_dir};
+use crate::file;
+
+/// Held while due jobs are looked for and claimed. The kernel gives it back when the process ends, however it does.
+#[derive(Debug)]
+pub struct TickLock {
+    _file: fs::File,
+}
+
+impl TickLock {
+    /// Takes the lock; nothing if another process has it.
+    pub fn take(home: &Home) -> Result<Option<Self>, CronError> {
+        let path = cron_dir(home).join(".tick.lock");
+        match file::lock(&path, Duration::ZERO) {
+            Ok(file) => Ok(Some(Self { _file: file })),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(source) => Err(CronError::Io { path, source }),
+        }
+    }
+}
+
+/// How long ago a ticker of this home gave a sign of life, if ever.
+pub fn ticker_age(home: &Home) -> Option<Duration> {
+    let heartbeat = fs::metadata(cron_dir(home).join("ticker_heartbeat")).ok()?;
+    heartbeat.modified().ok()?.elapsed().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_holds_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let held = TickLock::take(&home).unwrap();
+        assert!(held.is_some());
+        assert!(TickLock::take(&home).unwrap().is_none());
+        drop(held);
+        assert!(TickLock::take(&home).unwrap().is_some());
+    }
+}

@@ -1,0 +1,142 @@
+//! The arguments of `hermes cron …`.
+
+use clap::{Args, Subcommand};
+
+/// What can be done with jobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CronCommand {
+    /// Make a job.
+    Create(Box<CreateArgs>),
+    /// List the jobs.
+    #[command(visible_alias = "ls")]
+    List(CronListArgs),
+    /// Change a job; what is not named stays.
+    Edit(Box<EditArgs>),
+    /// Stop a job for now.
+    Pause(PauseArgs),
+    /// Let a job go on, its time counted from now.
+    Resume(JobArgs),
+    /// Let a job run at the next tick, whatever its schedule.
+    Run(JobArgs),
+    /// Remove a job with its output.
+    #[command(visible_alias = "rm")]
+    Remove(JobArgs),
+    /// Say whether jobs run by themselves, and which is next.
+    Status,
+    /// List the last runs.
+    Runs(RunsArgs),
+    /// Run every job whose time has come, then end. For a system's own clock where no gateway runs.
+    Tick,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A schedule is one of
+  30m, 2h, 1d           once, that far ahead
+  'every 30m'           again and again
+  '0 9 * * 1'           by the clock: minute, hour, day, month, weekday
+  2030-01-31T09:00      once, at that time
+
+Examples:
+  hermes cron create 'every 2h' 'Look for new issues and sum them up'
+  hermes cron create '0 9 * * 1' 'Plan my week' --skill planning --name week
+  hermes cron create 'every 10m' --script check_disk.sh --no-agent")]
+pub(crate) struct CreateArgs {
+    /// When it runs.
+    pub(crate) schedule: String,
+    /// What the agent is asked to do. It knows nothing of other conversations.
+    pub(crate) prompt: Option<String>,
+    /// Its id (default: twelve random digits).
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+}
+
+/// What can be said of a job besides its schedule and prompt.
+#[derive(Debug, Args)]
+pub(crate) struct JobOptions {
+    /// Its name (default: the beginning of the prompt).
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// How often it runs in all; 0 is for ever.
+    #[arg(long, value_name = "TIMES")]
+    pub(crate) repeat: Option<u32>,
+    /// Where its message goes: `local` (kept in the home), `origin`, `all`, a platform, or a target; commas between.
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) deliver: Option<String>,
+    /// A skill to load first (repeatable).
+    #[arg(long = "skill", value_name = "SKILL")]
+    pub(crate) skills: Vec<String>,
+    /// The model, instead of the configured one.
+    #[arg(short, long)]
+    pub(crate) model: Option<String>,
+    /// The model's provider.
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// A script below `scripts/` of the home; its output goes into the prompt.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<String>,
+    /// The script's output is the message; no model is asked.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "YES")]
+    pub(crate) no_agent: Option<bool>,
+    /// A job whose last output goes into the prompt (repeatable).
+    #[arg(long, value_name = "ID")]
+    pub(crate) context_from: Vec<String>,
+    /// The toolsets the agent has, separated by commas; names of MCP servers among them, or `no_mcp`.
+    #[arg(short, long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) toolsets: Vec<String>,
+    /// The directory it works in.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) workdir: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CronListArgs {
+    /// Also those that are paused or over.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+An empty text takes a value away.
+
+Example:
+  hermes cron edit week --schedule '0 8 * * 1' --model ''")]
+pub(crate) struct EditArgs {
+    /// Its id or its name.
+    pub(crate) job: String,
+    /// When it runs.
+    #[arg(long)]
+    pub(crate) schedule: Option<String>,
+    /// What the agent is asked to do.
+    #[arg(long)]
+    pub(crate) prompt: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobArgs {
+    /// Its id or its name.
+    pub(crate) job: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// Its id or its name.
+    pub(crate) job: String,
+    /// Why, for the list.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    /// Only those of this job: its id or its name.
+    pub(crate) job: Option<String>,
+    /// At most so many.
+    #[arg(short = 'n', long, default_value_t = 20)]
+    pub(crate) limit: u32,
+}

@@ -1,0 +1,87 @@
+//! Prompts of MCP servers, typed as commands: `/mcp_SERVER_PROMPT name=value`.
+
+use std::time::Duration;
+
+use hermes_agent::{
+    conversation::Conversation,
+    message::Content,
+    prompt_command::{Arguments, PromptCommand},
+};
+use hermes_mcp::CallOptions;
+
+use super::slash::Slash;
+use crate::failure::{Failure, Kind};
+
+/// How long a server is waited for that has not listed its prompts yet.
+const LISTING: Duration = Duration::from_secs(15);
+
+/// Whether a command can only be a prompt.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with("mcp_")
+}
+
+/// A prompt and what was given with it.
+pub(super) struct Prompt {
+    pub(super) command: PromptCommand,
+    pub(super) arguments: Arguments,
+}
+
+impl Prompt {
+    /// Finds the prompt that a command names.
+    pub(super) async fn find(
+        conversation: &Conversation,
+        slash: Slash<'_>,
+    ) -> Result<Self, Failure> {
+        let unknown = |known: Vec<PromptCommand>| {
+            let failure = Failure::new(
+                Kind::NotFound,
+                format!("there is no prompt `/{}`", slash.name),
+            );
+            match known.is_empty() {
+                true => failure.hint("no MCP server that is connected has prompts"),
+                false => {
+                    let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
+                    failure.hint(format!("there are: {}", names.join(", ")))
+                }
+            }
+        };
+        let Some(host) = conversation.agent().host() else {
+            return Err(unknown(Vec::new()));
+        };
+        let command = PromptCommand::find(host, slash.name, LISTING)
+            .await
+            .ok_or_else(|| unknown(PromptCommand::all(host)))?;
+        let arguments = command.arguments(slash.rest).map_err(|error| {
+            Failure::usage(error.to_string()).hint(format!("`{}`", command.usage()))
+        })?;
+        Ok(Self { command, arguments })
+    }
+
+    /// The message it stands for.
+    pub(super) async fn message(
+        &self,
+        conversation: &Conversation,
+        options: &CallOptions,
+    ) -> Result<Content, Failure> {
+        let missing = &self.arguments.missing;
+        if !missing.is_empty() {
+            let names: Vec<String> = missing
+                .iter()
+                .map(|argument| format!("`{}`", argument.name))
+                .collect();
+            return Err(Failure::new(
+                Kind::AnswerNeeded,
+                format!("the prompt needs {}", names.join(", ")),
+            )
+            .hint(format!("`{}`", self.command.usage())));
+        }
+        let Some(host) = conversation.agent().host() else {
+            return Err(Failure::failed("there are no MCP servers in safe mode"));
+        };
+        let turn = self.command.turn(host, &self.arguments, options).await;
+        turn.map_err(|error| match options.cancel.is_cancelled() {
+            true => Failure::interrupted(),
+            false => Failure::failed(error.to_string()),
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! `hermes cron …`: jobs that run later or again and again.
+
+use hermes_config::Settings;
+use hermes_store::cron::{CronError, CronFile, Job, time_zone};
+use jiff::Zoned;
+use serde_json::json;
+
+use crate::{cli::CronCommand, context::Context, failure::Failure, output::plain};
+
+mod create;
+mod edit;
+mod list;
+mod options;
+mod runs;
+mod status;
+mod switch;
+mod tick;
+
+pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let jobs = Jobs {
+        context,
+        settings: &settings,
+        now: Zoned::now().with_time_zone(time_zone(&settings)),
+    };
+    match command {
+        CronCommand::Create(args) => create::run(&jobs, &args),
+        CronCommand::List(args) => list::run(&jobs, &args),
+        CronCommand::Edit(args) => edit::run(&jobs, &args),
+        CronCommand::Pause(args) => switch::pause(&jobs, &args),
+        CronCommand::Resume(args) => switch::resume(&jobs, &args),
+        CronCommand::Run(args) => switch::run(&jobs, &args),
+        CronCommand::Remove(args) => switch::remove(&jobs, &args),
+        CronCommand::Status => status::run(&jobs),
+        CronCommand::Runs(args) => runs::run(&jobs, &args),
+        CronCommand::Tick => tick::run(&jobs),
+    }
+}
+
+/// The jobs of the home, at one moment.
+struct Jobs<'a> {
+    context: &'a Context,
+    settings: &'a Settings,
+    /// In the zone of the home's schedules.
+    now: Zoned,
+}
+
+impl Jobs<'_> {
+    fn load(&self) -> Result<CronFile, Failure> {
+        Ok(CronFile::load(&self.context.home)?)
+    }
+
+    /// Changes one job. One that is not there is told before anything is touched.
+    fn change(
+        &self,
+        reference: &str,
+        change: impl FnOnce(&mut CronFile) -> Result<Job, CronError>,
+    ) -> Result<Job, Failure> {
+        let found = self.load()?.find(reference).map(|_| ());
+        found.map_err(with_hint)?;
+        let changed = CronFile::change(&self.context.home, &self.now, change);
+        changed.map_err(with_hint)
+    }
+
+    /// Says what was done to a job.
+    fn tell(&self, job: &Job, what: &str) {
+        let output = self.context.output;
+        output.note(format!("{} (`{}`) {what}", plain(job.name()), job.id()));
+        output.json(json!({"job": job.as_json()}));
+    }
+
+    /// When it runs next, for people.
+    fn next_run(&self, job: &Job) -> String {
+        let next = job.next_run_at(&self.now);
+        next.map_or_else(|| "never".into(), |next| shown_time(&next))
+    }
+}
+
+fn with_hint(error: CronError) -> Failure {
+    let is_unknown = matches!(error, CronError::NoSuchJob { .. });
+    let failure = Failure::from(error);
+    if is_unknown {
+        return failure.hint("`hermes cron list --all` shows what there is");
+    }
+    failure
+}
+
+fn shown_time(time: &Zoned) -> String {
+    time.strftime("%Y-%m-%d %H:%M").to_string()
+}

@@ -1,0 +1,67 @@
+//! `hermes cron status`: whether jobs run by themselves, and which is next.
+
+use std::time::Duration;
+
+use hermes_store::cron::{Job, JobState, ticker_age};
+use serde_json::json;
+
+use super::{Jobs, shown_time};
+use crate::{commands::state, failure::Failure, output::plain};
+
+/// A ticker gives a sign of life every minute; one that is silent for longer is gone.
+const TICKER_SILENCE: Duration = Duration::from_mins(3);
+
+const WITHOUT_TICKER: &str =
+    "Nothing makes jobs run by themselves now; `hermes cron tick` runs what is due, once.";
+
+pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
+    let file = jobs.load()?;
+    let active: Vec<&Job> = file
+        .jobs
+        .iter()
+        .filter(|job| job.is_enabled() && job.state() == JobState::Scheduled)
+        .collect();
+    let next = active
+        .iter()
+        .filter_map(|job| Some((job.next_run_at(&jobs.now)?, *job)))
+        .min_by_key(|(at, _)| at.timestamp());
+    let output = jobs.context.output;
+    let has_ticker = has_ticker(jobs);
+    output.line(if has_ticker {
+        "A ticker runs jobs of this home."
+    } else {
+        WITHOUT_TICKER
+    });
+    output.line(format!(
+        "{}, {} waiting",
+        state::count(file.jobs.len(), "job"),
+        active.len()
+    ));
+    if let Some((at, job)) = &next {
+        output.line(format!(
+            "next: {} (`{}`) at {}",
+            plain(job.name()),
+            job.id(),
+            shown_time(at)
+        ));
+    }
+    output.json(json!({
+        "ticker": has_ticker,
+        "jobs": file.jobs.len(),
+        "waiting": active.len(),
+        "next_job": next.as_ref().map(|(_, job)| job.id()),
+        "next_run_at": next.as_ref().map(|(at, _)| at.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()),
+    }));
+    Ok(())
+}
+
+fn has_ticker(jobs: &Jobs<'_>) -> bool {
+    ticker_age(&jobs.context.home).is_some_and(|age| age < TICKER_SILENCE)
+}
+
+/// Says so where a job would wait for ever.
+pub(super) fn warn_without_ticker(jobs: &Jobs<'_>) {
+    if !has_ticker(jobs) {
+        jobs.context.output.note(WITHOUT_TICKER);
+    }
+}

@@ -1,0 +1,143 @@
+//! `hermes cron tick`: runs what is due, once.
+
+use hermes_agent::{
+    conversation::{Agent, AgentParts},
+    cron::{Claimed, KeptLocally, Ran, Runner, TickError},
+};
+use hermes_config::Settings;
+use hermes_mcp::{Host, HostOptions};
+use hermes_store::{Access, Store};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Jobs;
+use crate::{
+    context::Context,
+    failure::{Failure, Kind},
+    output::{Tone, plain},
+};
+
+pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
+    // Where there is no job, nothing is made.
+    let ran = if jobs.load()?.jobs.is_empty() {
+        Some(Vec::new())
+    } else {
+        jobs.context.block_on(tick(jobs))?
+    };
+    let output = jobs.context.output;
+    match &ran {
+        None => output.note("Another process runs the jobs of this home just now."),
+        Some(ran) if ran.is_empty() => output.note("Nothing is due."),
+        Some(_) => {}
+    }
+    let is_busy = ran.is_none();
+    let ran = ran.unwrap_or_default();
+    for run in &ran {
+        tell(jobs.context, run);
+    }
+    let failed = ran.iter().filter(|run| run.error.is_some()).count();
+    let members = json!({"busy": is_busy, "runs": ran.iter().map(ran_json).collect::<Vec<_>>()});
+    if failed == 0 {
+        output.json(members);
+        return Ok(());
+    }
+    let message = format!("{failed} of {} runs failed", ran.len());
+    output.json_failure(&message, members);
+    Err(Failure::new(Kind::Told, message))
+}
+
+async fn tick(jobs: &Jobs<'_>) -> Result<Option<Vec<Ran>>, Failure> {
+    let context = jobs.context;
+    let runner = Runner::open(context.home.clone(), "manual").await?;
+    let Some(claimed) = runner.claim_due(&jobs.now).await.map_err(failure)? else {
+        return Ok(None);
+    };
+    let settings = context.settings()?;
+    // A job must be finished whatever happens now, or it stays claimed.
+    let agent = if claimed.iter().any(Claimed::needs_agent) {
+        agent(context, &settings, &claimed).await
+    } else {
+        Err("no agent is needed".to_owned())
+    };
+    let ran = runner
+        .run_all(
+            claimed,
+            agent.as_ref().map_err(String::as_str),
+            &settings,
+            &KeptLocally,
+            &CancellationToken::new(),
+        )
+        .await;
+    if let Ok(agent) = agent {
+        if let Some(host) = agent.host() {
+            host.shutdown().await;
+        }
+        agent.store().close().await;
+    }
+    runner.close().await;
+    Ok(Some(ran))
+}
+
+/// What the jobs need: the store, and their servers.
+async fn agent(
+    context: &Context,
+    settings: &Settings,
+    claimed: &[Claimed],
+) -> Result<Agent, String> {
+    let store = Store::open(&context.home, Access::ReadWrite).await;
+    let mut parts = AgentParts::new(
+        context.home.clone(),
+        store.map_err(|error| error.to_string())?,
+    );
+    parts.environment = std::env::vars_os().collect();
+    if claimed.iter().any(Claimed::needs_servers) {
+        let guard = context.guard().map_err(|failure| failure.message)?;
+        let mut options = HostOptions::new(context.home.clone(), guard);
+        options.reserved_names = Agent::reserved_names();
+        parts.host = Some(Host::start(options, settings).await);
+    }
+    Ok(Agent::new(parts, settings.clone()))
+}
+
+fn tell(context: &Context, run: &Ran) {
+    let output = context.output;
+    let (word, tone) = match &run.error {
+        None => ("done", Tone::Good),
+        Some(_) => ("failed", Tone::Bad),
+    };
+    let name = plain(&run.name);
+    output.line(format!(
+        "{} {name} (`{}`)",
+        output.tint(tone, word),
+        run.job
+    ));
+    if let Some(error) = &run.error {
+        output.line(format!("  {}", plain(error)));
+    }
+    if let Some(error) = &run.delivery_error {
+        output.line(format!("  {}", plain(error)));
+    }
+    if let Some(path) = &run.output {
+        output.line(format!("  {}", path.display()));
+    }
+}
+
+fn ran_json(run: &Ran) -> Value {
+    json!({
+        "job_id": run.job,
+        "name": run.name,
+        "status": if run.error.is_none() { "ok" } else { "error" },
+        "session_id": run.session,
+        "output": run.output,
+        "text": run.text,
+        "error": run.error,
+        "delivery_error": run.delivery_error,
+    })
+}
+
+fn failure(error: TickError) -> Failure {
+    match error {
+        TickError::Jobs(error) => error.into(),
+        TickError::Record(error) => error.into(),
+    }
+}

@@ -1,0 +1,16 @@
+//! `hermes model`: which model is used, and choosing another.
+
+use crate::{cli::ModelArgs, context::Context, failure::Failure};
+
+mod ask;
+mod choose;
+mod pick;
+mod show;
+
+pub(super) fn run(context: &Context, args: &ModelArgs) -> Result<(), Failure> {
+    match &args.name {
+        Some(name) => choose::run(context, name, args),
+        None if args.show || context.output.is_json() => show::run(context),
+        None => ask::run(context),
+    }
+}

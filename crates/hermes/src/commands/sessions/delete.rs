@@ -1,0 +1,46 @@
+//! `hermes sessions delete`.
+
+use hermes_store::{Access, Store};
+use serde_json::json;
+
+use crate::{
+    cli::DeleteArgs,
+    commands::state::count,
+    context::Context,
+    failure::{Failure, Kind},
+    output::plain,
+    question::{Questions, Usual},
+};
+
+pub(super) fn run(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
+    let (_, session) = context.block_on(super::find(context, &args.id))?;
+    let id = &session.id;
+    if !args.yes {
+        let messages = usize::try_from(session.message_count).unwrap_or_default();
+        let title = session.title.as_deref().map(plain);
+        let title = title.map_or_else(String::new, |title| format!(" ({title})"));
+        let question = format!(
+            "Delete `{id}`{title} with {}? There is no way back.",
+            count(messages, "message")
+        );
+        let questions = Questions::new(false);
+        if !questions.confirm(&question, Usual::No, "`--yes` deletes it")? {
+            return Err(Failure::failed(format!("`{id}` stays")));
+        }
+    }
+    let is_deleted = context.block_on(async {
+        let store = Store::open(&context.home, Access::ReadWrite).await?;
+        let deleted = store.delete_session(id).await;
+        store.close().await;
+        Ok(deleted?)
+    })?;
+    if !is_deleted {
+        return Err(Failure::new(
+            Kind::NotFound,
+            format!("`{id}` was deleted by another process"),
+        ));
+    }
+    context.output.note(format!("Deleted `{id}`."));
+    context.output.json(json!({"deleted": id.as_str()}));
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! `hermes sessions export`: a conversation for another program, or as a document.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use hermes_store::{Role, Session, StoredMessage};
+use serde_json::{Value, json};
+
+use super::conversation::{self, message_json, session_json, shown_time};
+use crate::{
+    cli::{ExportArgs, ExportFormat},
+    context::Context,
+    failure::Failure,
+    output::plain,
+};
+
+pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
+    let (store, session) = super::find(context, &args.id).await?;
+    let messages = conversation::read(&store, &session).await?;
+    let text = match args.format {
+        ExportFormat::Jsonl => json_lines(&session, &messages),
+        ExportFormat::Markdown => markdown(&session, &messages),
+    };
+    let output = context.output;
+    let file = args
+        .output
+        .as_deref()
+        .filter(|path| *path != Path::new("-"));
+    if let Some(path) = file {
+        write(path, &text)
+            .map_err(|error| Failure::failed(format!("`{}`: {error}", path.display())))?;
+        let count = crate::commands::state::count(messages.len(), "message");
+        output.note(format!("{count} written to `{}`", path.display()));
+        output.json(json!({
+            "session": session.id.as_str(),
+            "path": path,
+            "messages": messages.len(),
+        }));
+    } else if output.is_json() {
+        let messages: Vec<Value> = messages.iter().map(message_json).collect();
+        output.json(json!({"session": whole_session(&session), "messages": messages}));
+    } else {
+        output.raw(&text);
+    }
+    Ok(())
+}
+
+/// With what the model was told first.
+fn whole_session(session: &Session) -> Value {
+    let mut object = session_json(session);
+    object["system_prompt"] = json!(session.system_prompt);
+    object
+}
+
+fn json_lines(session: &Session, messages: &[StoredMessage]) -> String {
+    let mut text = format!("{}\n", json!({"session": whole_session(session)}));
+    for message in messages {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{}", message_json(message));
+    }
+    text
+}
+
+fn markdown(session: &Session, messages: &[StoredMessage]) -> String {
+    let title = session.title.as_deref().unwrap_or(session.id.as_str());
+    let model = session.model.as_deref().unwrap_or("no model");
+    let mut text = format!(
+        "# {}\n\n`{}`, {}, {}, {}\n",
+        plain(title),
+        session.id,
+        plain(&session.source),
+        plain(model),
+        shown_time(session.started_at),
+    );
+    for message in messages {
+        let body = &message.body;
+        let words = plain(&conversation::text(message));
+        let name = body.tool_name.as_deref().unwrap_or("tool");
+        let heading = match &body.role {
+            Role::User => "User".to_owned(),
+            Role::Assistant => "Assistant".to_owned(),
+            Role::Tool => format!("Result of `{}`", plain(name)),
+            Role::System => "System".to_owned(),
+            Role::Other(role) => plain(role),
+        };
+        let _ = write!(text, "\n## {heading}\n");
+        if body.role == Role::Tool {
+            let _ = write!(text, "\n{}", fenced(&words, ""));
+        } else if !words.trim().is_empty() {
+            let _ = writeln!(text, "\n{}", words.trim_end());
+        }
+        for (name, arguments) in conversation::calls(message) {
+            let _ = write!(
+                text,
+                "\nCalls `{}`:\n\n{}",
+                plain(&name),
+                fenced(&plain(&arguments), "json")
+            );
+        }
+    }
+    text
+}
+
+/// A block of code whose fence is longer than any in it.
+fn fenced(text: &str, language: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}\n", text.trim_end())
+}
+
+/// Conversations are private, so a new file is, too.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_those_in_the_text() {
+        assert_eq!(fenced("x", "json"), "```json\nx\n```\n");
+        assert_eq!(fenced("a\n````\nb", ""), "`````\na\n````\nb\n`````\n");
+    }
+}

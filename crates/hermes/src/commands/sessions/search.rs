@@ -1,0 +1,91 @@
+//! `hermes sessions search`.
+
+use hermes_store::{Hit, Search};
+use serde_json::{Value, json};
+
+use super::conversation::shown_time;
+use crate::{
+    cli::SearchArgs,
+    context::Context,
+    failure::Failure,
+    output::{Output, Tone, plain},
+};
+
+/// What the store puts around a match.
+const MARKS: (&str, &str) = (">>>", "<<<");
+
+/// A picture inside a message is one very long word.
+const LONGEST_SNIPPET: usize = 300;
+
+pub(super) async fn run(context: &Context, args: &SearchArgs) -> Result<(), Failure> {
+    let text = args.text.join(" ");
+    let hits = match super::stored(context).await? {
+        Some(store) => {
+            let search = Search {
+                sources: args.source.clone(),
+                limit: args.limit,
+                ..Search::new(text.clone())
+            };
+            store.search(&search).await?
+        }
+        None => Vec::new(),
+    };
+    let output = context.output;
+    if hits.is_empty() {
+        output.note(format!("No message has `{}` in it.", plain(&text)));
+    }
+    for hit in &hits {
+        output.line(shown(output, hit));
+    }
+    output.json(json!({"hits": hits.iter().map(hit_json).collect::<Vec<_>>()}));
+    Ok(())
+}
+
+fn shown(output: Output, hit: &Hit) -> String {
+    let who = hit.tool_name.as_deref().unwrap_or(hit.role.as_str());
+    let title = hit.title.as_deref().unwrap_or_default();
+    let head = format!(
+        "{}  {}  {}  {}",
+        output.tint(Tone::Strong, &plain(hit.session.as_str())),
+        shown_time(hit.timestamp),
+        plain(who),
+        plain(title),
+    );
+    let words: Vec<&str> = hit.snippet.split_whitespace().collect();
+    let snippet: String = plain(&words.join(" "))
+        .chars()
+        .take(LONGEST_SNIPPET)
+        .collect();
+    format!("{}\n  {}", head.trim_end(), marked(output, &snippet))
+}
+
+/// Matches stand out by colour, or keep their marks.
+fn marked(output: Output, snippet: &str) -> String {
+    if output.tint(Tone::Strong, "x") == "x" {
+        return snippet.to_owned();
+    }
+    let mut text = String::new();
+    for (index, part) in snippet.split(MARKS.0).enumerate() {
+        match part.split_once(MARKS.1) {
+            Some((found, rest)) if index > 0 => {
+                text.push_str(&output.tint(Tone::Strong, found));
+                text.push_str(rest);
+            }
+            _ => text.push_str(part),
+        }
+    }
+    text
+}
+
+fn hit_json(hit: &Hit) -> Value {
+    json!({
+        "session_id": hit.session.as_str(),
+        "message_id": hit.message.0,
+        "role": hit.role.as_str(),
+        "timestamp": hit.timestamp,
+        "snippet": hit.snippet,
+        "tool_name": hit.tool_name,
+        "source": hit.source,
+        "title": hit.title,
+    })
+}

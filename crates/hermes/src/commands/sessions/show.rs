@@ -1,0 +1,102 @@
+//! `hermes sessions show`: a conversation to read.
+
+use hermes_store::{MessageState, Role, Session, StoredMessage};
+use serde_json::{Value, json};
+
+use super::conversation::{self, message_json, session_json, shown_time};
+use crate::{
+    cli::SessionArgs,
+    context::Context,
+    failure::Failure,
+    output::{Output, Tone, plain},
+};
+
+/// Results of tools are often long and seldom read.
+const MOST_RESULT_LINES: usize = 10;
+const LONGEST_ARGUMENTS: usize = 120;
+
+pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<(), Failure> {
+    let (store, session) = super::find(context, &args.id).await?;
+    let messages = conversation::read(&store, &session).await?;
+    let output = context.output;
+    output.line(head(output, &session));
+    for message in &messages {
+        output.line(format!("\n{}", shown(output, message)));
+    }
+    if !output.is_json() && session.ended_at.is_none() && session.session_key.is_none() {
+        output.note(format!(
+            "\nGo on with it: hermes chat --resume {}",
+            session.id
+        ));
+    }
+    let messages: Vec<Value> = messages.iter().map(message_json).collect();
+    output.json(json!({"session": session_json(&session), "messages": messages}));
+    Ok(())
+}
+
+fn head(output: Output, session: &Session) -> String {
+    let title = session.title.as_deref().unwrap_or("(no title)");
+    let mut facts = vec![session.source.clone()];
+    facts.extend(session.display_name.clone());
+    facts.extend(session.model.clone());
+    facts.push(shown_time(session.started_at));
+    facts.push(crate::commands::state::count(
+        usize::try_from(session.message_count).unwrap_or_default(),
+        "message",
+    ));
+    let tokens = session.usage.input_tokens + session.usage.output_tokens;
+    if tokens > 0 {
+        facts.push(format!("{tokens} tokens"));
+    }
+    format!(
+        "{}  {}\n{}",
+        output.tint(Tone::Strong, session.id.as_str()),
+        plain(title),
+        output.tint(Tone::Faint, &plain(&facts.join(", "))),
+    )
+}
+
+fn shown(output: Output, message: &StoredMessage) -> String {
+    let body = &message.body;
+    let mut who = body.role.as_str().to_owned();
+    if let Some(tool) = &body.tool_name {
+        who = format!("{who} {tool}");
+    }
+    let mut lines = vec![format!(
+        "{}  {}",
+        output.tint(Tone::Strong, &plain(&who)),
+        output.tint(Tone::Faint, &when(message)),
+    )];
+    let text = plain(&conversation::text(message));
+    let most = if body.role == Role::Tool {
+        MOST_RESULT_LINES
+    } else {
+        usize::MAX
+    };
+    let count = text.lines().count();
+    lines.extend(text.lines().take(most).map(|line| format!("  {line}")));
+    if count > most {
+        let left = count - most;
+        lines.push(output.tint(
+            Tone::Faint,
+            &format!("  … {left} more lines; `hermes sessions export` has all"),
+        ));
+    }
+    for (name, arguments) in conversation::calls(message) {
+        let arguments: String = plain(&arguments)
+            .replace('\n', " ")
+            .chars()
+            .take(LONGEST_ARGUMENTS)
+            .collect();
+        lines.push(format!("  → {} {arguments}", plain(&name)));
+    }
+    lines.join("\n")
+}
+
+fn when(message: &StoredMessage) -> String {
+    let time = shown_time(message.timestamp);
+    match message.state {
+        MessageState::Compacted => format!("{time}, summed up since"),
+        _ => time,
+    }
+}

@@ -1,0 +1,90 @@
+//! `hermes skills …`: the instructions a home keeps for certain kinds of work.
+
+use hermes_store::skills::{Skill, Skills};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{SkillsCommand, ViewArgs},
+    context::Context,
+    failure::{Failure, Kind},
+    output::{Table, Tone, plain},
+};
+
+pub(super) fn run(context: &Context, command: SkillsCommand) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let skills = Skills::new(&context.home, &settings);
+    match command {
+        SkillsCommand::List => {
+            list(context, &skills);
+            Ok(())
+        }
+        SkillsCommand::View(args) => view(context, &skills, &args).map_err(with_hint),
+    }
+}
+
+fn list(context: &Context, skills: &Skills) {
+    let skills = skills.list();
+    let output = context.output;
+    let mut table = Table::new(&["NAME", "CATEGORY", "DESCRIPTION"]);
+    for skill in &skills {
+        table.row([
+            (skill.name.clone(), Tone::Strong),
+            (skill.category.clone().unwrap_or_default(), Tone::Plain),
+            (skill.description.clone(), Tone::Plain),
+        ]);
+    }
+    if skills.is_empty() {
+        let directory = context.home.path().join("skills");
+        output.note(format!(
+            "There is no skill. One is a directory with a `SKILL.md` below `{}`.",
+            directory.display()
+        ));
+    } else {
+        output.table(&table);
+    }
+    output.json(json!({"skills": skills.iter().map(skill_json).collect::<Vec<_>>()}));
+}
+
+fn view(context: &Context, skills: &Skills, args: &ViewArgs) -> Result<(), Failure> {
+    let output = context.output;
+    if let Some(path) = &args.file {
+        let text = skills.view_file(&args.name, path)?;
+        if output.is_json() {
+            output.json(json!({"skill": args.name, "file": path, "content": text}));
+        } else {
+            output.line(plain(text.trim_end()));
+        }
+        return Ok(());
+    }
+    let view = skills.view(&args.name)?;
+    output.line(plain(view.body.trim_end()));
+    if !view.files.is_empty() {
+        let name = &view.skill.name;
+        output.note(format!("\nFiles, for `hermes skills view {name} FILE`:"));
+        for file in &view.files {
+            output.note(format!("  {}", plain(file)));
+        }
+    }
+    let mut object = skill_json(&view.skill);
+    object["frontmatter"] = json!(view.skill.frontmatter);
+    object["content"] = json!(view.body);
+    object["files"] = json!(view.files);
+    output.json(json!({"skill": object}));
+    Ok(())
+}
+
+fn with_hint(failure: Failure) -> Failure {
+    match failure.kind {
+        Kind::NotFound => failure.hint("`hermes skills list` shows what there is"),
+        _ => failure,
+    }
+}
+
+fn skill_json(skill: &Skill) -> Value {
+    json!({
+        "name": skill.name,
+        "description": skill.description,
+        "category": skill.category,
+        "path": skill.directory,
+    })
+}

@@ -1,0 +1,408 @@
+//! `hermes cron tick`: jobs that really run, and processes that die while they do.
+
+use std::{
+    fs,
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
+
+use hermes_testkit::{
+    model::{Answer, ModelServer, Script},
+    wait_until,
+};
+use serde_json::{Value, json};
+
+use super::job;
+use crate::program::{Hermes, Ran, entry, with_tools};
+
+/// A home that uses this model, with more in its configuration.
+fn home(server: &ModelServer, more: &str) -> Hermes {
+    Hermes::with_config(&format!(
+        "model: {{default: m, provider: custom, base_url: '{}'}}\n{more}",
+        server.base_url()
+    ))
+}
+
+/// A job that repeats and is due now.
+fn add_due(hermes: &Hermes, id: &str, more: &[&str]) {
+    let args = [&["cron", "create", "every 1h", "--id", id], more].concat();
+    hermes.run(&args).ok();
+    hermes.run(&["cron", "run", id]).ok();
+}
+
+fn tick(hermes: &Hermes) -> Ran {
+    hermes.run(&["cron", "tick", "--json"])
+}
+
+fn runs(hermes: &Hermes) -> Vec<(String, String)> {
+    let json = hermes.run(&["cron", "runs", "--json"]).ok().json();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let runs = json["runs"].as_array().unwrap().iter();
+    runs.map(|run| (text(&run["job_id"]), text(&run["status"])))
+        .collect()
+}
+
+/// The names of the tools the model was offered.
+fn offered(server: &ModelServer) -> Vec<String> {
+    let request = server.requests().pop().unwrap();
+    let tools = request.body["tools"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    tools
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn nothing_due_is_no_work() {
+    let hermes = Hermes::new();
+    let ran = hermes.run(&["cron", "tick"]).ok();
+    assert!(ran.stderr.contains("Nothing is due"), "{ran:?}");
+    assert!(!hermes.home.path().join("cron").exists());
+    hermes.run(&["cron", "create", "every 1h", "x"]).ok();
+    assert_eq!(tick(&hermes).ok().json()["runs"], json!([]));
+}
+
+#[test]
+fn a_due_job_runs_in_a_session_of_its_own() {
+    let server = ModelServer::start(Script::new([Answer::text("Good morning.")]));
+    let hermes = home(&server, "");
+    add_due(&hermes, "hello", &["Say hello", "--name", "Greeting"]);
+    let json = tick(&hermes).ok().json();
+    let run = &json["runs"][0];
+    assert_eq!(run["status"], "ok");
+    assert_eq!(run["text"], "Good morning.");
+    let session = run["session_id"].as_str().unwrap();
+    assert!(session.starts_with("cron_hello_"), "{session}");
+
+    let request = server.requests().pop().unwrap();
+    assert_eq!(request.body["messages"][1]["content"], "Say hello");
+    let prompt = request.body["messages"][0]["content"].as_str().unwrap();
+    assert!(prompt.contains("[SILENT]"), "{prompt}");
+    let tools = offered(&server);
+    assert!(tools.contains(&"read_file".to_owned()), "{tools:?}");
+    for absent in ["cronjob", "clarify"] {
+        assert!(!tools.contains(&absent.to_owned()), "{tools:?}");
+    }
+
+    let shown = hermes
+        .run(&["sessions", "show", session, "--json"])
+        .ok()
+        .json();
+    assert_eq!(shown["session"]["source"], "cron");
+    assert_eq!(shown["session"]["end_reason"], "cron_complete");
+    assert_eq!(shown["messages"].as_array().unwrap().len(), 2);
+    let kept = fs::read_to_string(run["output"].as_str().unwrap()).unwrap();
+    assert!(kept.starts_with("# Cron job: Greeting\n"), "{kept}");
+    assert!(kept.ends_with("## Response\n\nGood morning.\n"), "{kept}");
+    assert_eq!(runs(&hermes), [("hello".into(), "completed".into())]);
+    let job = job(&hermes, "hello");
+    assert_eq!(job["last_status"], "ok");
+    assert_eq!(job["repeat"]["completed"], 1);
+    assert_eq!(job["fire_claim"], Value::Null);
+    // Its next time is ahead.
+    assert_eq!(tick(&hermes).ok().json()["runs"], json!([]));
+}
+
+#[test]
+fn a_single_job_is_gone_when_it_is_done() {
+    let server = ModelServer::start(Script::echo());
+    let hermes = home(&server, "");
+    hermes
+        .run(&["cron", "create", "0m", "Once", "--id", "once"])
+        .ok();
+    assert_eq!(tick(&hermes).ok().json()["runs"][0]["status"], "ok");
+    assert_eq!(job(&hermes, "once"), Value::Null);
+    assert_eq!(tick(&hermes).ok().json()["runs"], json!([]));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn what_went_wrong_is_told_and_kept() {
+    let server = ModelServer::start(Script::new([Answer::status(400, "no such thing")]));
+    let hermes = home(&server, "");
+    add_due(&hermes, "bad", &["Try"]);
+    let ran = tick(&hermes).refused(1, "failed");
+    let error = ran.json()["runs"][0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("no such thing"), "{error}");
+    assert_eq!(job(&hermes, "bad")["last_error"], error);
+    assert_eq!(runs(&hermes), [("bad".into(), "failed".into())]);
+    // A job that failed goes on at its next time.
+    assert_eq!(job(&hermes, "bad")["state"], "scheduled");
+}
+
+#[test]
+fn without_a_model_the_job_fails_with_the_reason() {
+    let hermes = Hermes::with_config("model: {autodetect: false}\n");
+    add_due(&hermes, "a", &["Try"]);
+    let ran = hermes.run(&["cron", "tick"]).ended(1);
+    assert!(ran.stdout.contains("No model is chosen"), "{ran:?}");
+}
+
+#[test]
+fn a_script_prepares_the_prompt_or_is_the_message() {
+    let server = ModelServer::start(Script::echo());
+    let hermes = home(&server, "");
+    hermes.home.write_env("SECRET_TOKEN=abcdefghijklmnop\n");
+    hermes
+        .home
+        .write("scripts/disk.sh", "echo \"90% full $SECRET_TOKEN\"\n");
+    hermes
+        .home
+        .write("scripts/say.py", "print('from python')\n");
+    hermes.home.write("scripts/quiet.sh", "true\n");
+    hermes
+        .home
+        .write("scripts/broken.sh", "echo oh no >&2; exit 3\n");
+    add_due(&hermes, "asked", &["Judge it", "--script", "disk.sh"]);
+    add_due(&hermes, "said", &["--script", "say.py", "--no-agent"]);
+    add_due(
+        &hermes,
+        "quiet",
+        &[
+            "--script",
+            "quiet.sh",
+            "--no-agent",
+            "--deliver",
+            "telegram",
+        ],
+    );
+    add_due(
+        &hermes,
+        "broken",
+        &[
+            "--script",
+            "broken.sh",
+            "--no-agent",
+            "--deliver",
+            "telegram",
+        ],
+    );
+    let json = tick(&hermes).ended(1).json();
+    let run = |id: &str| {
+        let runs = json["runs"].as_array().unwrap();
+        runs.iter().find(|run| run["job_id"] == id).unwrap().clone()
+    };
+    let asked = run("asked")["text"].as_str().unwrap().to_owned();
+    assert!(
+        asked.contains("# Output of the script `disk.sh`\n\n90% full\n"),
+        "{asked}"
+    );
+    assert!(asked.ends_with("Judge it"), "{asked}");
+    assert_eq!(run("said")["text"], "from python");
+    assert_eq!(run("said")["session_id"], Value::Null);
+    // Nothing to say is nothing to deliver; a failure always is.
+    assert_eq!(run("quiet")["delivery_error"], Value::Null);
+    let broken = run("broken");
+    assert!(
+        broken["error"]
+            .as_str()
+            .unwrap()
+            .contains("exit code 3.\noh no"),
+        "{broken}"
+    );
+    assert!(
+        broken["delivery_error"]
+            .as_str()
+            .unwrap()
+            .contains("gateway"),
+        "{broken}"
+    );
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn what_can_not_be_delivered_is_no_failure_of_the_job() {
+    let script = Script::echo().rule("quiet", Answer::text("Looked.\n[SILENT]"));
+    let server = ModelServer::start(script);
+    let hermes = home(&server, "");
+    add_due(&hermes, "loud", &["Speak", "--deliver", "local,telegram"]);
+    add_due(&hermes, "quiet", &["Be quiet", "--deliver", "telegram"]);
+    tick(&hermes).ok();
+    let loud = job(&hermes, "loud");
+    assert_eq!(loud["last_status"], "ok");
+    assert_eq!(loud["last_error"], Value::Null);
+    let error = loud["last_delivery_error"].as_str().unwrap();
+    assert!(
+        error.contains("`telegram`") && error.contains("gateway"),
+        "{error}"
+    );
+    assert_eq!(job(&hermes, "quiet")["last_delivery_error"], Value::Null);
+}
+
+#[test]
+fn toolsets_limit_the_tools_and_servers_stay_unless_named() {
+    let server = ModelServer::start(Script::echo());
+    let servers = json!({
+        "clock": entry(&with_tools(&["now"])),
+        "shop": entry(&with_tools(&["buy"])),
+    });
+    let hermes = home(&server, &format!("mcp_servers: {servers}\n"));
+    for (toolsets, expected) in [
+        (
+            "file",
+            vec![
+                "mcp_clock_now",
+                "mcp_shop_buy",
+                "patch",
+                "read_file",
+                "search_files",
+                "write_file",
+            ],
+        ),
+        ("todo,shop", vec!["mcp_shop_buy", "todo"]),
+        ("todo,no_mcp", vec!["todo"]),
+    ] {
+        add_due(&hermes, "a", &["x", "-t", toolsets]);
+        tick(&hermes).ok();
+        let mut tools = offered(&server);
+        // Those for prompts and resources come with every server.
+        tools.retain(|tool| !tool.contains("prompt") && !tool.contains("resource"));
+        tools.sort();
+        assert_eq!(tools, expected, "{toolsets}");
+        hermes.run(&["cron", "remove", "a"]).ok();
+    }
+}
+
+#[test]
+fn one_job_reads_what_another_has_written() {
+    let server = ModelServer::start(Script::echo());
+    let hermes = home(&server, "");
+    add_due(&hermes, "news", &["The news of today"]);
+    tick(&hermes).ok();
+    add_due(&hermes, "sum", &["Sum it up", "--context-from", "news"]);
+    let json = tick(&hermes).ok().json();
+    let text = json["runs"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("# Last output of the job `news`\n\nThe news of today\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_without_a_sign_of_life_is_stopped() {
+    let server = ModelServer::start(Script::new([Answer::Silence]));
+    let hermes = home(&server, "");
+    hermes.home.write_env("HERMES_CRON_TIMEOUT=1\n");
+    hermes.home.write("scripts/sleep.sh", "sleep 600\n");
+    add_due(&hermes, "a", &["x"]);
+    add_due(&hermes, "b", &["--script", "sleep.sh", "--no-agent"]);
+    let json = tick(&hermes).ended(1).json();
+    for run in json["runs"].as_array().unwrap() {
+        let error = run["error"].as_str().unwrap();
+        assert!(error.contains("for 1 s"), "{error}");
+    }
+}
+
+#[test]
+fn a_time_missed_by_too_much_is_passed_over() {
+    let server = ModelServer::start(Script::echo());
+    let hermes = home(&server, "");
+    hermes
+        .run(&["cron", "create", "every 10m", "x", "--id", "late"])
+        .ok();
+    let jobs = hermes.read("cron/jobs.json");
+    let next = job(&hermes, "late")["next_run_at"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    hermes.home.write(
+        "cron/jobs.json",
+        &jobs.replace(&next, "2020-01-01T00:00:00+00:00"),
+    );
+    assert_eq!(tick(&hermes).ok().json()["runs"], json!([]));
+    assert_eq!(server.requests().len(), 0);
+    let json = hermes.run(&["cron", "runs", "late", "--json"]).ok().json();
+    let error = json["runs"][0]["error"].as_str().unwrap();
+    assert!(error.contains("2020-01-01 00:00 was missed"), "{error}");
+    assert!(job(&hermes, "late")["next_run_at"].as_str().unwrap() > "2026");
+}
+
+/// Starts a tick that is not waited for.
+fn start(hermes: &Hermes) -> Child {
+    let mut command = hermes.command(&["cron", "tick"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn ticks_at_the_same_time_run_a_job_once() {
+    let hermes = Hermes::new();
+    hermes.home.write(
+        "scripts/count.sh",
+        "echo run >> \"$HOME/runs\"; sleep 0.2\n",
+    );
+    for id in ["a", "b", "c"] {
+        add_due(&hermes, id, &["--script", "count.sh", "--no-agent"]);
+    }
+    let ticks: Vec<Child> = (0..4).map(|_| start(&hermes)).collect();
+    for mut tick in ticks {
+        tick.wait().unwrap();
+    }
+    assert_eq!(hermes.read("user/runs"), "run\nrun\nrun\n");
+}
+
+#[test]
+fn a_run_that_was_killed_is_not_repeated() {
+    let server = ModelServer::start(Script::new([Answer::Silence, Answer::Silence]));
+    let hermes = home(&server, "");
+    hermes
+        .run(&["cron", "create", "0m", "Once", "--id", "once"])
+        .ok();
+    add_due(&hermes, "often", &["Often"]);
+    let mut child = start(&hermes);
+    wait_until(Duration::from_secs(30), || server.requests().len() == 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(job(&hermes, "once")["repeat"]["completed"], 1);
+
+    assert_eq!(tick(&hermes).ok().json()["runs"], json!([]));
+    assert_eq!(server.requests().len(), 2);
+    assert!(
+        runs(&hermes).iter().all(|(_, status)| status == "unknown"),
+        "{:?}",
+        runs(&hermes)
+    );
+    assert_eq!(job(&hermes, "once"), Value::Null);
+    // What repeats is free again for its next time.
+    hermes.run(&["cron", "run", "often"]).ok();
+    assert_eq!(tick(&hermes).ok().json()["runs"][0]["status"], "ok");
+}
+
+#[test]
+fn no_moment_to_die_makes_a_job_run_twice() {
+    let hermes = Hermes::new();
+    for moment in 0..15_u64 {
+        let id = format!("job{moment}");
+        let script = format!("scripts/{id}.sh");
+        hermes
+            .home
+            .write(&script, &format!("echo run >> \"$HOME/{id}\"\n"));
+        let name = format!("{id}.sh");
+        let args = [
+            "cron",
+            "create",
+            "0m",
+            "--id",
+            &id,
+            "--script",
+            &name,
+            "--no-agent",
+        ];
+        hermes.run(&args).ok();
+        let mut child = start(&hermes);
+        thread::sleep(Duration::from_millis(moment * 4));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What the script still does, it does now.
+        thread::sleep(Duration::from_millis(20));
+        tick(&hermes);
+        tick(&hermes);
+        let runs = hermes.read(&format!("user/{id}"));
+        assert!(runs.is_empty() || runs == "run\n", "{moment}: {runs}");
+        assert_eq!(job(&hermes, &id), Value::Null, "{moment}");
+    }
+}
