@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::{Fingerprint, Server, ServerEntry, Settings};
+use hermes_config::{Resolved, Server, ServerEntry, Settings, TransportSettings};
 use serde::{Deserialize, Serialize};
 
 use super::{Host, Member, naming};
@@ -43,6 +43,9 @@ impl Host {
             .variables
             .store(Arc::new(settings.variables.clone()));
         inner.naming.store(Arc::new(naming(settings)));
+        if settings.servers.iter().any(starts_a_process) {
+            inner.surroundings.processes.prepare();
+        }
         let wanted =
             futures::future::join_all(settings.servers.iter().map(|entry| self.want(entry))).await;
 
@@ -61,7 +64,7 @@ impl Host {
         for (entry, wanted) in settings.servers.iter().zip(wanted) {
             let before = old.iter().find(|member| *member.name() == entry.name);
             let name = entry.name.to_string();
-            let Some((server, fingerprint)) = wanted else {
+            let Some((server, resolved)) = wanted else {
                 if let Some(owner) = before.and_then(Member::owner) {
                     report.removed.push(name);
                     stopping.push(owner.clone());
@@ -69,8 +72,9 @@ impl Host {
                 members.push(Member::idle(entry));
                 continue;
             };
+            let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
             if let Some(owner) = before.and_then(Member::owner) {
-                if owner.is_same_connection(fingerprint.as_ref()) {
+                if owner.is_same_connection(fingerprint) {
                     owner.server.store(server);
                     if matches!(
                         owner.link.borrow().status,
@@ -89,7 +93,7 @@ impl Host {
             } else {
                 report.added.push(name);
             }
-            let (owner, connection) = Member::connection(server, fingerprint, &inner.surroundings);
+            let (owner, connection) = Member::connection(server, resolved, &inner.surroundings);
             members.push(Member::Live(owner));
             starting.push(connection);
         }
@@ -104,11 +108,17 @@ impl Host {
     }
 
     /// The server an entry asks for, or `None` if it is not to be connected.
-    async fn want(&self, entry: &ServerEntry) -> Option<(Arc<Server>, Option<Fingerprint>)> {
+    async fn want(&self, entry: &ServerEntry) -> Option<(Arc<Server>, Option<Resolved>)> {
         let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
         let server = Arc::new(server.clone());
         let resolved = connection::resolve(&server, &self.inner.surroundings).await;
-        let fingerprint = resolved.ok().map(|resolved| resolved.fingerprint);
-        Some((server, fingerprint))
+        Some((server, resolved.ok()))
     }
+}
+
+/// Whether an entry needs a process at once.
+fn starts_a_process(entry: &ServerEntry) -> bool {
+    entry.server.as_ref().is_ok_and(|server| {
+        server.enabled && !server.lazy && matches!(server.transport, TransportSettings::Stdio(_))
+    })
 }
