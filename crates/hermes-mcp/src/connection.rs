@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use hermes_config::{Fingerprint, Home, ReferencePolicy, Server, ServerName, Variables};
+use hermes_config::{Fingerprint, Home, ReferencePolicy, Resolved, Server, ServerName, Variables};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -65,6 +65,8 @@ pub(crate) type LiveServer = arc_swap::ArcSwap<Server>;
 pub(crate) struct Connection {
     pub(crate) shared: Shared,
     pub(crate) mailbox: mpsc::Receiver<Command>,
+    /// The references, filled in just now: for the first attempt, unless that has to wait.
+    pub(crate) resolved: Option<Resolved>,
 }
 
 /// What the parts of one connection task share: who it is, and where it publishes.
@@ -131,6 +133,7 @@ impl Connection {
         {
             self.shared
                 .publish_catalog(Arc::new(manifest.catalog()), Status::Lazy);
+            self.resolved = None;
             if let Woken::Stop(reply) = self.wait(None).await {
                 return reply;
             }
@@ -205,7 +208,7 @@ impl Connection {
                 link.next_attempt_at = None;
             });
         }
-        let connector = self.shared.connector();
+        let connector = self.shared.connector(self.resolved.take());
         let given_up = self.shared.surroundings.stop.child_token();
         let mut asked_to_stop = None;
         // On the heap, so that a connected server does not carry the size of an attempt.

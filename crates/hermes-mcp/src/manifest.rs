@@ -3,6 +3,7 @@
 //! It is a cache: no secrets, no fsync, and a file that can not be read counts as absent.
 
 use std::{
+    hash::{DefaultHasher, Hasher},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -88,15 +89,49 @@ impl Manifest {
         }
     }
 
-    fn says_the_same(&self, other: &Self) -> bool {
-        Self {
-            saved_at: 0,
-            ..self.clone()
-        } == Self {
-            saved_at: 0,
-            ..other.clone()
-        }
+    /// Whether the file says the same already, whenever it was written.
+    pub(crate) fn is_remembered(&mut self, remembered: Option<Remembered>) -> bool {
+        let Some(remembered) = remembered else {
+            return false;
+        };
+        let now = std::mem::replace(&mut self.saved_at, remembered.saved_at);
+        let text = serde_json::to_vec(self);
+        self.saved_at = now;
+        text.is_ok_and(|text| digest(&text) == remembered.digest)
     }
+}
+
+/// As much of a manifest as it takes to connect, and to know later whether it has to be written again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remembered {
+    pub(crate) era: Era,
+    saved_at: u64,
+    digest: u64,
+}
+
+impl Remembered {
+    /// Reads a manifest without its lists; absent and unreadable are the same.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Head {
+            era: Era,
+            saved_at: u64,
+        }
+        let text = std::fs::read(path).ok()?;
+        let Head { era, saved_at } = serde_json::from_slice(&text).ok()?;
+        Some(Self {
+            era,
+            saved_at,
+            digest: digest(&text),
+        })
+    }
+}
+
+/// Tells two texts apart, within one run of the program.
+fn digest(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
 }
 
 /// Where a server's manifest is kept.
@@ -114,17 +149,20 @@ pub fn read(path: &Path) -> Option<Manifest> {
         .ok()
 }
 
-/// Writes a manifest unless the file says the same already.
-pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<()> {
-    if read(path).is_some_and(|known| known.says_the_same(manifest)) {
-        return Ok(());
-    }
+/// Writes a manifest.
+pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> {
+    let text = serde_json::to_vec(manifest)?;
     if let Some(directory) = path.parent() {
         create_private_directory(directory)?;
     }
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    write_private(&temporary, &serde_json::to_vec(manifest)?)?;
-    std::fs::rename(&temporary, path)
+    write_private(&temporary, &text)?;
+    std::fs::rename(&temporary, path)?;
+    Ok(Remembered {
+        era: manifest.era,
+        saved_at: manifest.saved_at,
+        digest: digest(&text),
+    })
 }
 
 pub(crate) fn create_private_directory(directory: &Path) -> io::Result<()> {

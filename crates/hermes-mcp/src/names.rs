@@ -98,9 +98,15 @@ impl Naming {
 
 /// Replaces every character that is no ASCII letter, digit or underscore by an underscore.
 pub fn sanitise(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
+    name.chars().map(sanitised).collect()
+}
+
+fn sanitised(character: char) -> char {
+    if character.is_ascii_alphanumeric() {
+        character
+    } else {
+        '_'
+    }
 }
 
 /// The name under which a server's tool is offered to the model.
@@ -108,12 +114,12 @@ pub fn sanitise(name: &str) -> String {
 /// A name over 64 characters is cut and ends in a hash of the whole, so that two long names with the same beginning
 /// stay apart and each stays the same from one start to the next.
 pub fn register(naming: Naming, server: &str, tool: &str) -> RegisteredName {
-    let separator = naming.separator();
-    let mut name = format!(
-        "mcp{separator}{}{separator}{}",
-        sanitise(server),
-        sanitise(tool)
-    );
+    let mut name = String::with_capacity(LONGEST);
+    name.push_str("mcp");
+    for part in [server, tool] {
+        name.push_str(naming.separator());
+        name.extend(part.chars().map(sanitised));
+    }
     if name.len() > LONGEST {
         let hash = Sha256::digest(name.as_bytes());
         let digits = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);

@@ -1,14 +1,14 @@
 //! Servers as child processes: how they are started, watched, ended, logged and recorded.
 //!
-//! The host never forks a server itself. It starts one small **guard** process, and the guard forks one **keeper** per
-//! server. The keeper is the server's parent and, on Linux, the one to which detached descendants fall. It ends the
-//! whole tree when the host asks for it, when the server exits, or when its socket to the host closes, which the kernel
-//! does even after `kill -9` of the host.
+//! The host never starts a server itself. It has one small **guard** process, which is the parent of all servers and,
+//! on Linux, the one to which detached descendants fall. The guard ends the whole tree of a server when the host asks
+//! for it, when the server exits, or when its socket to the host closes, which the kernel does even after `kill -9` of
+//! the host. Above the guard is the **sentry**, which kills what is left if somebody kills the guard.
 //!
 //! ```text
-//! host --socket--> guard            (takes orders to fork, nothing else)
-//!   |                `- keeper      (one per server: parent, subreaper)
-//!   `-----socket-------'   `- server, leader of its process group
+//! host --> sentry                  (waits for the guard, nothing else)
+//!   |        `- guard              (parent of all servers, subreaper)
+//!   `--sockets---'  `- server      (one socket each, leader of its process group)
 //! ```
 //!
 //! [`Guard::spawn`] is the way in. [`StderrLog`] drains what servers print, [`records`] keeps the list of processes on
@@ -17,7 +17,6 @@
 #![cfg(unix)]
 
 pub mod guard;
-mod keeper;
 mod process_table;
 mod processes;
 pub mod records;

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use hermes_config::{Server, ServerName, server::CallOrder};
@@ -170,7 +170,9 @@ pub struct Registry {
     generation: u64,
     tools: Vec<Arc<RegisteredTool>>,
     by_name: HashMap<RegisteredName, usize>,
-    aliases: HashMap<RegisteredName, usize>,
+    naming: Naming,
+    /// The other spelling of each name, worked out when somebody uses one.
+    aliases: OnceLock<HashMap<RegisteredName, usize>>,
     warnings: Vec<String>,
 }
 
@@ -182,23 +184,24 @@ impl Registry {
         reserved: &HashSet<String>,
         contributions: &[Contribution],
     ) -> Self {
+        let catalogs = contributions
+            .iter()
+            .filter_map(|known| known.catalog.as_ref());
+        let count = catalogs.map(|catalog| catalog.tools.len()).sum();
         let mut registry = Self {
             generation,
+            naming,
+            tools: Vec::with_capacity(count),
+            by_name: HashMap::with_capacity(count),
             ..Self::default()
         };
         for contribution in contributions {
-            registry.add(naming, reserved, contribution);
-        }
-        for (index, tool) in registry.tools.iter().enumerate() {
-            let alias = names::register(naming.other(), tool.server.as_str(), tool.original());
-            if !registry.by_name.contains_key(&alias) {
-                registry.aliases.entry(alias).or_insert(index);
-            }
+            registry.add(reserved, contribution);
         }
         registry
     }
 
-    fn add(&mut self, naming: Naming, reserved: &HashSet<String>, contribution: &Contribution) {
+    fn add(&mut self, reserved: &HashSet<String>, contribution: &Contribution) {
         let server = &contribution.server;
         let Some(catalog) = &contribution.catalog else {
             return;
@@ -241,7 +244,7 @@ impl Registry {
                 Origin::Native(tool) => tool.name.as_str(),
                 Origin::Utility(utility) => utility.as_str(),
             };
-            let wanted = names::register(naming, server.name.as_str(), original);
+            let wanted = names::register(self.naming, server.name.as_str(), original);
             if reserved.contains(wanted.as_str()) {
                 self.warnings.push(format!(
                     "{}: `{original}` would be called `{wanted}`, which is a built-in tool; it is left out",
@@ -249,13 +252,16 @@ impl Registry {
                 ));
                 continue;
             }
-            let name = self.free_name(&wanted);
-            if name != wanted {
+            let name = if self.by_name.contains_key(&wanted) {
+                let name = self.free_name(&wanted);
                 self.warnings.push(format!(
                     "{}: `{original}` would be called `{wanted}`, which is taken; it is called `{name}`",
                     server.name
                 ));
-            }
+                name
+            } else {
+                wanted
+            };
             let consent = consents.of(&origin);
             let index = self.tools.len();
             self.by_name.insert(name.clone(), index);
@@ -270,10 +276,8 @@ impl Registry {
         }
     }
 
+    /// The first variant of a name that nobody has.
     fn free_name(&self, wanted: &RegisteredName) -> RegisteredName {
-        if !self.by_name.contains_key(wanted) {
-            return wanted.clone();
-        }
         let mut number = 2;
         loop {
             let name = names::with_suffix(wanted, number);
@@ -296,8 +300,25 @@ impl Registry {
 
     /// Finds a tool by its registered name in either spelling, also while its server is parked.
     pub fn find(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
-        let index = self.by_name.get(name).or_else(|| self.aliases.get(name))?;
+        let index = self
+            .by_name
+            .get(name)
+            .or_else(|| self.aliases().get(name))?;
         self.tools.get(*index)
+    }
+
+    fn aliases(&self) -> &HashMap<RegisteredName, usize> {
+        self.aliases.get_or_init(|| {
+            let mut aliases = HashMap::with_capacity(self.tools.len());
+            for (index, tool) in self.tools.iter().enumerate() {
+                let other = self.naming.other();
+                let alias = names::register(other, tool.server.as_str(), tool.original());
+                if !self.by_name.contains_key(&alias) {
+                    aliases.entry(alias).or_insert(index);
+                }
+            }
+            aliases
+        })
     }
 
     /// Finds a tool by server and original name.

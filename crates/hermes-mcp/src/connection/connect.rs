@@ -30,7 +30,7 @@ use crate::{
     counters::Counters,
     era::{self, Era, Opening},
     inquiry::{Offers, SamplingOffer},
-    manifest,
+    manifest::{self, Remembered},
     process::Running,
     session::{Handler, Session, Traffic},
     transport::{
@@ -52,6 +52,8 @@ pub(super) struct Live {
     pub(super) session: Arc<Session>,
     pub(super) process: Option<Running>,
     pub(super) catalog: Catalog,
+    /// What the manifest says.
+    pub(super) remembered: Option<Remembered>,
 }
 
 /// What is left to say when a local server has failed.
@@ -76,13 +78,16 @@ pub(super) struct Connector {
     counters: Arc<Counters>,
     redactor: Arc<arc_swap::ArcSwap<Redactor>>,
     resource_updates: broadcast::Sender<String>,
+    /// The references, where they were filled in a moment ago.
+    resolved: Option<Resolved>,
     /// Held while a process is being started or stopped.
     handling_process: Mutex<()>,
 }
 
 impl Shared {
-    pub(super) fn connector(&self) -> Connector {
+    pub(super) fn connector(&self, resolved: Option<Resolved>) -> Connector {
         Connector {
+            resolved,
             name: self.name.clone(),
             server: self.server.load_full(),
             surroundings: self.surroundings.clone(),
@@ -96,8 +101,12 @@ impl Shared {
 
 impl Connector {
     /// Connects within the server's limit. Whatever else comes of it, nothing of the process is left on return.
-    pub(super) async fn connect(self, given_up: CancellationToken) -> Result<Live, ConnectError> {
+    pub(super) async fn connect(
+        mut self,
+        given_up: CancellationToken,
+    ) -> Result<Live, ConnectError> {
         let mut process = None;
+        let resolved = self.resolved.take();
         let limit = self.server.connect_timeout;
         let outcome = tokio::select! {
             biased;
@@ -106,7 +115,7 @@ impl Connector {
                 // A process that is on its way is waited for: what is not known yet can not be stopped.
                 let _done = self.handling_process.lock().await;
             } => None,
-            outcome = tokio::time::timeout(limit, Box::pin(self.attempt(&mut process))) => Some(outcome),
+            outcome = tokio::time::timeout(limit, Box::pin(self.attempt(resolved, &mut process))) => Some(outcome),
         };
         let Some(outcome) = outcome else {
             if let Some(process) = process {
@@ -115,14 +124,7 @@ impl Connector {
             return Err(ConnectError::GivenUp);
         };
         let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
-            Ok((service, session, catalog)) => {
-                return Ok(Live {
-                    service,
-                    session,
-                    process,
-                    catalog,
-                });
-            }
+            Ok(live) => return Ok(Live { process, ..live }),
             Err(cause) => cause,
         };
         let mut last = LastWords::default();
@@ -137,12 +139,21 @@ impl Connector {
         self.redactor.load().redact(text).into_owned()
     }
 
+    /// The process is left outside, so that it can be stopped whatever becomes of the attempt.
     async fn attempt(
         &self,
+        resolved: Option<Resolved>,
         process: &mut Option<Running>,
-    ) -> Result<(RunningService<RoleClient, Handler>, Arc<Session>, Catalog), Cause> {
-        let resolved = self.resolve().await?;
-        let remembered = manifest::read(&manifest::path(
+    ) -> Result<Live, Cause> {
+        let resolved = match resolved {
+            Some(resolved) => resolved,
+            None => {
+                let variables = self.surroundings.variables.load_full();
+                resolve(&self.server, &self.surroundings, variables).await?
+            }
+        };
+        self.learn_secrets(&resolved);
+        let remembered = Remembered::read(&manifest::path(
             &self.surroundings.home,
             &resolved.fingerprint,
         ));
@@ -152,7 +163,7 @@ impl Connector {
         let mut offers = self.offers(&resolved);
         let openings = era::openings(
             self.server.protocol,
-            remembered.map(|manifest| manifest.era),
+            remembered.map(|remembered| remembered.era),
         );
         let mut remaining = openings.iter();
         let mut was_late = false;
@@ -215,7 +226,13 @@ impl Connector {
             traffic: handler.traffic.clone(),
             handler,
         });
-        Ok((service, session, catalog))
+        Ok(Live {
+            service,
+            session,
+            process: None,
+            catalog,
+            remembered,
+        })
     }
 
     /// What this server is told that it may ask.
@@ -335,20 +352,13 @@ impl Connector {
         HttpPeer::new(client, settings).map_err(|error| Cause::Invalid(error.to_string()))
     }
 
-    /// Fills in the references afresh and learns which values must never be shown.
-    async fn resolve(&self) -> Result<Resolved, Cause> {
-        let resolved = resolve(
-            &self.server,
-            &self.surroundings,
-            self.surroundings.variables.load_full(),
-        )
-        .await?;
+    /// Learns which values must never be shown.
+    fn learn_secrets(&self, resolved: &Resolved) {
         self.redactor
             .store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
         for warning in &resolved.warnings {
             tracing::warn!(server = %self.name, "{warning}");
         }
-        Ok(resolved)
     }
 }
 

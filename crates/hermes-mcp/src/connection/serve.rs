@@ -1,7 +1,7 @@
 //! A live session's time: watches for its end, refreshes its lists, keeps it alive, recycles it.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     catalog::{self, Catalog, ListError, Listed, ToolChanges},
     link::Status,
-    manifest::{self, Manifest},
+    manifest::{self, Manifest, Remembered},
     process::Running,
     session::Session,
 };
@@ -35,11 +35,17 @@ impl Connection {
             session,
             mut process,
             catalog,
+            remembered,
         } = live;
-        let Self { shared, mailbox } = self;
+        let Self {
+            shared, mailbox, ..
+        } = self;
         let shared: &Shared = shared;
         let stop = &shared.surroundings.stop;
-        let mut catalog = shared.announce(&session, catalog);
+        let mut known = Known {
+            catalog: shared.announce(&session, catalog),
+            remembered,
+        };
         let cancel = service.cancellation_token();
         let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
@@ -73,11 +79,11 @@ impl Connection {
                     status = &mut exited => break End::Lost(format!("the server's process ended ({status})")),
                     refreshed = &mut refreshing, if !refreshing.is_terminated() => {
                         if let Some(refreshed) = refreshed {
-                            catalog = refreshed;
+                            known = refreshed;
                         }
                     }
                     () = session.traffic.changes.wake.notified(), if refreshing.is_terminated() => {
-                        refreshing.set(Box::pin(shared.refresh(&session, catalog.clone())).fuse());
+                        refreshing.set(Box::pin(shared.refresh(&session, known.clone())).fuse());
                     }
                     () = &mut listening => {}
                     failure = keepalive.beat(&session) => break End::Lost(failure),
@@ -102,6 +108,13 @@ impl Connection {
     }
 }
 
+/// A session's lists, and what the file says about them.
+#[derive(Clone)]
+struct Known {
+    catalog: Arc<Catalog>,
+    remembered: Option<Remembered>,
+}
+
 /// What is left of a session that has ended: a connection to close and a process to stop.
 pub(super) struct Remains {
     closed: Fuse<BoxFuture<'static, ()>>,
@@ -122,9 +135,12 @@ impl Remains {
 
 impl Shared {
     /// Makes a new session known. Resources and prompts are listed now that the tools are in use.
-    fn announce(&self, session: &Arc<Session>, catalog: Catalog) -> Arc<Catalog> {
+    fn announce(&self, session: &Arc<Session>, mut catalog: Catalog) -> Arc<Catalog> {
         self.breaker.reset();
         self.log_changes(&catalog);
+        let has_resources = catalog.capabilities.resources.is_some();
+        let has_prompts = catalog.capabilities.prompts.is_some();
+        catalog.is_complete = !has_resources && !has_prompts;
         let catalog = Arc::new(catalog);
         self.publish(|link| {
             link.restarts += u32::from(link.attempts_ended > 0);
@@ -136,8 +152,10 @@ impl Shared {
             link.attempts_ended += 1;
         });
         let changes = &session.traffic.changes;
-        changes.mark(&changes.resources);
-        changes.mark(&changes.prompts);
+        changes.resources.store(has_resources, Ordering::Release);
+        changes.prompts.store(has_prompts, Ordering::Release);
+        // Even if there is nothing to list, there may be something to write down.
+        changes.wake.notify_one();
         catalog
     }
 
@@ -158,11 +176,14 @@ impl Shared {
         self.redacted(&text)
     }
 
-    /// Lists again what has changed and publishes it. One at a time: the caller awaits it.
-    async fn refresh(&self, session: &Session, old: Arc<Catalog>) -> Option<Arc<Catalog>> {
+    /// Lists again what has changed, publishes it and writes it down. One at a time: the caller awaits it.
+    async fn refresh(&self, session: &Session, old: Known) -> Option<Known> {
         let (tools, resources, prompts) = session.traffic.take_changes();
-        let listing = relist(&session.peer, &old, tools, resources, prompts);
-        let new = match tokio::time::timeout(REFRESH_LIMIT, listing).await {
+        if !tools && !resources && !prompts {
+            return Some(self.remember(session, old).await);
+        }
+        let listing = relist(&session.peer, &old.catalog, tools, resources, prompts);
+        let catalog = match tokio::time::timeout(REFRESH_LIMIT, listing).await {
             Ok(Ok(mut catalog)) => {
                 for warning in &mut catalog.warnings {
                     *warning = self.redacted(warning);
@@ -180,11 +201,11 @@ impl Shared {
             }
         };
         if tools {
-            self.log_changes(&new);
+            self.log_changes(&catalog);
         }
-        self.publish(|link| link.catalog = Some(new.clone()));
-        self.remember(session, &new).await;
-        Some(new)
+        self.publish(|link| link.catalog = Some(catalog.clone()));
+        let new = Known { catalog, ..old };
+        Some(self.remember(session, new).await)
     }
 
     fn log_changes(&self, new: &Catalog) {
@@ -202,15 +223,23 @@ impl Shared {
         }
     }
 
-    async fn remember(&self, session: &Session, catalog: &Catalog) {
-        let manifest = Manifest::new(session.era, &session.info, catalog);
+    /// Writes down what is known, unless the file says so already.
+    async fn remember(&self, session: &Session, mut known: Known) -> Known {
+        let mut manifest = Manifest::new(session.era, &session.info, &known.catalog);
         let Some(path) = self.manifest_path() else {
-            return;
+            return known;
         };
-        let written = tokio::task::spawn_blocking(move || manifest::write(&path, &manifest)).await;
-        if let Ok(Err(error)) = written {
-            tracing::debug!(server = %self.name, %error, "the manifest could not be written");
+        if !manifest.is_remembered(known.remembered) {
+            let writing = move || manifest::write(&path, &manifest);
+            match tokio::task::spawn_blocking(writing).await {
+                Ok(Ok(remembered)) => known.remembered = Some(remembered),
+                Ok(Err(error)) => {
+                    tracing::debug!(server = %self.name, %error, "the manifest could not be written");
+                }
+                Err(_) => {}
+            }
         }
+        known
     }
 }
 
@@ -250,7 +279,8 @@ async fn relist(
     }
     warnings.dedup();
     new.warnings = warnings;
-    new.is_complete |= resources && prompts;
+    new.is_complete |= (resources || capabilities.resources.is_none())
+        && (prompts || capabilities.prompts.is_none());
     Ok(new)
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
-use hermes_config::{Fingerprint, Redactor, Server, ServerEntry, ServerName, server::CallOrder};
+use hermes_config::{Redactor, Resolved, Server, ServerEntry, ServerName, server::CallOrder};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 
 use crate::{
@@ -62,10 +62,11 @@ impl Member {
     /// A connection about to begin.
     pub(super) fn connection(
         server: Arc<Server>,
-        fingerprint: Option<Fingerprint>,
+        resolved: Option<Resolved>,
         surroundings: &Arc<Surroundings>,
     ) -> (Arc<Owner>, Connection) {
         let name = server.name.clone();
+        let fingerprint = resolved.as_ref().map(|known| known.fingerprint.clone());
         let turn = (server.calls == CallOrder::OneByOne).then(|| Semaphore::new(1));
         let server = Arc::new(ArcSwap::new(server));
         let (mailbox, commands) = mpsc::channel(MAILBOX);
@@ -105,6 +106,7 @@ impl Member {
             Connection {
                 shared,
                 mailbox: commands,
+                resolved,
             },
         )
     }

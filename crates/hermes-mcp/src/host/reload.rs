@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use hermes_config::{Fingerprint, Server, ServerEntry, Settings, Variables};
+use hermes_config::{
+    Fingerprint, Resolved, Server, ServerEntry, Settings, TransportSettings, Variables,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Host, Member, naming};
@@ -87,8 +89,9 @@ impl Host {
         for (entry, wanted) in settings.servers.iter().zip(wanted) {
             let before = find(entry.name.as_str());
             match wanted {
-                Some((_, fingerprint)) => {
-                    let fate = Fate::of(before, fingerprint.as_ref());
+                Some((_, resolved)) => {
+                    let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
+                    let fate = Fate::of(before, fingerprint);
                     report.note(fate, entry.name.to_string());
                 }
                 None if before.and_then(Member::owner).is_some() => {
@@ -109,6 +112,9 @@ impl Host {
             .variables
             .store(Arc::new(settings.variables.clone()));
         inner.naming.store(Arc::new(naming(settings)));
+        if settings.servers.iter().any(starts_a_process) {
+            inner.surroundings.processes.prepare();
+        }
         let variables = inner.surroundings.variables.load_full();
         let entries = settings.servers.iter();
         let wanted = entries.map(|entry| self.want(entry, variables.clone()));
@@ -129,7 +135,7 @@ impl Host {
         for (entry, wanted) in settings.servers.iter().zip(wanted) {
             let before = old.iter().find(|member| *member.name() == entry.name);
             let name = entry.name.to_string();
-            let Some((server, fingerprint)) = wanted else {
+            let Some((server, resolved)) = wanted else {
                 if let Some(owner) = before.and_then(Member::owner) {
                     report.removed.push(name);
                     stopping.push(owner.clone());
@@ -137,7 +143,8 @@ impl Host {
                 members.push(Member::idle(entry));
                 continue;
             };
-            let fate = Fate::of(before, fingerprint.as_ref());
+            let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
+            let fate = Fate::of(before, fingerprint);
             report.note(fate, name);
             if let Some(owner) = before.and_then(Member::owner) {
                 if matches!(fate, Fate::Retried | Fate::Unchanged) {
@@ -150,7 +157,7 @@ impl Host {
                 }
                 stopping.push(owner.clone());
             }
-            let (owner, connection) = Member::connection(server, fingerprint, &inner.surroundings);
+            let (owner, connection) = Member::connection(server, resolved, &inner.surroundings);
             members.push(Member::Live(owner));
             starting.push(connection);
         }
@@ -169,12 +176,18 @@ impl Host {
         &self,
         entry: &ServerEntry,
         variables: Arc<Variables>,
-    ) -> Option<(Arc<Server>, Option<Fingerprint>)> {
+    ) -> Option<(Arc<Server>, Option<Resolved>)> {
         let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
         let server = Arc::new(server.clone());
         let surroundings = &self.inner.surroundings;
         let resolved = connection::resolve(&server, surroundings, variables).await;
-        let fingerprint = resolved.ok().map(|resolved| resolved.fingerprint);
-        Some((server, fingerprint))
+        Some((server, resolved.ok()))
     }
+}
+
+/// Whether an entry needs a process at once.
+fn starts_a_process(entry: &ServerEntry) -> bool {
+    entry.server.as_ref().is_ok_and(|server| {
+        server.enabled && !server.lazy && matches!(server.transport, TransportSettings::Stdio(_))
+    })
 }

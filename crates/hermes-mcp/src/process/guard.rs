@@ -1,68 +1,110 @@
-//! The guard: a single-threaded program that forks a keeper for every server the host wants started.
+//! The guard: parent of all servers of a host, and the one who sees to it that nothing of their trees stays behind.
 //!
-//! It knows nothing about servers. It waits on its socket for the keepers' ends of fresh socket pairs, forks for each,
-//! and ends when the host closes the socket. Keepers do not depend on it once they are forked.
+//! It is a program of its own with a single thread, so that it outlives the host and can start servers in the cheap way
+//! that shares memory until `exec`. Above it sits the sentry, which does nothing but wait for the guard: should somebody
+//! kill the guard, all that it guarded falls to the sentry and is killed.
+
+mod mark;
+mod order;
+mod serving;
+mod tree;
 
 use std::{
     ffi::CStr,
     fs::File,
-    io::{self, Write},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    io,
+    os::fd::OwnedFd,
     process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
-use rustix::stdio::dup2_stdin;
-
-use super::{
-    keeper,
-    wire::{self, Report},
+use rustix::{
+    process::{Pid, Signal, WaitOptions, kill_process, wait},
+    stdio::dup2_stdin,
 };
 
-/// Runs the guard on the socket that is this program's stdin, until the host closes it.
+use super::process_table;
+
+/// How long to wait between two rounds of SIGKILL.
+const KILL_ROUND: Duration = Duration::from_millis(20);
+
+/// Runs the guard on the socket that is this program's stdin, until the host has closed it and no server is left.
 ///
 /// Call this first thing in `main`, before anything opens a file or starts a thread. It refuses to run beside other
-/// threads. It returns in the guard and, later, once in every keeper; leave `main` with the code in each case.
+/// threads. It returns twice, in the sentry and in the guard; leave `main` with the code in each case.
 pub fn run() -> ExitCode {
-    match serve() {
+    match start() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn serve() -> io::Result<()> {
+fn start() -> io::Result<()> {
     refuse_other_threads()?;
     close_inherited_files();
     let host = rustix::stdio::stdin().try_clone_to_owned()?;
+    // Somebody may have typed the hidden command.
+    rustix::net::sockopt::socket_type(&host)?;
     dup2_stdin(File::open("/dev/null")?)?;
     leave_the_terminal();
-    ignore_signals();
-
-    loop {
-        let mut order = wire::NEW_KEEPER;
-        let (count, sockets) = wire::receive_with_files(host.as_fd(), &mut order)?;
-        if count == 0 {
-            return Ok(());
-        }
-        for socket in sockets {
-            match fork() {
-                Ok(Side::Guard) => {}
-                Ok(Side::Keeper) => {
-                    // While a keeper held it, the host could not tell that the guard is gone.
-                    drop(host);
-                    return keeper::run(UnixStream::from(socket));
-                }
-                Err(error) => refuse(socket, &error),
-            }
+    settle_signals()?;
+    match fork()? {
+        Side::Guard => guard(host),
+        Side::Sentry(guard) => {
+            // While the sentry held it, the host could not tell that the guard is gone.
+            drop(host);
+            sentry(guard)
         }
     }
 }
 
-/// Tells the host why there is no keeper. It may have gone away, and then nobody needs to know.
-fn refuse(socket: OwnedFd, error: &io::Error) {
-    let _ = UnixStream::from(socket).write_all(&Report::failed(error).line());
+fn guard(host: OwnedFd) -> io::Result<()> {
+    name_process(c"mcp-guard");
+    // Its own group: what is sent to the sentry's group is not for both.
+    let _ = rustix::process::setpgid(None, None);
+    inherit_orphans()?;
+    let served = serving::serve(host);
+    end_all_children();
+    served
+}
+
+fn sentry(guard: Pid) -> io::Result<()> {
+    name_process(c"mcp-sentry");
+    inherit_orphans()?;
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, _))) if pid == guard => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    end_all_children();
+    Ok(())
+}
+
+/// Descendants whose parent ends become children of this process. Other systems than Linux do not offer that.
+fn inherit_orphans() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    Ok(())
+}
+
+/// Kills until there is no child left. Each round may turn further descendants into children.
+fn end_all_children() {
+    loop {
+        for pid in process_table::own_children() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        std::thread::sleep(KILL_ROUND);
+    }
 }
 
 fn refuse_other_threads() -> io::Result<()> {
@@ -73,16 +115,15 @@ fn refuse_other_threads() -> io::Result<()> {
     Ok(())
 }
 
-/// Neither Ctrl-C nor a closed terminal may reach the guard and its keepers, nor a server read from the terminal. The
-/// working directory is left, so as not to keep a file system busy.
+/// Neither Ctrl-C nor a closed terminal may reach the guard, nor a server read from the terminal. The working directory
+/// is left, so as not to keep a file system busy.
 fn leave_the_terminal() {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
-    name_process(c"mcp-guard");
 }
 
 /// Sets the name that `ps` and `killall` know, so that `killall hermes` spares those who clean up.
-pub(super) fn name_process(name: &CStr) {
+fn name_process(name: &CStr) {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(name);
     #[cfg(not(target_os = "linux"))]
@@ -100,36 +141,51 @@ fn close_inherited_files() {
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
-/// Ending is the host's business alone. An ignored SIGCHLD also makes the kernel reap the keepers.
-#[expect(unsafe_code, reason = "ignoring a signal has no safe interface")]
-fn ignore_signals() {
-    for signal in [
-        libc::SIGINT,
-        libc::SIGTERM,
-        libc::SIGHUP,
-        libc::SIGQUIT,
-        libc::SIGPIPE,
-        libc::SIGCHLD,
-    ] {
-        // SAFETY: SIG_IGN is a valid disposition; no handler is installed.
-        let _ = unsafe { libc::signal(signal, libc::SIG_IGN) };
+/// Ending is the host's business alone, so what usually ends a program has no effect here.
+///
+/// An ignored signal would stay ignored in the servers, a handled one is back to its default after `exec`. Therefore
+/// everything is set to its default first, whatever the host inherited, and the rest is handled by doing nothing.
+#[expect(unsafe_code, reason = "setting a signal has no safe interface")]
+fn settle_signals() -> io::Result<()> {
+    for signal in (1..=last_signal()).filter(|signal| *signal != libc::SIGPIPE) {
+        // SAFETY: SIG_DFL is a valid disposition; numbers that cannot be set are refused without effect.
+        let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    // The one that the standard library sets to its default in every child.
+    // SAFETY: SIG_IGN is a valid disposition; no handler is installed.
+    let _ = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn last_signal() -> i32 {
+    libc::SIGRTMAX()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn last_signal() -> i32 {
+    31
 }
 
 enum Side {
     Guard,
-    Keeper,
+    /// The parent, with the guard's pid.
+    Sentry(Pid),
 }
 
 #[expect(
     unsafe_code,
-    reason = "a fork without exec makes a keeper in microseconds"
+    reason = "a fork without exec makes the guard in microseconds"
 )]
 fn fork() -> io::Result<Side> {
-    // SAFETY: `serve` has checked that this is the only thread, so no lock can be held by a thread that the child lacks.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Side::Keeper),
-        _ => Ok(Side::Guard),
+    // SAFETY: `start` has checked that this is the only thread, so no lock can be held by a thread that the child lacks.
+    let forked = unsafe { libc::fork() };
+    match Pid::from_raw(forked) {
+        _ if forked < 0 => Err(io::Error::last_os_error()),
+        None => Ok(Side::Guard),
+        Some(guard) => Ok(Side::Sentry(guard)),
     }
 }

@@ -36,7 +36,11 @@ impl Row {
 
 /// The row of a process, zombies included.
 pub(super) fn row(pid: u32) -> Option<Row> {
-    Row::parse(&read(&format!("/proc/{pid}/stat"))?)
+    // A line of a few hundred bytes, which the kernel gives out in one piece.
+    let mut line = [0; 1024];
+    let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    let count = std::io::Read::read(&mut file, &mut line).ok()?;
+    Row::parse(&String::from_utf8_lossy(&line[..count]))
 }
 
 /// The rows of all processes.

@@ -89,6 +89,11 @@ impl Processes {
         }
     }
 
+    /// Gets ready to start servers, while their settings are still being looked at.
+    pub(crate) fn prepare(&self) {
+        self.guard.prepare();
+    }
+
     /// Starts a server whose references are resolved.
     pub(crate) async fn start(
         &self,

@@ -26,7 +26,7 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
-    /// Its keeper vanished, which ended it too.
+    /// The guard vanished, which ended it too.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Exit {
 /// Why a stop is not known to be complete.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// Something of the tree resists SIGKILL; its keeper goes on trying.
+    /// Something of the tree resists SIGKILL; the guard goes on trying.
     #[error(
         "processes of `{server}` (group {pgid}) are still there after {} s; they are being killed in the background",
         STOP_LIMIT.as_secs()
@@ -64,14 +64,14 @@ pub enum StopError {
         /// Their group.
         pgid: u32,
     },
-    /// The keeper was killed by somebody.
+    /// The guard was killed by somebody.
     #[error(
-        "the keeper of `{server}` vanished; processes of group {pgid} may be left, see `hermes mcp ps`"
+        "the guard of `{server}` vanished; its processes (group {pgid}) are being killed, see `hermes mcp ps`"
     )]
-    KeeperLost {
-        /// Whose keeper.
+    GuardLost {
+        /// Whose processes.
         server: ServerName,
-        /// The group it kept.
+        /// Their group.
         pgid: u32,
     },
 }
@@ -92,18 +92,18 @@ pub struct ServerProcess {
 enum Tree {
     Alive,
     Gone,
-    /// There is no keeper left to ask.
+    /// There is no guard left to ask.
     Lost,
 }
 
-/// The keeper's answer to a request.
+/// The guard's answer to a request.
 pub(super) enum Answer {
     Started(ServerProcess),
     Failed { errno: Option<i32>, message: String },
 }
 
 impl ServerProcess {
-    /// Waits for the keeper on `socket` to say whether the server runs.
+    /// Waits for the guard to say on `socket` whether the server runs.
     pub(super) async fn await_start(server: ServerName, socket: UnixStream) -> io::Result<Answer> {
         let (reports, orders) = socket.into_split();
         let mut reports = BufReader::new(reports).lines();
@@ -161,7 +161,7 @@ impl ServerProcess {
     /// Drop the server's stdin first: that is what asks a server to leave. Returns when nothing is left, after a few
     /// seconds at most. Giving up on the future does not stop the stop.
     pub async fn stop(mut self) -> Result<Exit, StopError> {
-        // It fails when the keeper is through already; its reports tell.
+        // It fails when the guard is through already; its reports tell.
         let _ = self.orders.write_all(&wire::STOP).await;
         let ended = timeout(STOP_LIMIT, async {
             while self.tree == Tree::Alive {
@@ -173,7 +173,7 @@ impl ServerProcess {
         match self.tree {
             Tree::Gone => Ok(self.exit.unwrap_or(Exit::Unknown)),
             Tree::Alive if !in_time => Err(StopError::StillEnding { server, pgid }),
-            Tree::Alive | Tree::Lost => Err(StopError::KeeperLost { server, pgid }),
+            Tree::Alive | Tree::Lost => Err(StopError::GuardLost { server, pgid }),
         }
     }
 

@@ -84,7 +84,7 @@ struct GuardProcess {
 
 /// Why one attempt to start a server failed.
 enum Failure {
-    /// The guard or keeper went away: a new guard may do better.
+    /// The guard went away: a new one may do better.
     Lost(Arc<GuardProcess>),
     Final(SpawnError),
 }
@@ -109,6 +109,12 @@ impl Guard {
         self.slot().as_ref()?.process.id()
     }
 
+    /// Starts the guard if it does not run, so that the first server need not wait for it.
+    pub fn prepare(&self) {
+        // What goes wrong is said when a server is to be started.
+        let _ = self.running();
+    }
+
     /// Starts a server. Dropping the future half-way leaves no process behind.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Child, SpawnError> {
         for _ in 0..2 {
@@ -125,16 +131,13 @@ impl Guard {
 
     async fn attempt(&self, request: &SpawnRequest) -> Result<Child, Failure> {
         let guard = self.running()?;
-        let pipes = Pipes::open().map_err(SpawnError::NoPipes)?;
-        let (mut socket, keeper_end) = socket_pair().map_err(SpawnError::NoPipes)?;
-
-        let sent = async {
-            guard.hand_over(keeper_end).await?;
-            send_request(&mut socket, request, pipes.server).await
-        };
-        if sent.await.is_err() {
+        let (pipes, server_ends) = Pipes::open().map_err(SpawnError::NoPipes)?;
+        let order = Order::new(request, &server_ends)?;
+        // Only the server may have them, or the end of its output would never be seen.
+        drop(server_ends);
+        let Ok(socket) = order.give(&guard).await else {
             return Err(Failure::Lost(guard));
-        }
+        };
         match ServerProcess::await_start(request.server.clone(), socket).await {
             Ok(Answer::Started(process)) => Ok(Child {
                 stdin: pipes.stdin,
@@ -178,6 +181,8 @@ impl GuardProcess {
     fn start(program: &GuardProgram) -> io::Result<Self> {
         let (socket, guard_end) = socket_pair()?;
         let process = tokio::process::Command::new(&program.path)
+            // Whoever kills all that is called like the host should not hit those who clean up after it.
+            .arg0("mcp-guard")
             .args(&program.args)
             .stdin(Stdio::from(OwnedFd::from(guard_end)))
             // Whoever waits for the end of the host's output should not have to wait for the guard.
@@ -187,39 +192,68 @@ impl GuardProcess {
         Ok(Self { socket, process })
     }
 
-    /// Has a keeper forked for the other end of a socket pair.
-    async fn hand_over(&self, keeper_end: StdUnixStream) -> io::Result<()> {
-        let send = || {
-            wire::send_with_files(
-                self.socket.as_fd(),
-                &wire::NEW_KEEPER,
-                &[keeper_end.as_fd()],
-            )
-        };
-        self.socket.async_io(Interest::WRITABLE, send).await?;
-        Ok(())
+    /// Gives the guard its end of a server's socket.
+    async fn hand_over(&self, socket: &StdUnixStream) -> io::Result<()> {
+        let send =
+            || wire::send_with_files(self.socket.as_fd(), &wire::NEW_SERVER, &[socket.as_fd()]);
+        // The runtime would first have to find out that there is room.
+        match send() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.socket.async_io(Interest::WRITABLE, send).await?;
+                Ok(())
+            }
+            done => done.map(drop),
+        }
     }
 }
 
-/// Tells a keeper what to start, and gives it the server's ends of the pipes.
-async fn send_request(
-    socket: &mut UnixStream,
-    request: &SpawnRequest,
-    stdio: [OwnedFd; wire::STDIO_COUNT],
-) -> io::Result<()> {
-    // The guard has left the host's directory, so it is named even where the server inherits it.
-    let cwd = request.cwd.clone().or_else(|| std::env::current_dir().ok());
-    let body = serde_json::to_vec(&Request {
-        program: request.program.clone().into_os_string(),
-        args: request.args.clone(),
-        environment: request.environment.clone(),
-        cwd: cwd.map(PathBuf::into_os_string),
-    })?;
-    let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let files = stdio.each_ref().map(AsFd::as_fd);
-    let send = || wire::send_with_files(socket.as_fd(), &length.to_ne_bytes(), &files);
-    socket.async_io(Interest::WRITABLE, send).await?;
-    socket.write_all(&body).await
+/// A request on its way to the guard.
+struct Order {
+    socket: UnixStream,
+    guard_end: StdUnixStream,
+    /// What did not fit into the socket at once.
+    rest: Vec<u8>,
+}
+
+impl Order {
+    /// Puts the request and the server's ends of the pipes into a socket of their own.
+    fn new(
+        request: &SpawnRequest,
+        stdio: &[OwnedFd; wire::STDIO_COUNT],
+    ) -> Result<Self, SpawnError> {
+        // The guard has left the host's directory, so it is named even where the server inherits it.
+        let cwd = request.cwd.clone().or_else(|| std::env::current_dir().ok());
+        let encoded = Request {
+            program: request.program.clone().into_os_string(),
+            args: request.args.clone(),
+            environment: request.environment.clone(),
+            cwd: cwd.map(PathBuf::into_os_string),
+        }
+        .encode();
+        let mut rest =
+            encoded.map_err(|error| SpawnError::from_failure(request, None, error.to_string()))?;
+        let fill = || {
+            let (socket, guard_end) = socket_pair()?;
+            let files = stdio.each_ref().map(AsFd::as_fd);
+            let sent = wire::send_with_files(socket.as_fd(), &rest, &files)?;
+            io::Result::Ok((socket, guard_end, sent))
+        };
+        let (socket, guard_end, sent) = fill().map_err(SpawnError::NoPipes)?;
+        rest.drain(..sent);
+        Ok(Self {
+            socket,
+            guard_end,
+            rest,
+        })
+    }
+
+    /// Hands it over; the answer comes on the socket that is returned.
+    async fn give(mut self, guard: &GuardProcess) -> io::Result<UnixStream> {
+        guard.hand_over(&self.guard_end).await?;
+        drop(self.guard_end);
+        self.socket.write_all(&self.rest).await?;
+        Ok(self.socket)
+    }
 }
 
 fn socket_pair() -> io::Result<(UnixStream, StdUnixStream)> {
@@ -228,32 +262,32 @@ fn socket_pair() -> io::Result<(UnixStream, StdUnixStream)> {
     Ok((UnixStream::from_std(near)?, far))
 }
 
-/// The three pipes of a server.
+/// The host's ends of the three pipes of a server.
 struct Pipes {
     stdin: Sender,
     stdout: Receiver,
     stderr: Receiver,
-    /// The ends the server gets: stdin, stdout, stderr.
-    server: [OwnedFd; wire::STDIO_COUNT],
 }
 
 impl Pipes {
-    fn open() -> io::Result<Self> {
+    /// Opens them. The second part goes to the server: stdin, stdout, stderr.
+    fn open() -> io::Result<(Self, [OwnedFd; wire::STDIO_COUNT])> {
         let (server_stdin, stdin) = io::pipe()?;
         let (stdout, server_stdout) = io::pipe()?;
         let (stderr, server_stderr) = io::pipe()?;
         enlarge(&stdin);
         enlarge(&stdout);
-        Ok(Self {
+        let pipes = Self {
             stdin: Sender::from_owned_fd(stdin.into())?,
             stdout: Receiver::from_owned_fd(stdout.into())?,
             stderr: Receiver::from_owned_fd(stderr.into())?,
-            server: [
-                server_stdin.into(),
-                server_stdout.into(),
-                server_stderr.into(),
-            ],
-        })
+        };
+        let server_ends = [
+            server_stdin.into(),
+            server_stdout.into(),
+            server_stderr.into(),
+        ];
+        Ok((pipes, server_ends))
     }
 }
 

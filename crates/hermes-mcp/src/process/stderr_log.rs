@@ -34,6 +34,9 @@ const CHUNK: usize = 16 * 1024;
 /// Batches on their way to the writer: a few megabytes at the very worst.
 const QUEUE: usize = 16;
 
+/// How long the separator of a silent server waits: many servers start at once, and the log is not what is waited for.
+const QUIET_START: Duration = Duration::from_secs(1);
+
 /// How long the last lines of a server that has ended may take to arrive.
 const SETTLE_LIMIT: Duration = Duration::from_millis(500);
 
@@ -164,17 +167,25 @@ struct Drain {
 impl Drain {
     async fn run(mut self, mut stderr: impl AsyncRead + Unpin) {
         let mut splitter = LineSplitter::default();
-        let mut chunk = vec![0; CHUNK];
-        self.hand_over(0);
-        while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
-            let lines = self.take_in(&mut splitter, &chunk[..count]);
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let first = timeout(QUIET_START, stderr.read_buf(&mut chunk)).await;
+        let mut read = if let Ok(read) = first {
+            read
+        } else {
+            self.hand_over(0);
+            stderr.read_buf(&mut chunk).await
+        };
+        while let Ok(1..) = read {
+            let lines = self.take_in(&mut splitter, &chunk);
             self.hand_over(lines);
+            chunk.clear();
+            read = stderr.read_buf(&mut chunk).await;
         }
         let last = splitter.unfinished();
         if !last.is_empty() {
             self.append(&self.prefix(), &last);
-            self.hand_over(1);
         }
+        self.hand_over(usize::from(!last.is_empty()));
     }
 
     /// Adds the lines that `chunk` completes to the tail and the batch; returns how many they are.

@@ -1,15 +1,18 @@
-//! What host, guard and keeper say to each other.
+//! What host and guard say to each other.
 //!
-//! - Host to guard: one byte that carries the keeper's end of a fresh socket pair.
-//! - Host to keeper: the length of the request with the server's stdin, stdout and stderr, then the request as JSON.
-//!   Any later byte asks the keeper to stop the server.
-//! - Keeper to host: [`Report`]s, one line of JSON each.
+//! - For a new server the host sends one byte, which carries one end of a fresh socket pair. The rest is said on that:
+//! - Host to guard: the [`Request`] together with the server's stdin, stdout and stderr. Any later byte asks for the end
+//!   of the server.
+//! - Guard to host: [`Report`]s, one line of JSON each.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
 };
 
 use rustix::net::{
@@ -23,17 +26,14 @@ use super::Exit;
 /// stdin, stdout and stderr of a server.
 pub(super) const STDIO_COUNT: usize = 3;
 
-/// The length of a request, as it travels.
-pub(super) type RequestLength = [u8; 4];
-
-/// Asks a keeper to end its server.
+/// Asks for the end of a server.
 pub(super) const STOP: [u8; 1] = [b's'];
 
-/// Asks the guard for a keeper.
-pub(super) const NEW_KEEPER: [u8; 1] = [b'k'];
+/// Asks for a new server.
+pub(super) const NEW_SERVER: [u8; 1] = [b'n'];
 
-/// What a keeper needs to know to start its server.
-#[derive(Debug, Serialize, Deserialize)]
+/// What the guard needs to know to start a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
@@ -41,7 +41,87 @@ pub(super) struct Request {
     pub(super) cwd: Option<OsString>,
 }
 
-/// What a keeper tells its host.
+impl Request {
+    /// As it travels: its length, and its parts, each after its own length. Not JSON,
+    /// which would turn every byte into a number.
+    pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; LENGTH];
+        let mut put = |part: &OsStr| {
+            bytes.extend(length_bytes(part.len())?);
+            bytes.extend(part.as_bytes());
+            io::Result::Ok(())
+        };
+        put(&self.program)?;
+        put(self.cwd.as_deref().unwrap_or_default())?;
+        for (name, value) in &self.environment {
+            put(name)?;
+            put(value)?;
+        }
+        // No variable has an empty name.
+        put(OsStr::new(""))?;
+        for argument in &self.args {
+            put(argument)?;
+        }
+        let length = length_bytes(bytes.len())?;
+        bytes[..LENGTH].copy_from_slice(&length);
+        Ok(bytes)
+    }
+
+    /// Whether these are all bytes of a request.
+    pub(super) fn is_whole(mut bytes: &[u8]) -> bool {
+        let received = bytes.len();
+        take_length(&mut bytes).is_some_and(|length| length <= received)
+    }
+
+    /// The reverse of [`Self::encode`].
+    pub(super) fn decode(bytes: &[u8]) -> io::Result<Self> {
+        Self::parse(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn parse(mut rest: &[u8]) -> Option<Self> {
+        let rest = &mut rest;
+        take_length(rest)?;
+        let program = take(rest)?;
+        let cwd = Some(take(rest)?).filter(|cwd| !cwd.is_empty());
+        let mut environment = Vec::new();
+        while let Some(name) = Some(take(rest)?).filter(|name| !name.is_empty()) {
+            environment.push((name, take(rest)?));
+        }
+        let mut args = Vec::new();
+        while !rest.is_empty() {
+            args.push(take(rest)?);
+        }
+        Some(Self {
+            program,
+            args,
+            environment,
+            cwd,
+        })
+    }
+}
+
+/// The size of a length, as it travels.
+const LENGTH: usize = 4;
+
+fn length_bytes(length: usize) -> io::Result<[u8; LENGTH]> {
+    let length = u32::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(length.to_ne_bytes())
+}
+
+fn take_length(rest: &mut &[u8]) -> Option<usize> {
+    let (length, behind) = rest.split_first_chunk::<LENGTH>()?;
+    *rest = behind;
+    usize::try_from(u32::from_ne_bytes(*length)).ok()
+}
+
+fn take(rest: &mut &[u8]) -> Option<OsString> {
+    let length = take_length(rest)?;
+    let (part, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    Some(OsString::from_vec(part.to_vec()))
+}
+
+/// What the guard says about a server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
@@ -51,7 +131,7 @@ pub(super) enum Report {
     Failed { errno: Option<i32>, message: String },
     /// The server's own process has ended.
     Exited(Exit),
-    /// Nothing of the server's tree is left; the keeper's last word.
+    /// Nothing of the server's tree is left; the last word.
     Gone,
 }
 
@@ -161,18 +241,32 @@ mod tests {
     }
 
     #[test]
-    fn a_request_keeps_bytes_that_are_not_unicode() {
-        use std::os::unix::ffi::OsStringExt;
-        let odd = OsString::from_vec(vec![b'a', 0xff, b'=']);
+    fn a_request_arrives_as_it_was_sent() {
+        let odd = OsString::from_vec(vec![b'a', 0xff, b'=', b'\n']);
         let request = Request {
             program: "/bin/true".into(),
-            args: vec![odd.clone()],
-            environment: vec![("K".into(), odd)],
+            args: vec![odd.clone(), "".into(), "last".into()],
+            environment: vec![("K".into(), odd), ("EMPTY".into(), "".into())],
+            cwd: Some("/".into()),
+        };
+        let bare = Request {
+            program: "/bin/true".into(),
+            args: Vec::new(),
+            environment: Vec::new(),
             cwd: None,
         };
-        let text = serde_json::to_string(&request).unwrap();
-        let back: Request = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.args, request.args);
-        assert_eq!(back.environment, request.environment);
+        for request in [request, bare] {
+            let bytes = request.encode().unwrap();
+            assert_eq!(Request::decode(&bytes).unwrap(), request);
+            assert!(Request::is_whole(&bytes));
+            for count in 0..bytes.len() {
+                assert!(!Request::is_whole(&bytes[..count]));
+            }
+        }
+    }
+
+    #[test]
+    fn half_a_request_is_an_error() {
+        assert!(Request::decode(&[9, 0, 0, 0, 200, 0, 0, 0, b'x']).is_err());
     }
 }

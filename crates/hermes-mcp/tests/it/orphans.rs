@@ -5,8 +5,8 @@ use std::{path::Path, time::Duration};
 use hermes_config::{Home, Settings};
 use hermes_mcp::{Host, HostOptions, link::Status, process::records};
 use hermes_testkit::{
-    Behaviour, Discover, Era, Grandchild, TemporaryHome, children_named, descendants, eventually,
-    process_exists, zombies,
+    Behaviour, Discover, Era, Grandchild, TemporaryHome, descendants, eventually, process_exists,
+    zombies,
 };
 use serde_json::json;
 
@@ -262,6 +262,9 @@ async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     let host = TestHost::start(&entry(0)).await;
     host.ready("server").await;
     host.remembered("server").await;
+    // It is opened a little later, and stays open.
+    let log = host.home.path().join("logs/mcp-stderr.log");
+    assert!(eventually(SOON, || log.exists()).await);
     let before = open_files();
     let mut seen = std::collections::HashSet::from([host.pid("server")]);
     for number in 1..=100 {
@@ -272,12 +275,12 @@ async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     }
     let alive: Vec<_> = seen.iter().filter(|pid| process_exists(**pid)).collect();
     assert_eq!(alive, [&host.pid("server")]);
-    // The guard, the keeper, the server.
+    // The sentry, the guard, the server.
     let three_left = || descendants(std::process::id()).len() == 3;
     assert!(eventually(SOON, three_left).await);
     assert!(zombies(std::process::id()).is_empty());
-    for guard in children_named(std::process::id(), "hermes-mcp-guar") {
-        assert!(zombies(guard).is_empty());
+    for process in descendants(std::process::id()) {
+        assert!(zombies(process).is_empty());
     }
     let files = || open_files() == before;
     assert!(

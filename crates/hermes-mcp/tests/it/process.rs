@@ -111,6 +111,13 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// The guard itself, which is the only child of the sentry that the host has started.
+fn below_sentry(guard: &Guard) -> u32 {
+    let below = children(guard.pid().unwrap());
+    assert_eq!(below.len(), 1);
+    below[0]
+}
+
 fn signal(pid: u32, name: &str) {
     let ended = std::process::Command::new("kill")
         .args([format!("-{name}"), pid.to_string()])

@@ -93,55 +93,73 @@ async fn nothing_outlives_a_host_that_just_returns() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_a_host_and_guard_killed_together() {
-    let marked = Marked::new("both");
-    let mut host = host("waiting", &marked);
-    let ended = Instant::now();
-    for child in children(host.id()) {
-        signal(child, "KILL");
+async fn nothing_outlives_a_host_killed_together_with_its_guard_or_sentry() {
+    for both in ["guard", "sentry"] {
+        let marked = Marked::new(both);
+        let mut host = host("waiting", &marked);
+        assert!(within(Duration::from_secs(5), || marked.pids().len() > 15).await);
+        let sentry = children(host.id())[0];
+        let ended = Instant::now();
+        match both {
+            "guard" => signal(children(sentry)[0], "KILL"),
+            _ => signal(sentry, "KILL"),
+        }
+        host.kill().unwrap();
+        host.wait().unwrap();
+        nothing_is_left(&marked, ended).await;
     }
-    host.kill().unwrap();
-    host.wait().unwrap();
-    nothing_is_left(&marked, ended).await;
 }
 
 #[tokio::test]
-async fn a_terminal_s_signals_do_not_reach_guard_and_keepers() {
+async fn a_terminal_s_signals_do_not_reach_guard_and_sentry() {
     let marked = Marked::new("signals");
     let guard = guard();
     let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
-    let guard_pid = guard.pid().unwrap();
-    let keeper = parent(child.process.pid());
-    assert_eq!(parent(keeper), guard_pid);
+    let (sentry, guard_pid) = (guard.pid().unwrap(), below_sentry(&guard));
     for name in ["INT", "TERM", "HUP", "QUIT"] {
+        signal(sentry, name);
         signal(guard_pid, name);
-        signal(keeper, name);
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(parent(child.process.pid()), keeper);
-    assert_eq!(parent(keeper), guard_pid);
+    assert_eq!(parent(child.process.pid()), guard_pid);
+    assert_eq!(parent(guard_pid), sentry);
 }
 
 #[tokio::test]
-async fn a_server_dies_with_its_keeper() {
-    let marked = Marked::new("keeper");
-    let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
-    signal(parent(child.process.pid()), "KILL");
-    let exit = child.process.exited().await;
+async fn all_that_was_guarded_dies_with_the_guard() {
+    let marked = Marked::new("unguarded");
+    let guard = guard();
+    let mut first = guard.spawn(marked.script(WRAPPER)).await.unwrap();
+    let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    assert!(within(Duration::from_secs(5), || marked.pids().len() > 5).await);
+    signal(below_sentry(&guard), "KILL");
+    let exit = first.process.exited().await;
     assert_eq!(exit, hermes_mcp::process::Exit::Unknown);
-    assert!(within(Duration::from_secs(1), || marked.pids().is_empty()).await);
-    assert!(child.process.stop().await.is_err());
+    assert!(within(Duration::from_secs(2), || marked.pids().is_empty()).await);
+    assert!(first.process.stop().await.is_err());
+    assert!(second.process.stop().await.is_err());
 }
 
 #[tokio::test]
-async fn a_dead_guard_is_replaced_and_its_servers_live_on() {
+async fn a_dead_guard_is_replaced() {
     let marked = Marked::new("replaced");
     let guard = guard();
-    let first = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    let _first = guard.spawn(marked.program("cat", &[])).await.unwrap();
     let old = guard.pid().unwrap();
-    signal(old, "KILL");
+    signal(below_sentry(&guard), "KILL");
     let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
     assert_ne!(guard.pid().unwrap(), old);
+    drop(second.stdin);
+    second.process.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_sentry_is_not_missed_as_long_as_the_guard_lives() {
+    let marked = Marked::new("no-sentry");
+    let guard = guard();
+    let first = guard.spawn(marked.program("cat", &[])).await.unwrap();
+    signal(guard.pid().unwrap(), "KILL");
+    let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
     assert_eq!(marked.pids().len(), 2);
     for child in [first, second] {
         drop(child.stdin);
@@ -151,13 +169,14 @@ async fn a_dead_guard_is_replaced_and_its_servers_live_on() {
 }
 
 #[tokio::test]
-async fn the_guard_ends_with_its_handle() {
+async fn the_guard_ends_with_its_handle_and_its_last_server() {
     let marked = Marked::new("handle");
     let guard = guard();
     let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
-    let pid = guard.pid().unwrap();
+    let pids = [guard.pid().unwrap(), below_sentry(&guard)];
     drop(guard);
-    assert!(within(Duration::from_secs(1), || status(pid, "State").is_none()).await);
     drop(child.stdin);
     child.process.stop().await.unwrap();
+    let gone = || pids.iter().all(|pid| status(*pid, "State").is_none());
+    assert!(within(Duration::from_secs(1), gone).await);
 }

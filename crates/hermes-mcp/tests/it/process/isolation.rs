@@ -53,8 +53,8 @@ async fn a_server_has_three_files_and_default_signals() {
 }
 
 #[tokio::test]
-async fn a_keeper_holds_no_pipe_of_its_server_and_no_socket_of_the_guard() {
-    let marked = Marked::new("keeper-files");
+async fn the_guard_holds_no_pipe_of_a_server() {
+    let marked = Marked::new("guard-files");
     let guard = guard();
     let mut first = guard
         .spawn(marked.script("exec >&-; read line"))
@@ -64,13 +64,21 @@ async fn a_keeper_holds_no_pipe_of_its_server_and_no_socket_of_the_guard() {
     // Only the server had the write end, so closing it there is the end.
     assert_eq!(output(&mut first).await, "");
 
-    let keeper = parent(first.process.pid());
-    let files = std::fs::read_dir(format!("/proc/{keeper}/fd")).unwrap();
-    let sockets = files
-        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
-        .filter(|target| target.to_string_lossy().starts_with("socket:"))
-        .count();
-    assert_eq!(sockets, 3, "one to the host, two for SIGCHLD");
+    let sockets = |pid: u32| {
+        std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count()
+    };
+    let guard_pid = below_sentry(&guard);
+    assert_eq!(parent(first.process.pid()), guard_pid);
+    assert_eq!(
+        sockets(guard_pid),
+        5,
+        "one for orders, two for servers, two for SIGCHLD"
+    );
+    assert_eq!(sockets(parent(guard_pid)), 0, "the sentry needs none");
 }
 
 #[tokio::test]

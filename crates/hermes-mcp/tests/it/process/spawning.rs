@@ -18,8 +18,7 @@ async fn a_missing_program_is_named_with_advice() {
     assert!(matches!(error, SpawnError::NotFound { .. }));
     let message = error.to_string();
     assert!(message.contains("`/nowhere/npx` does not exist") && message.contains("Node.js"));
-    let no_keepers = || children(guard.pid().unwrap()).is_empty();
-    assert!(within(Duration::from_secs(1), no_keepers).await);
+    assert!(children(below_sentry(&guard)).is_empty());
 }
 
 #[tokio::test]

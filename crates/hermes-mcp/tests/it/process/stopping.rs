@@ -70,6 +70,36 @@ async fn attached_and_detached_descendants_end_with_a_stop() {
 }
 
 #[tokio::test]
+async fn a_stop_spares_the_detached_descendants_of_other_servers() {
+    let (stopped, kept) = (Marked::new("stopped"), Marked::new("kept"));
+    let guard = guard();
+    let script = "(setsid sleep 300 &); exec cat";
+    let first = guard.spawn(stopped.script(script)).await.unwrap();
+    let second = guard.spawn(kept.script(script)).await.unwrap();
+    stopped.wait_for(2).await;
+    kept.wait_for(2).await;
+    drop(first.stdin);
+    first.process.stop().await.unwrap();
+    assert!(stopped.pids().is_empty());
+    assert_eq!(kept.pids().len(), 2);
+    drop(second.stdin);
+    second.process.stop().await.unwrap();
+    assert!(kept.pids().is_empty());
+}
+
+#[tokio::test]
+async fn a_daemon_without_any_environment_ends_with_its_server() {
+    let marked = Marked::new("bare");
+    let script = "(setsid env -i /bin/sh -c 'echo $$; exec >&-; while :; do sleep 1; done' &); exec >&-; read line";
+    let mut child = guard().spawn(marked.script(script)).await.unwrap();
+    let daemon: u32 = output(&mut child).await.trim().parse().unwrap();
+    assert!(status(daemon, "State").is_some());
+    drop(child.stdin);
+    child.process.stop().await.unwrap();
+    assert!(status(daemon, "State").is_none());
+}
+
+#[tokio::test]
 async fn descendants_end_when_the_server_exits_by_itself() {
     let marked = Marked::new("leftovers");
     let script = format!("{FAMILY} read line; exit 3");
@@ -136,8 +166,7 @@ async fn a_hundred_restarts_leave_no_zombie_and_no_open_file() {
     }
     assert_eq!(open_files(), before);
     assert_eq!(children(std::process::id()), [guard.pid().unwrap()]);
-    let no_keepers = || children(guard.pid().unwrap()).is_empty();
-    assert!(within(Duration::from_secs(1), no_keepers).await);
+    assert!(children(below_sentry(&guard)).is_empty());
 }
 
 #[tokio::test]
@@ -145,10 +174,7 @@ async fn orphans_that_end_early_are_reaped_while_the_server_runs() {
     let marked = Marked::new("reaped");
     let script = "for i in 1 2 3 4 5; do (setsid sleep 0.1 &); done; exec cat";
     let child = guard().spawn(marked.script(script)).await.unwrap();
-    let keeper = parent(child.process.pid());
-    assert!(
-        within(Duration::from_secs(3), || children(keeper)
-            == [child.process.pid()])
-        .await
-    );
+    let guard_pid = parent(child.process.pid());
+    let only_the_server = || children(guard_pid) == [child.process.pid()];
+    assert!(within(Duration::from_secs(3), only_the_server).await);
 }

@@ -1,0 +1,61 @@
+//! An order to start one server: how it is received, and how the server is started.
+
+use std::{
+    io::{self, Read},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    process::{Command, Stdio},
+};
+
+use rustix::process::Pid;
+
+use super::{
+    super::wire::{self, Request},
+    mark::Mark,
+};
+
+/// Receives what to start and starts it.
+pub(super) fn carry_out(host: &mut UnixStream, mark: Mark) -> io::Result<Pid> {
+    let (request, files) = receive(host)?;
+    mark.put_on(|| start(request, files))
+}
+
+fn receive(host: &mut UnixStream) -> io::Result<(Request, [OwnedFd; wire::STDIO_COUNT])> {
+    let mut buffer = vec![0; 16 * 1024];
+    let (count, files) = wire::receive_with_files(host.as_fd(), &mut buffer)?;
+    let stdio = <[OwnedFd; wire::STDIO_COUNT]>::try_from(files)
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    buffer.truncate(count);
+    while !Request::is_whole(&buffer) {
+        let known = buffer.len();
+        buffer.resize(known + 64 * 1024, 0);
+        let count = host.read(&mut buffer[known..])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer.truncate(known + count);
+    }
+    Ok((Request::decode(&buffer)?, stdio))
+}
+
+/// Starts the server. There must be nothing here that keeps the standard library from using `posix_spawn`, which is
+/// several times faster than a fork: no `pre_exec`, no user, and a program with a path.
+fn start(request: Request, files: [OwnedFd; wire::STDIO_COUNT]) -> io::Result<Pid> {
+    let [stdin, stdout, stderr] = files.map(Stdio::from);
+    let mut command = Command::new(request.program);
+    command
+        .args(request.args)
+        .env_clear()
+        .envs(request.environment)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr)
+        .process_group(0);
+    if let Some(cwd) = request.cwd {
+        command.current_dir(cwd);
+    }
+    // Leaving this function drops `command`, and with it the guard's copies of stdin, stdout and stderr.
+    Ok(Pid::from_child(&command.spawn()?))
+}

@@ -1,0 +1,238 @@
+//! One server with all that it has started, and the steps by which it ends.
+//!
+//! Nothing is signalled but unreaped children of the guard and groups whose leader is unreaped, so a number that was
+//! given to another process is never hit.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process, kill_process_group,
+    test_kill_process_group, waitid, waitpid,
+};
+
+use super::{
+    super::{Exit, process_table, wire::Report},
+    KILL_ROUND,
+    mark::Mark,
+};
+
+/// How long each step of the ladder waits when the host asked for the stop or the server ended by itself.
+const STEP: Duration = Duration::from_secs(2);
+
+/// The same when the host is dead: all must be gone five seconds later.
+const STEP_WITHOUT_HOST: Duration = Duration::from_secs(1);
+
+/// A server and its descendants.
+pub(super) struct Tree {
+    /// `None` once the host is gone.
+    host: Option<UnixStream>,
+    server: Pid,
+    mark: Mark,
+    /// How the server ended. It stays unreaped until the end, so that its group's number stays taken.
+    exit: Option<Exit>,
+    phase: Phase,
+    step: Duration,
+    /// Children of the guard outside the server's group that have had their SIGTERM.
+    asked: Vec<Pid>,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// The server runs and is wanted.
+    Running,
+    /// It may leave by itself, since its stdin is closed.
+    Leaving {
+        until: Instant,
+    },
+    /// All have had SIGTERM.
+    Terminating {
+        until: Instant,
+    },
+    /// All have had SIGKILL, and so will those who turn up.
+    Killing {
+        again: Instant,
+    },
+    Gone,
+}
+
+/// A child of the guard that is no server: its parent has ended, or it has detached itself.
+pub(super) struct Stray {
+    pub(super) pid: Pid,
+    pub(super) mark: Option<Mark>,
+}
+
+impl Tree {
+    /// The tree of a server that has just been started for `host`.
+    pub(super) fn new(host: UnixStream, server: Pid, mark: Mark) -> Self {
+        let mut tree = Self {
+            host: Some(host),
+            server,
+            mark,
+            exit: None,
+            phase: Phase::Running,
+            step: STEP,
+            asked: Vec::new(),
+        };
+        let pid = server.as_raw_nonzero().get().unsigned_abs();
+        tree.report(&Report::Started {
+            pid,
+            start_time: process_table::start_time(pid).unwrap_or(0),
+        });
+        tree
+    }
+
+    pub(super) fn host(&self) -> Option<&UnixStream> {
+        self.host.as_ref()
+    }
+
+    pub(super) fn server(&self) -> Pid {
+        self.server
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Running)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone)
+    }
+
+    /// When to look at it again, even if nothing happens.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Leaving { until } | Phase::Terminating { until } => Some(until),
+            Phase::Killing { again } => Some(again),
+            Phase::Running | Phase::Gone => None,
+        }
+    }
+
+    /// Reads from the host's socket, which is ready: an order to stop, or the host's end.
+    pub(super) fn hear_host(&mut self) {
+        let heard = self.host.as_ref().map(|mut host| host.read(&mut [0; 1]));
+        if let Some(Ok(1..)) = heard {
+            self.end(STEP);
+        } else {
+            self.host = None;
+            self.end(STEP_WITHOUT_HOST);
+        }
+    }
+
+    /// Takes note if the server has ended. It is looked at but not reaped.
+    pub(super) fn look_at_server(&mut self) {
+        if self.exit.is_some() {
+            return;
+        }
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(self.server), look) {
+            let exit = Exit::from_wait(status.exit_status(), status.terminating_signal());
+            self.exit = Some(exit);
+            self.report(&Report::Exited(exit));
+            self.end(STEP);
+        }
+    }
+
+    /// Begins to end the tree, unless that has begun.
+    fn end(&mut self, step: Duration) {
+        if !self.is_ending() {
+            self.step = step;
+            self.phase = Phase::Leaving {
+                until: Instant::now() + step,
+            };
+        }
+    }
+
+    /// Goes as far towards the end as can be done without waiting.
+    pub(super) fn advance(&mut self, strays: &[Stray]) {
+        let now = Instant::now();
+        let has_ended = self.has_ended(strays);
+        loop {
+            self.phase = match self.phase {
+                Phase::Leaving { until } if self.exit.is_none() && now < until => return,
+                Phase::Leaving { .. } if has_ended => Phase::Killing { again: now },
+                Phase::Leaving { .. } => {
+                    let _ = kill_process_group(self.server, Signal::TERM);
+                    Phase::Terminating {
+                        until: now + self.step,
+                    }
+                }
+                Phase::Terminating { until } if !has_ended && now < until => {
+                    return self.terminate(strays);
+                }
+                Phase::Terminating { .. } => Phase::Killing { again: now },
+                Phase::Killing { .. } if has_ended => {
+                    self.finish();
+                    Phase::Gone
+                }
+                Phase::Killing { again } if now < again => return,
+                Phase::Killing { .. } => {
+                    self.kill(strays);
+                    self.phase = Phase::Killing {
+                        again: now + KILL_ROUND,
+                    };
+                    return;
+                }
+                Phase::Running | Phase::Gone => return,
+            };
+        }
+    }
+
+    /// Asks those outside the group to end, once each.
+    fn terminate(&mut self, strays: &[Stray]) {
+        for pid in self.own(strays) {
+            let in_group = getpgid(Some(pid)) == Ok(self.server);
+            if !in_group && !self.asked.contains(&pid) {
+                let _ = kill_process(pid, Signal::TERM);
+                self.asked.push(pid);
+            }
+        }
+    }
+
+    fn kill(&self, strays: &[Stray]) {
+        let _ = kill_process_group(self.server, Signal::KILL);
+        for pid in self.own(strays) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Frees the server's pid, once whoever is left in its group has been killed.
+    fn finish(&mut self) {
+        let _ = kill_process_group(self.server, Signal::KILL);
+        let _ = waitpid(Some(self.server), WaitOptions::NOHANG);
+        self.report(&Report::Gone);
+    }
+
+    /// Forgets a child that was reaped: its pid may be given to another one.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.asked.retain(|asked| *asked != pid);
+    }
+
+    /// Whether the server has ended and nobody else is left.
+    fn has_ended(&self, strays: &[Stray]) -> bool {
+        let others = if cfg!(target_os = "linux") {
+            !self.own(strays).is_empty()
+        } else {
+            // Without marks the group is all that can be asked about.
+            test_kill_process_group(self.server).is_ok()
+        };
+        self.exit.is_some() && !others
+    }
+
+    fn own(&self, strays: &[Stray]) -> Vec<Pid> {
+        strays
+            .iter()
+            .filter(|stray| stray.mark == Some(self.mark))
+            .map(|stray| stray.pid)
+            .collect()
+    }
+
+    fn report(&mut self, report: &Report) {
+        if let Some(host) = &mut self.host {
+            // A host that is gone shows on the next read.
+            let _ = host.write_all(&report.line());
+        }
+    }
+}
