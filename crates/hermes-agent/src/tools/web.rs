@@ -36,10 +36,15 @@ pub enum Reach {
 impl Reach {
     /// Reads it from the whole configuration.
     pub fn from_document(document: &Value) -> Self {
-        match &document["security"]["allow_private_urls"] {
-            Value::Bool(true) => Self::Any,
-            _ => Self::Public,
-        }
+        let is_allowed = match &document["security"]["allow_private_urls"] {
+            Value::Bool(flag) => *flag,
+            Value::Number(number) => number.as_u64() == Some(1),
+            Value::String(word) => {
+                ["true", "yes", "on", "1"].contains(&word.trim().to_ascii_lowercase().as_str())
+            }
+            _ => false,
+        };
+        if is_allowed { Self::Any } else { Self::Public }
     }
 }
 

@@ -178,8 +178,14 @@ async fn the_own_network_is_out_of_reach() {
         session.fail(&public, json!({"urls": [url]})).await;
     }
     assert!(server.seen().is_empty());
-    let open = json!({"security": {"allow_private_urls": true}});
-    assert_eq!(Reach::from_document(&open), Reach::Any);
+    for (flag, reach) in [
+        (json!(true), Reach::Any),
+        (json!("yes"), Reach::Any),
+        (json!("no"), Reach::Public),
+    ] {
+        let document = json!({"security": {"allow_private_urls": flag}});
+        assert_eq!(Reach::from_document(&document), reach);
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use crate::talk::Place;
 mod commands;
 mod line;
 mod questions;
+mod servers;
 
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";

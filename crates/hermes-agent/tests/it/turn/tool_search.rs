@@ -154,6 +154,6 @@ async fn a_thousand_tools_do_not_slow_a_lookup_down() {
     for _ in 0..1_000 {
         assert!(connected.setup.toolbox.find("mcp_box_tool_999").is_some());
     }
-    // A thousand lookups in the time that is allowed to about three hundred calls.
-    assert!(began.elapsed() < std::time::Duration::from_millis(100));
+    // A few milliseconds in fact; describing a thousand tools for each lookup took many seconds.
+    assert!(began.elapsed() < std::time::Duration::from_secs(2));
 }

@@ -1,0 +1,145 @@
+//! What servers ask in a chat, and what people take from them there.
+
+use hermes_testkit::{
+    Behaviour, Era,
+    model::{Answer, Script},
+};
+use serde_json::{Value, json};
+
+use super::CTRL_C;
+use crate::talk::{Place, Talk};
+
+/// What the user or a tool said last in a request.
+fn last(place: &Place, request: usize) -> String {
+    let body = &place.model.as_ref().unwrap().requests()[request].body;
+    let message = body["messages"].as_array().unwrap().last().unwrap();
+    message["content"].as_str().unwrap().to_owned()
+}
+
+fn asking(era: Era) -> Place {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Your name"},
+            "size": {"type": "string", "enum": ["small", "large"]},
+            "days": {"type": "array", "items": {"type": "string", "enum": ["mon", "tue"]}},
+        },
+        "required": ["name"],
+    });
+    let params = json!({"mode": "form", "message": "Who are you?", "requestedSchema": schema});
+    let script = Script::new([
+        Answer::call("mcp_kit_elicit", &json!({"params": params})),
+        Answer::text("Thank you."),
+    ]);
+    Place::with_model(script, &[("kit", &Behaviour::new().era(era))])
+}
+
+/// A chat whose server is there.
+fn talk(place: &Place) -> Talk {
+    let talk = place.talk(&[]);
+    talk.sees("ready: kit");
+    talk
+}
+
+#[test]
+fn a_form_is_filled_in_in_the_chat() {
+    for era in [Era::Legacy, Era::Stateless] {
+        let place = asking(era);
+        let talk = talk(&place);
+        talk.line("ask me");
+        talk.sees("The MCP server `kit` asks:\n  Who are you?");
+        talk.sees("Your name:");
+        talk.keys("Ada\r");
+        talk.sees("Number or name (may be left empty):");
+        talk.keys("2\r");
+        talk.sees("> [ ] mon");
+        talk.keys("j \r");
+        talk.sees("Send this to `kit`?");
+        talk.keys("y\r");
+        talk.sees("Thank you.");
+        talk.prompt();
+        let result = last(&place, 1);
+        let content = r#"{\"action\":\"accept\",\"content\":{\"name\":\"Ada\",\"size\":\"large\",\"days\":[\"tue\"]}}"#;
+        assert!(result.contains(content), "{era:?}: {result}");
+    }
+}
+
+#[test]
+fn leaving_a_form_leaves_the_turn_running() {
+    let place = asking(Era::Stateless);
+    let talk = talk(&place);
+    talk.line("ask me");
+    talk.sees("Your name:");
+    talk.keys(CTRL_C);
+    talk.sees("Thank you.");
+    let result = last(&place, 1);
+    assert!(result.contains(r#"{\"action\":\"cancel\"}"#), "{result}");
+}
+
+#[test]
+fn a_call_by_hand_may_ask_too() {
+    let place = Place::without_model(&[("kit", &Behaviour::new())]);
+    let talk = talk(&place);
+    talk.line("/call kit.elicit");
+    talk.sees("What is your name?");
+    talk.sees("name:");
+    talk.keys("Ada\r");
+    talk.sees("Send this to `kit`?");
+    talk.keys("y\r");
+    talk.sees(r#"{"action":"accept","content":{"name":"Ada"}}"#);
+}
+
+#[test]
+fn the_chats_own_model_answers_a_server() {
+    let script = Script::new([
+        Answer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
+        Answer::text("Swordfish."),
+        Answer::text("All done."),
+    ]);
+    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let talk = talk(&place);
+    talk.line("find out");
+    talk.sees("All done.");
+    assert!(last(&place, 2).contains("Swordfish."));
+    let asked: Value = place.model.as_ref().unwrap().requests()[1].body["messages"].clone();
+    assert_eq!(
+        asked,
+        json!([{"role": "user", "content": "What is the word?"}])
+    );
+}
+
+#[test]
+fn a_prompt_asks_for_what_it_needs() {
+    let place = Place::with_model(Script::echo(), &[("kit", &Behaviour::new())]);
+    let talk = talk(&place);
+    talk.line("/mcp_kit_greet style=warmly");
+    talk.sees("Who is greeted.");
+    talk.keys("\r");
+    talk.keys("Ada\r");
+    talk.sees("Greet Ada warmly.");
+    assert_eq!(last(&place, 0), "Greet Ada warmly.");
+    talk.line("/mcp_kit_greets");
+    talk.sees("there is no prompt `/mcp_kit_greets`");
+}
+
+#[test]
+fn a_mention_is_completed_attached_and_watched() {
+    let place = Place::with_model(Script::echo(), &[("kit", &Behaviour::new())]);
+    let talk = talk(&place);
+    talk.prompt();
+    talk.keys("look at @kit:test://te\t and @no:x://y");
+    talk.sees("@kit:test://text");
+    talk.keys("\r");
+    talk.sees("there is no MCP server `no`");
+    talk.prompt();
+    assert!(last(&place, 0).contains("@kit:test://text:\ncontents of test://text"));
+    let change = json!({"uri": "test://text", "text": "quite another text"});
+    talk.line(&format!("/call kit.touch_resource {change}"));
+    talk.sees("announced");
+    talk.line("and now?");
+    talk.until("second answer", |_| {
+        place.model.as_ref().unwrap().requests().len() == 2
+    });
+    let expected = "@kit:test://text has changed. It now is:\nquite another text\n\nand now?";
+    assert_eq!(last(&place, 1), expected);
+}
