@@ -10,11 +10,14 @@ mod consent;
 mod direct;
 mod error;
 mod keeper;
+#[cfg(unix)]
+mod news;
 mod offer;
 mod prompt;
 mod record;
 mod repository;
 mod resume;
+mod row;
 mod setup;
 mod side_model;
 mod steering;
@@ -28,9 +31,8 @@ use std::{
 };
 
 use hermes_config::LoopGuard;
-use hermes_store::{EndReason, NewMessage, NewSession, Session, SessionId};
+use hermes_store::{EndReason, NewSession, Session, SessionId};
 use jiff::Zoned;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -45,14 +47,14 @@ pub use self::{
 };
 use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
 #[cfg(unix)]
-use crate::tools::process::{Notice, ProcessTable};
+use crate::tools::process::ProcessTable;
 use crate::{
     approval::Approvals,
-    message::{Content, Message, Part},
+    message::{Content, Message},
     model::{Selection, StoredModel},
     tool::ToolContext,
     tools::todo::TodoList,
-    turn::{Limits, MessageDetail, OnRepetition, SizeLimits, Turn, TurnEnd},
+    turn::{Limits, OnRepetition, SizeLimits, Turn, TurnEnd},
 };
 
 /// One session and its surroundings.
@@ -79,7 +81,7 @@ pub struct Conversation {
     #[cfg(unix)]
     processes: Arc<ProcessTable>,
     #[cfg(unix)]
-    notices: Arc<Mutex<Vec<Notice>>>,
+    news: news::News,
     /// Toolsets and servers that the user turned on or off in this conversation.
     switches: BTreeMap<String, Switch>,
     titles: TitleWriter,
@@ -126,7 +128,7 @@ impl Conversation {
         let model = ModelCell::default();
         let approvals = Arc::new(approvals(&agent, &setup, &model));
         #[cfg(unix)]
-        let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+        let news = news::News::default();
         Self {
             titles: TitleWriter::default(),
             cwd: setup.cwd.clone(),
@@ -142,9 +144,9 @@ impl Conversation {
             approvals,
             todo: Arc::default(),
             #[cfg(unix)]
-            processes: process_table(&notices),
+            processes: news.table(),
             #[cfg(unix)]
-            notices,
+            news,
             switches: BTreeMap::new(),
             compactor: None,
             setup,
@@ -334,89 +336,6 @@ impl Conversation {
         }
     }
 
-    /// Makes sure that the session has a row and a prompt.
-    async fn make_row(&mut self, selection: Option<&Selection>) -> Result<(), ConversationError> {
-        if self.prompt.is_none() {
-            let prompt = self.write_prompt().await?;
-            if self.is_stored() {
-                let store = self.agent.store();
-                store.set_system_prompt(&self.id, &prompt).await?;
-            }
-            self.prompt = Some(prompt);
-        }
-        let Stored::Not(row) = &self.stored else {
-            return Ok(());
-        };
-        let mut row = row.clone();
-        row.model = selection.map(|selection| selection.endpoint.model.clone());
-        row.model_config = selection.map(|selection| model_config(&selection.stored()));
-        row.system_prompt.clone_from(&self.prompt);
-        row.cwd = Some(self.cwd.display().to_string());
-        if let Some(repository) = repository::around(&self.cwd) {
-            row.git_repo_root = Some(repository.root.display().to_string());
-            row.git_branch = repository.branch;
-        }
-        self.agent.store().create_session(&row).await?;
-        self.stored = Stored::Is;
-        Ok(())
-    }
-
-    async fn write_prompt(&self) -> Result<String, ConversationError> {
-        let (agent, setup) = (self.agent.clone(), self.setup.clone());
-        let (session, cwd) = (self.id.clone(), self.cwd.clone());
-        let written = tokio::task::spawn_blocking(move || {
-            prompt::Occasion {
-                home: agent.home(),
-                skills: &agent.skills(),
-                setup: &setup,
-                session: &session,
-                cwd: &cwd,
-            }
-            .prompt(&Zoned::now())
-        });
-        match written.await {
-            Ok(prompt) => Ok(prompt?),
-            Err(error) => Err(ConversationError::Broken(error.to_string())),
-        }
-    }
-
-    /// Stores what the user said, and returns what the model gets: the same, and news of background processes.
-    async fn store_user_message(&self, content: &Content) -> Result<Content, ConversationError> {
-        let message = Message::User {
-            content: content.clone(),
-        };
-        let mut row: NewMessage = record::row(&message, &MessageDetail::default());
-        let news = self.news();
-        let sent = match (content, news.as_str()) {
-            (_, "") => content.clone(),
-            (Content::Text(text), news) => {
-                let sent = format!("{news}\n\n{text}");
-                row.api_content = Some(sent.clone());
-                sent.into()
-            }
-            (Content::Parts(parts), news) => {
-                let mut parts = parts.clone();
-                parts.insert(0, Part::from_text(news));
-                row = record::row(&Message::user(parts.clone()), &MessageDetail::default());
-                parts.into()
-            }
-        };
-        self.agent.store().append(&self.id, &row).await?;
-        Ok(sent)
-    }
-
-    /// What background processes did since the last turn.
-    fn news(&self) -> String {
-        #[cfg(unix)]
-        {
-            let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-            let news: Vec<String> = notices.drain(..).map(|notice| tell(&notice)).collect();
-            news.join("\n")
-        }
-        #[cfg(not(unix))]
-        String::new()
-    }
-
     /// Ends the conversation: background processes are ended, a title under way is waited for, the row says why.
     pub async fn close(self, reason: EndReason) -> Result<(), ConversationError> {
         #[cfg(unix)]
@@ -426,45 +345,5 @@ impl Conversation {
             self.agent.store().end_session(&self.id, reason).await?;
         }
         Ok(())
-    }
-}
-
-/// What a row remembers of a model. An address with a password in it is not written down.
-fn model_config(stored: &StoredModel) -> serde_json::Value {
-    let is_open = |address: &&String| !address.contains('@');
-    json!({"provider": stored.provider, "base_url": stored.base_url.as_ref().filter(is_open)})
-}
-
-#[cfg(unix)]
-fn process_table(notices: &Arc<Mutex<Vec<Notice>>>) -> Arc<ProcessTable> {
-    let notices = notices.clone();
-    Arc::new(ProcessTable::with_listener(move |notice| {
-        let mut notices = notices.lock().unwrap_or_else(PoisonError::into_inner);
-        notices.push(notice);
-    }))
-}
-
-#[cfg(unix)]
-fn tell(notice: &Notice) -> String {
-    match notice {
-        Notice::Ended {
-            session_id,
-            command,
-            exit_code,
-            output,
-        } => {
-            let code =
-                exit_code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
-            format!(
-                "[The background process {session_id} (`{command}`) has ended with {code}. The end of its output:\n{output}]"
-            )
-        }
-        Notice::Matched {
-            session_id,
-            pattern,
-            line,
-        } => {
-            format!("[The background process {session_id} printed a line with `{pattern}`: {line}]")
-        }
     }
 }

@@ -9,7 +9,7 @@ use hermes_store::{EndReason, ModelUsage, NewSession, Session, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, Conversation, ConversationError, Display, Which, model_config, prompt, record,
+    Answer, Conversation, ConversationError, Display, Which, prompt, record, row::model_config,
 };
 use crate::{message::Content, model::Selection, model::Wanted};
 

@@ -170,6 +170,37 @@ async fn a_tool_that_does_not_end_is_interrupted_and_has_a_result() {
     assert!(texts[2].1.contains("interrupted"), "{texts:?}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn the_model_hears_of_background_processes_with_the_next_message() {
+    let start = json!({"command": "echo finished", "background": true, "notify_on_complete": true});
+    let scene = Scene::new(Script::new([
+        Answer::call("terminal", &start),
+        Answer::text("started"),
+    ]))
+    .await;
+    let mut conversation = scene.begin();
+    say(&mut conversation, "go").await.unwrap();
+    let heard = async {
+        loop {
+            let answer = say(&mut conversation, "well?").await.unwrap();
+            if answer.text.contains("has ended with code 0") {
+                return answer.text;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let heard = tokio::time::timeout(Duration::from_mins(1), heard).await;
+    assert!(heard.unwrap().contains("finished"));
+    let rows = scene.rows(conversation.id()).await;
+    let told = rows.iter().filter_map(|row| row.body.api_content.as_ref());
+    assert_eq!(told.count(), 1);
+    // People see what was said, and a resumed session sends what was sent.
+    let texts = scene.texts(conversation.id()).await;
+    let said = texts.iter().filter(|(role, _)| role == "user");
+    assert!(said.skip(1).all(|(_, text)| text == "well?"), "{texts:?}");
+}
+
 #[tokio::test]
 async fn a_turn_that_is_dropped_goes_on_from_what_was_stored() {
     let call = Answer::call("todo", &json!({}));

@@ -1,0 +1,100 @@
+//! The session's row with its prompt, and what the user says.
+
+use hermes_store::NewMessage;
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use super::{Conversation, ConversationError, Stored, prompt, record, repository};
+use crate::{
+    message::{Content, Message, Part},
+    model::{Selection, StoredModel},
+    turn::MessageDetail,
+};
+
+impl Conversation {
+    /// Makes sure that the session has a row and a prompt.
+    pub(super) async fn make_row(
+        &mut self,
+        selection: Option<&Selection>,
+    ) -> Result<(), ConversationError> {
+        if self.prompt.is_none() {
+            let prompt = self.write_prompt().await?;
+            if self.is_stored() {
+                let store = self.agent.store();
+                store.set_system_prompt(&self.id, &prompt).await?;
+            }
+            self.prompt = Some(prompt);
+        }
+        let Stored::Not(row) = &self.stored else {
+            return Ok(());
+        };
+        let mut row = row.clone();
+        row.model = selection.map(|selection| selection.endpoint.model.clone());
+        row.model_config = selection.map(|selection| model_config(&selection.stored()));
+        row.system_prompt.clone_from(&self.prompt);
+        row.cwd = Some(self.cwd.display().to_string());
+        if let Some(repository) = repository::around(&self.cwd) {
+            row.git_repo_root = Some(repository.root.display().to_string());
+            row.git_branch = repository.branch;
+        }
+        self.agent.store().create_session(&row).await?;
+        self.stored = Stored::Is;
+        Ok(())
+    }
+
+    async fn write_prompt(&self) -> Result<String, ConversationError> {
+        let (agent, setup) = (self.agent.clone(), self.setup.clone());
+        let (session, cwd) = (self.id.clone(), self.cwd.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            prompt::Occasion {
+                home: agent.home(),
+                skills: &agent.skills(),
+                setup: &setup,
+                session: &session,
+                cwd: &cwd,
+            }
+            .prompt(&Zoned::now())
+        });
+        match written.await {
+            Ok(prompt) => Ok(prompt?),
+            Err(error) => Err(ConversationError::Broken(error.to_string())),
+        }
+    }
+
+    /// Stores what the user said, and returns what the model gets: the same, and news of background processes.
+    pub(super) async fn store_user_message(
+        &self,
+        content: &Content,
+    ) -> Result<Content, ConversationError> {
+        let message = Message::User {
+            content: content.clone(),
+        };
+        let mut row: NewMessage = record::row(&message, &MessageDetail::default());
+        #[cfg(unix)]
+        let news = self.news.take();
+        #[cfg(not(unix))]
+        let news = String::new();
+        let sent = match (content, news.as_str()) {
+            (_, "") => content.clone(),
+            (Content::Text(text), news) => {
+                let sent = format!("{news}\n\n{text}");
+                row.api_content = Some(sent.clone());
+                sent.into()
+            }
+            (Content::Parts(parts), news) => {
+                let mut parts = parts.clone();
+                parts.insert(0, Part::from_text(news));
+                row = record::row(&Message::user(parts.clone()), &MessageDetail::default());
+                parts.into()
+            }
+        };
+        self.agent.store().append(&self.id, &row).await?;
+        Ok(sent)
+    }
+}
+
+/// What a row remembers of a model. An address with a password in it is not written down.
+pub(super) fn model_config(stored: &StoredModel) -> Value {
+    let is_open = |address: &&String| !address.contains('@');
+    json!({"provider": stored.provider, "base_url": stored.base_url.as_ref().filter(is_open)})
+}
