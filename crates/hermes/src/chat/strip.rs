@@ -56,11 +56,10 @@ impl Stripper {
                 out.push('\n');
                 plain(character, out)
             }
-            (State::Escape, '[') => State::Control,
             (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
             // Characters between the escape and the end of a short sequence.
             (State::Escape, ' '..='/') => State::Escape,
-            (State::Control, ' '..='?') => State::Control,
+            (State::Escape, '[') | (State::Control, ' '..='?') => State::Control,
             // The ends of sequences.
             (State::Escape, '0'..='~')
             | (State::Control, '@'..='~')

@@ -19,7 +19,7 @@ pub(super) struct Inline {
     /// The character before the present one.
     before: Option<char>,
     state: State,
-    open: Vec<Mark>,
+    open: Vec<Opened>,
     /// Positions of marks that are plain characters.
     literal: BTreeSet<usize>,
 }
@@ -50,7 +50,7 @@ struct Run {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct Opened {
     mark: char,
     length: usize,
     position: usize,
@@ -257,7 +257,7 @@ impl Inline {
         if sides.can_open && left <= 3 {
             while left > 0 {
                 let length = left.min(2);
-                self.open.push(Mark {
+                self.open.push(Opened {
                     mark: run.mark,
                     length,
                     position: run.position,
@@ -270,7 +270,7 @@ impl Inline {
 
     /// Closes the innermost mark of this kind that is not longer. What was opened inside of it stays open, as none.
     fn close(&mut self, mark: char, longest: usize) -> Option<usize> {
-        let fits = |open: &Mark| open.mark == mark && open.length <= longest;
+        let fits = |open: &Opened| open.mark == mark && open.length <= longest;
         let index = self.open.iter().rposition(fits)?;
         Some(self.open.remove(index).length)
     }

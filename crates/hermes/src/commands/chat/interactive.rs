@@ -331,7 +331,8 @@ impl<'a> Chat<'a> {
             floor: &self.floor,
             cancel: &cancel,
         };
-        let done = watch.over(work).await.ok_or_else(Failure::interrupted)??;
+        let done = watch.over(Box::pin(work)).await;
+        let done = done.ok_or_else(Failure::interrupted)??;
         if !done.text.is_empty() {
             self.screen.say(&done.text);
         }
@@ -375,7 +376,7 @@ impl<'a> Chat<'a> {
             patience,
             cancel: &cancel,
         };
-        let work = turn.run(said);
+        let work = Box::pin(turn.run(said));
         let watch = supervise::Watch {
             signals: &mut self.signals,
             screen: &self.screen,

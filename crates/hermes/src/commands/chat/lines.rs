@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hermes_agent::{
     approval::NobodyDecides,
     conversation::{Consent, Conversation, ConversationError, Titles},
+    message::Content,
     turn::TurnEnd,
 };
 use hermes_store::EndReason;
@@ -68,32 +69,29 @@ async fn converse(
             once::wait_for_servers(context, conversation, cancel).await?;
             has_waited = true;
         }
-        let outcome = match Slash::read(&line) {
-            Some(slash) => {
-                match once::command(context, conversation, answers, &mut desk, slash, cancel).await
-                {
-                    Ok(done) => {
-                        if !done.text.is_empty() {
-                            once::print_text(context, &done.text);
-                        }
-                        match done.next {
-                            Next::Leave => break,
-                            Next::Say(said) => {
-                                say(context, args, conversation, answers, said, cancel).await
-                            }
-                            _ => Ok(()),
-                        }
+        let outcome = if let Some(slash) = Slash::read(&line) {
+            let ran = once::command(context, conversation, answers, &mut desk, slash, cancel);
+            match ran.await {
+                Ok(done) => {
+                    if !done.text.is_empty() {
+                        once::print_text(context, &done.text);
                     }
-                    Err(failure) => Err(failure),
+                    match done.next {
+                        Next::Leave => break,
+                        Next::Say(said) => {
+                            say(context, args, conversation, answers, said, cancel).await
+                        }
+                        _ => Ok(()),
+                    }
                 }
+                Err(failure) => Err(failure),
             }
-            None => {
-                let content = desk.message(&line);
-                let options = mentions::options(conversation, cancel);
-                let warn = |text: &str| context.output.warning(text);
-                let content = mentions::complete(mentions.as_mut(), content, &options, warn).await;
-                say(context, args, conversation, answers, content, cancel).await
-            }
+        } else {
+            let options = mentions::options(conversation, cancel);
+            let warn = |text: &str| context.output.warning(text);
+            let said = desk.message(&line);
+            let said = mentions::complete(mentions.as_mut(), said, &options, warn).await;
+            say(context, args, conversation, answers, said, cancel).await
         };
         match outcome {
             Ok(()) => {}
@@ -147,7 +145,7 @@ async fn say(
     args: &ChatArgs,
     conversation: &mut Conversation,
     answers: &Answers,
-    content: hermes_agent::message::Content,
+    said: Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let detail = if args.verbose {
@@ -160,17 +158,15 @@ async fn say(
         context.output.note(note);
     }
     let mut progress = Progress::new(context.output, detail);
-    let said = match found {
+    let answered = match found {
         Ok(selection) => {
             answers.use_model(&selection);
-            conversation
-                .say(content, &mut progress, cancel.clone())
-                .await
+            conversation.say(said, &mut progress, cancel.clone()).await
         }
         Err(error) => Err(error),
     };
     progress.end_line();
-    match said {
+    match answered {
         Ok(answer) if answer.end == TurnEnd::Interrupted => Err(Failure::interrupted()),
         Ok(_) => Ok(()),
         Err(error @ ConversationError::NoModel(_)) => {

@@ -187,7 +187,7 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<Asked, Failure> {
     let slash = Slash::read(&question.text);
-    let mut content = image::content(&question.text, &args.image)?;
+    let mut said = image::content(&question.text, &args.image)?;
     let is_prompt = slash.is_some_and(|slash| prompt::is_name(slash.name));
     if slash.is_none() || is_prompt {
         let found = conversation.find_model().await;
@@ -200,8 +200,8 @@ async fn ask(
     if let Some(slash) = slash {
         let mut desk = Desk::default();
         let done = command(context, conversation, answers, &mut desk, slash, cancel).await?;
-        if let Next::Say(said) = done.next {
-            content = said;
+        if let Next::Say(message) = done.next {
+            said = message;
         } else if question.report == Report::Json {
             let answer = Answer {
                 text: done.text,
@@ -218,7 +218,7 @@ async fn ask(
         let options = mentions::options(conversation, cancel);
         let mut mentions = mentions::of(conversation);
         let warn = |text: &str| context.output.warning(text);
-        content = mentions::complete(mentions.as_mut(), content, &options, warn).await;
+        said = mentions::complete(mentions.as_mut(), said, &options, warn).await;
     }
     let is_shown = question.report == Report::Everything;
     if is_shown {
@@ -238,7 +238,7 @@ async fn ask(
     } else {
         &mut silence
     };
-    let answer = conversation.say(content, display, cancel.clone()).await;
+    let answer = conversation.say(said, display, cancel.clone()).await;
     progress.end_line();
     let answer = answer.map_err(|error| start::failure(&error))?;
     match answer.end {

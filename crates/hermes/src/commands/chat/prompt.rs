@@ -37,13 +37,11 @@ impl Prompt {
                 Kind::NotFound,
                 format!("there is no prompt `/{}`", slash.name),
             );
-            match known.is_empty() {
-                true => failure.hint("no MCP server that is connected has prompts"),
-                false => {
-                    let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
-                    failure.hint(format!("there are: {}", names.join(", ")))
-                }
+            if known.is_empty() {
+                return failure.hint("no MCP server that is connected has prompts");
             }
+            let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
+            failure.hint(format!("there are: {}", names.join(", ")))
         };
         let Some(host) = conversation.agent().host() else {
             return Err(unknown(Vec::new()));
@@ -79,9 +77,11 @@ impl Prompt {
             return Err(Failure::failed("there are no MCP servers in safe mode"));
         };
         let turn = self.command.turn(host, &self.arguments, options).await;
-        turn.map_err(|error| match options.cancel.is_cancelled() {
-            true => Failure::interrupted(),
-            false => Failure::failed(error.to_string()),
+        turn.map_err(|error| {
+            if options.cancel.is_cancelled() {
+                return Failure::interrupted();
+            }
+            Failure::failed(error.to_string())
         })
     }
 }

@@ -19,7 +19,16 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
                 "" => name,
                 about => format!("{name} ({about})"),
             };
-            let value = room.floor.ask(move |asking| asking.line(&question)).await;
+            let value = room.floor.ask(move |asking| {
+                loop {
+                    // It is required: nothing is no answer.
+                    let value = asking.line(&question)?;
+                    if !value.is_empty() {
+                        return Ok(value);
+                    }
+                }
+            });
+            let value = value.await;
             let value = value.ok_or_else(Failure::interrupted)?;
             prompt.arguments.add(&missing.name, value);
         }
