@@ -1,6 +1,6 @@
 //! A form on the terminal: one question per field, then a last look before the answers go out.
 
-use std::io;
+use std::{fmt::Write as _, io};
 
 use hermes_agent::elicitation::{Answer, Choice, Field, FieldKind, Form, FormRequest};
 use serde_json::{Map, Value, json};
@@ -56,11 +56,12 @@ pub(crate) fn ask(request: &FormRequest) -> io::Result<Answer<Map<String, Value>
 fn heading(request: &FormRequest) -> String {
     let mut text = format!("\nThe MCP server `{}` asks:\n", request.server);
     for line in request.message.lines() {
-        text += &format!("  {line}\n");
+        let _ = writeln!(text, "  {line}");
     }
     if request.form.fields.iter().any(|field| field.is_sensitive) {
-        text += &format!(
-            "warning: it wants a password, a token or a key; answer only if you trust `{}`\n",
+        let _ = writeln!(
+            text,
+            "warning: it wants a password, a token or a key; answer only if you trust `{}`",
             request.server
         );
     }
@@ -114,9 +115,9 @@ fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
 fn prompt(field: &Field, before: Option<&Value>) -> String {
     let mut prompt = String::new();
     if let FieldKind::One(choices) = &field.kind {
-        prompt += &format!("{}\n", field.title);
+        let _ = writeln!(prompt, "{}", field.title);
         for (number, choice) in choices.iter().enumerate() {
-            prompt += &format!("  {} {}\n", number + 1, choice.title);
+            let _ = writeln!(prompt, "  {} {}", number + 1, choice.title);
         }
         prompt += "Number or name";
     } else {
@@ -127,14 +128,15 @@ fn prompt(field: &Field, before: Option<&Value>) -> String {
         notes.push("may be left empty".into());
     }
     if !notes.is_empty() {
-        prompt += &format!(" ({})", notes.join(", "));
+        let _ = write!(prompt, " ({})", notes.join(", "));
     }
     if let Some(before) = before {
-        let shown = match field.is_sensitive {
-            true => "empty keeps what you typed".to_owned(),
-            false => shown(field, before),
+        let shown = if field.is_sensitive {
+            "empty keeps what you typed".to_owned()
+        } else {
+            shown(field, before)
         };
-        prompt += &format!(" [{shown}]");
+        let _ = write!(prompt, " [{shown}]");
     }
     prompt + ": "
 }
@@ -211,9 +213,10 @@ fn mark(
 }
 
 fn look_over(form: &Form, server: &str) -> io::Result<Verdict> {
-    let question = match form.fields.is_empty() {
-        true => format!("Agree? `{server}` is told so. [y/n] "),
-        false => format!("Send this to `{server}`? [y]es, [n]o, [e]dit: "),
+    let question = if form.fields.is_empty() {
+        format!("Agree? `{server}` is told so. [y/n] ")
+    } else {
+        format!("Send this to `{server}`? [y]es, [n]o, [e]dit: ")
     };
     loop {
         match word(&question)?.as_deref() {

@@ -32,25 +32,23 @@ impl Prompt {
         conversation: &Conversation,
         slash: Slash<'_>,
     ) -> Result<Self, Failure> {
-        let unknown = |known: Vec<PromptCommand>| {
+        let unknown = |known: &[PromptCommand]| {
             let failure = Failure::new(
                 Kind::NotFound,
                 format!("there is no prompt `/{}`", slash.name),
             );
-            match known.is_empty() {
-                true => failure.hint("no MCP server that is connected has prompts"),
-                false => {
-                    let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
-                    failure.hint(format!("there are: {}", names.join(", ")))
-                }
+            if known.is_empty() {
+                return failure.hint("no MCP server that is connected has prompts");
             }
+            let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
+            failure.hint(format!("there are: {}", names.join(", ")))
         };
         let Some(host) = conversation.agent().host() else {
-            return Err(unknown(Vec::new()));
+            return Err(unknown(&[]));
         };
         let command = PromptCommand::find(host, slash.name, LISTING)
             .await
-            .ok_or_else(|| unknown(PromptCommand::all(host)))?;
+            .ok_or_else(|| unknown(&PromptCommand::all(host)))?;
         let arguments = command.arguments(slash.rest).map_err(|error| {
             Failure::usage(error.to_string()).hint(format!("`{}`", command.usage()))
         })?;
@@ -79,9 +77,12 @@ impl Prompt {
             return Err(Failure::failed("there are no MCP servers in safe mode"));
         };
         let turn = self.command.turn(host, &self.arguments, options).await;
-        turn.map_err(|error| match options.cancel.is_cancelled() {
-            true => Failure::interrupted(),
-            false => Failure::failed(error.to_string()),
+        turn.map_err(|error| {
+            if options.cancel.is_cancelled() {
+                Failure::interrupted()
+            } else {
+                Failure::failed(error.to_string())
+            }
         })
     }
 }
