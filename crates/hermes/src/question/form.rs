@@ -2,7 +2,9 @@
 
 use std::{fmt::Write as _, io};
 
-use hermes_agent::elicitation::{Answer, Choice, Field, FieldKind, Form, FormRequest};
+use hermes_agent::elicitation::{
+    Answer, Choice, Field, FieldKind, Form, FormRequest, Invalid, plain,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -18,6 +20,12 @@ enum Given {
     Declined,
     /// The person pressed Ctrl-C, or the question was taken back.
     Left,
+}
+
+/// What was typed once.
+enum Typed {
+    Answer(Result<Value, Invalid>),
+    Nothing,
 }
 
 /// What the person wants to do with the answers.
@@ -74,32 +82,15 @@ fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
     }
     loop {
         let typed = match &field.kind {
-            FieldKind::Several { choices, .. } => match mark(field, choices, before)? {
-                None => return Ok(Given::Left),
-                Some(marked) if marked.is_empty() => None,
-                Some(marked) => Some(field.check(&json!(marked)).map(|()| json!(marked))),
-            },
-            _ => {
-                let echo = if field.is_sensitive {
-                    Echo::Off
-                } else {
-                    Echo::On
-                };
-                let Some(line) = terminal::read_line(&prompt(field, before), echo)? else {
-                    return Ok(Given::Left);
-                };
-                match (line.trim(), before) {
-                    ("", Some(before)) => return Ok(Given::Value(before.clone())),
-                    ("", None) => None,
-                    (_, _) => Some(field.read_text(&line)),
-                }
-            }
+            FieldKind::Several { choices, .. } => mark(field, choices, before)?,
+            _ => type_in(field, before)?,
         };
         match typed {
-            Some(Ok(value)) => return Ok(Given::Value(value)),
-            Some(Err(invalid)) => say(&format!("{} {invalid}.\n", field.title))?,
-            None if !field.is_required => return Ok(Given::Nothing),
-            None => {
+            None => return Ok(Given::Left),
+            Some(Typed::Answer(Ok(value))) => return Ok(Given::Value(value)),
+            Some(Typed::Answer(Err(invalid))) => say(&format!("{} {invalid}.\n", field.title))?,
+            Some(Typed::Nothing) if !field.is_required => return Ok(Given::Nothing),
+            Some(Typed::Nothing) => {
                 say(&format!("{} must be filled in.\n", field.title))?;
                 match word("Refuse to answer? [y/N] ")?.as_deref() {
                     None => return Ok(Given::Left),
@@ -109,6 +100,21 @@ fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
             }
         }
     }
+}
+
+/// A line. `None`: the person left.
+fn type_in(field: &Field, before: Option<&Value>) -> io::Result<Option<Typed>> {
+    let echo = if field.is_sensitive {
+        Echo::Off
+    } else {
+        Echo::On
+    };
+    let line = terminal::read_line(&prompt(field, before), echo)?;
+    Ok(line.map(|line| match (line.trim(), before) {
+        ("", Some(before)) => Typed::Answer(Ok(before.clone())),
+        ("", None) => Typed::Nothing,
+        _ => Typed::Answer(field.read_text(&line)),
+    }))
 }
 
 /// The line before the cursor, with what is expected and what an empty line stands for.
@@ -175,15 +181,11 @@ fn shown(field: &Field, value: &Value) -> String {
         }
         other => other.to_string(),
     };
-    hermes_agent::elicitation::plain(&text).into_owned()
+    plain(&text).into_owned()
 }
 
 /// Which of several choices. `None`: the person left.
-fn mark(
-    field: &Field,
-    choices: &[Choice],
-    before: Option<&Value>,
-) -> io::Result<Option<Vec<String>>> {
+fn mark(field: &Field, choices: &[Choice], before: Option<&Value>) -> io::Result<Option<Typed>> {
     let items: Vec<Item> = choices
         .iter()
         .map(|choice| Item {
@@ -191,25 +193,25 @@ fn mark(
             description: String::new(),
         })
         .collect();
-    let is_marked = |choice: &Choice| {
-        before.is_some_and(|before| {
-            before
-                .as_array()
-                .is_some_and(|values| values.contains(&json!(choice.value)))
-        })
+    let before = before.and_then(Value::as_array);
+    let was_marked = |choice: &Choice| {
+        before.is_some_and(|values| values.iter().any(|value| *value == choice.value))
     };
-    let marked = choices
-        .iter()
-        .enumerate()
-        .filter(|(_, choice)| is_marked(choice));
-    let marked: Vec<usize> = marked.map(|(index, _)| index).collect();
-    let chosen = checklist::ask(&field.title, &items, &marked)?;
-    Ok(chosen.map(|chosen| {
-        chosen
-            .into_iter()
-            .map(|index| choices[index].value.clone())
-            .collect()
-    }))
+    let marked: Vec<usize> = (0..choices.len())
+        .filter(|index| was_marked(&choices[*index]))
+        .collect();
+    let Some(chosen) = checklist::ask(&field.title, &items, &marked)? else {
+        return Ok(None);
+    };
+    if chosen.is_empty() {
+        return Ok(Some(Typed::Nothing));
+    }
+    let values: Vec<&str> = chosen
+        .into_iter()
+        .map(|index| choices[index].value.as_str())
+        .collect();
+    let value = json!(values);
+    Ok(Some(Typed::Answer(field.check(&value).map(|()| value))))
 }
 
 fn look_over(form: &Form, server: &str) -> io::Result<Verdict> {

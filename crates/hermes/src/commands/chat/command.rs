@@ -368,7 +368,7 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
 /// A prompt of a server, a skill, or nothing that is known.
 async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
     if prompt::is_name(slash.name) {
-        return fill_in::run(room, slash).await;
+        return Box::pin(fill_in::run(room, slash)).await;
     }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
