@@ -1,6 +1,6 @@
 //! Who answers the MCP servers of this process: the home's model, and the person at the terminal.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use hermes_agent::{
     elicitation::{People, Person, Presence, Ways},
@@ -9,7 +9,7 @@ use hermes_agent::{
     sampler::{AuxiliaryModels, Sampler},
 };
 use hermes_config::Settings;
-use hermes_mcp::{Inquiries, inquiry::Conversation};
+use hermes_mcp::{Host, Inquiries, inquiry::Conversation};
 
 use crate::context::Context;
 
@@ -67,6 +67,12 @@ impl Answers {
         let person = self.person.clone()?;
         let conversation = Conversation(conversation.into());
         Some(self.people.join(conversation, person))
+    }
+
+    /// The conversation works in another directory, which servers may want to know.
+    pub(crate) async fn move_to(&self, directory: &Path, host: &Host) {
+        let directory = directory.to_owned();
+        self.inquiries.change_directory(directory, host).await;
     }
 
     /// There will be a conversation with a model, whatever the configuration says.

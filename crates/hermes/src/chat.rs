@@ -7,7 +7,7 @@ pub(crate) mod clarify;
 pub(crate) mod consent;
 pub(crate) mod editor;
 pub(crate) mod floor;
-pub(crate) mod inquiry;
+pub(crate) mod forms;
 pub(crate) mod length;
 mod markdown;
 pub(crate) mod screen;

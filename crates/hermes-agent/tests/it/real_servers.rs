@@ -27,6 +27,7 @@ use crate::mcp::{Place, Setup, eventually};
 fn installed(variable: &str, program: &str) -> Option<String> {
     let skips = std::env::var_os("HERMES_TEST_SKIP_REAL").is_some_and(|value| value == "1");
     if skips {
+        println!("SKIPPED: HERMES_TEST_SKIP_REAL is set, so nothing is tested against {program}");
         return None;
     }
     let Some(place) = std::env::var_os(variable) else {

@@ -68,11 +68,10 @@ fn read(answer: &str) -> Option<Decision> {
     let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
     match (word.to_lowercase().trim_end_matches([',', ':']), &reason) {
         ("d" | "deny" | "n" | "no" | "cancel", _) => Some(Decision::Denied { reason }),
-        // More words would be a sentence, and no clear yes.
-        (_, Some(_)) => None,
         ("o" | "once" | "y" | "yes" | "ok" | "approve", None) => Some(Decision::Once),
         ("s" | "session", None) => Some(Decision::Session),
         ("a" | "always", None) => Some(Decision::Always),
+        // More words would be a sentence, and no clear yes.
         _ => None,
     }
 }

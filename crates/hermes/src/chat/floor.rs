@@ -68,6 +68,11 @@ impl Floor {
         self.presence == Presence::Person
     }
 
+    /// Whether a line is being typed, which no question may interrupt.
+    pub(crate) fn is_editing(&self) -> bool {
+        self.screen.is_editing()
+    }
+
     /// From now on Ctrl-C at a question ends this.
     pub(crate) fn serve(&self, work: CancellationToken) {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;

@@ -315,10 +315,14 @@ impl Inner {
             TurnEvent::LimitReached => {
                 self.faint("The limit of model calls is reached: one last answer without tools.");
             }
-            TurnEvent::Compacting(_)
-            | TurnEvent::Compacted { .. }
-            | TurnEvent::SummaryFailed(_) => {
+            TurnEvent::Compacting(_) => {
                 self.end_text();
+                self.waiting.get_or_insert_with(Waiting::new).summing_up();
+                self.redraw();
+            }
+            TurnEvent::Compacted { .. } | TurnEvent::SummaryFailed(_) => {
+                self.end_text();
+                self.waiting = Some(Waiting::new());
                 self.faint(&length::line(event).unwrap_or_default());
             }
         }
@@ -418,19 +422,15 @@ impl Inner {
         if clean.is_empty() {
             return;
         }
-        let shown = match &mut text.markdown {
-            Some(markdown) => {
-                markdown.resize(columns, rows);
-                let mut shown = String::new();
-                markdown.push(&clean, &mut shown);
-                text.is_at_line_start = markdown.is_at_line_start();
-                shown
-            }
-            None => {
-                text.is_at_line_start = clean.ends_with('\n');
-                clean
-            }
-        };
+        let mut shown = String::new();
+        if let Some(markdown) = &mut text.markdown {
+            markdown.resize(columns, rows);
+            markdown.push(&clean, &mut shown);
+            text.is_at_line_start = markdown.is_at_line_start();
+        } else {
+            text.is_at_line_start = clean.ends_with('\n');
+            shown = clean;
+        }
         let rows = text.markdown.as_ref().and_then(Markdown::waiting_rows);
         (self.write)(Stream::Out, &shown);
         if let Some(rows) = rows {
@@ -453,7 +453,7 @@ impl Inner {
                 markdown.finish(&mut rest);
             }
             None if text.is_at_line_start => rest = clean,
-            None => rest = "\n".to_owned(),
+            None => rest.push('\n'),
         }
         (self.write)(Stream::Out, &rest);
         self.flush();
@@ -530,7 +530,9 @@ impl Inner {
         };
         let mut frame = String::new();
         if self.drawn > 0 {
-            frame.push_str(&format!("\r{up}\x1b[J"));
+            frame.push('\r');
+            frame.push_str(&up);
+            frame.push_str("\x1b[J");
         }
         frame.push_str(&lines.join("\n"));
         self.drawn = lines.len();

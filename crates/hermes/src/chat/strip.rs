@@ -47,7 +47,8 @@ impl Stripper {
 
     fn take(&mut self, character: char, out: &mut String) {
         self.state = match (self.state, character) {
-            (State::Return, '\n') => {
+            // None of them goes over a line end: an unfinished one must not swallow the rest of the text.
+            (State::Return | State::Payload | State::PayloadEscape, '\n') => {
                 out.push('\n');
                 State::Text
             }
@@ -59,20 +60,14 @@ impl Stripper {
             (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
             // Characters between the escape and the end of a short sequence.
             (State::Escape, ' '..='/') => State::Escape,
-            (State::Escape, '0'..='~') => State::Text,
             (State::Control, ' '..='?') => State::Control,
-            (State::Control, '@'..='~') => State::Text,
-            (State::Payload, BELL | '\u{9c}') => State::Text,
-            (State::Payload, ESCAPE) => State::PayloadEscape,
-            // None of them goes over a line end: an unfinished one must not swallow the rest of the text.
-            (State::Payload | State::PayloadEscape, '\n') => {
-                out.push('\n');
-                State::Text
-            }
-            (State::Payload, _) => State::Payload,
-            (State::PayloadEscape, '\\') => State::Text,
-            (State::PayloadEscape, ESCAPE) => State::PayloadEscape,
-            (State::PayloadEscape, _) => State::Payload,
+            // The ends of sequences.
+            (State::Escape, '0'..='~')
+            | (State::Control, '@'..='~')
+            | (State::Payload, BELL | '\u{9c}')
+            | (State::PayloadEscape, '\\') => State::Text,
+            (State::Payload | State::PayloadEscape, ESCAPE) => State::PayloadEscape,
+            (State::Payload | State::PayloadEscape, _) => State::Payload,
             (State::Text | State::Escape | State::Control, _) => plain(character, out),
         };
     }

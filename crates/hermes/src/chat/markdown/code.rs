@@ -353,7 +353,7 @@ mod tests {
     fn words_strings_numbers_and_comments_are_told_apart() {
         assert_eq!(
             coloured("rust", r#"let a = "x\"y" // b"#),
-            r#"kkk.....ssssss.cccc"#
+            "kkk.....ssssss.cccc"
         );
         assert_eq!(coloured("python", "return 42 # a 'b'"), "kkkkkk.nn.ccccccc");
         assert_eq!(coloured("rust", "a / b 'static"), ".......kkkkkk");

@@ -93,7 +93,6 @@ impl Inline {
             self.show_link(&text, sink);
         }
         match std::mem::replace(&mut self.state, State::Text) {
-            State::Text | State::Link(_) => {}
             State::Escape => self.show('\\', sink),
             State::Run(run) => self.resolve(run, None, sink),
             State::Code {
@@ -103,7 +102,7 @@ impl Inline {
             } if closing != ticks => {
                 unclosed.insert(position);
             }
-            State::Code { .. } => {}
+            State::Text | State::Link(_) | State::Code { .. } => {}
         }
         if let State::Code { position, .. } = self.state {
             unclosed.insert(position);
@@ -189,8 +188,7 @@ impl Inline {
     /// Goes on with what may be a link: `[text](address)`.
     fn link(&mut self, text: String, sink: Sink<'_>) {
         let is_open = match text.split_once(']') {
-            None => true,
-            Some((_, after)) if after.is_empty() => true,
+            None | Some((_, "")) => true,
             Some((_, address)) => address.starts_with('(') && !address.ends_with(')'),
         };
         if is_open && text.len() < LONGEST_LINK {
@@ -376,7 +374,9 @@ mod tests {
                 .find(|(_, known)| *known == style)
                 .map_or("", |(name, _)| *name);
             if name != last {
-                out.push_str(&format!("<{name}>"));
+                out.push('<');
+                out.push_str(name);
+                out.push('>');
                 last = name;
             }
             out.push(character);

@@ -35,19 +35,18 @@ pub(super) fn opening(held: &str) -> Opening {
     let run = rest.chars().take_while(|c| *c == first).count();
     let after = rest.chars().nth(run);
     match (first, after) {
-        ('#', None) if run <= 6 => Opening::Undecided,
         ('#', Some(' ')) if run <= 6 => Opening::Heading {
             level: run,
             length: indent + run + 1,
         },
+        ('#', None) if run <= 6 => Opening::Undecided,
+        ('>', None) if run == 1 => Opening::Undecided,
         ('|', _) => Opening::Row,
-        ('>', _) if rest == ">" => Opening::Undecided,
         ('>', _) => Opening::Quote {
             length: indent + if rest.starts_with("> ") { 2 } else { 1 },
         },
-        ('`' | '~', None) => Opening::Undecided,
+        ('`' | '~' | '-' | '*' | '+' | '_', None) => Opening::Undecided,
         ('`' | '~', Some(_)) if run >= 3 => Opening::Fence,
-        ('-' | '*' | '+' | '_', None) => Opening::Undecided,
         ('-' | '*' | '+', Some(' ')) if run == 1 => Opening::Bullet { length: indent + 2 },
         ('0'..='9', _) => number(rest, indent),
         _ => Opening::Paragraph,

@@ -45,6 +45,12 @@ impl Waiting {
         self.thoughts.clear();
     }
 
+    /// The conversation so far is summed up.
+    pub(super) fn summing_up(&mut self) {
+        self.what = "summing the conversation up".into();
+        self.thoughts.clear();
+    }
+
     /// It writes a table.
     pub(super) fn table(&mut self, rows: usize) {
         self.what = format!("table, {rows} rows so far");

@@ -6,20 +6,20 @@ use hermes_agent::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{prompt, slash::Slash, start};
+use super::{prompt::is_name as is_prompt, slash::Slash, start};
 use crate::{
     answers::Answers,
     chat::{floor::Floor, screen::Screen},
     context::Context,
-    failure::{Failure, Kind},
+    failure::Failure,
 };
 
 mod attach;
 mod call;
-mod fill_in;
 mod help;
 mod home;
 mod nearest;
+mod prompt;
 mod reload;
 mod servers;
 mod session;
@@ -80,6 +80,7 @@ enum Verb {
     Image,
     Background,
     Verbose,
+    Compress,
     Clear,
     Config,
     Quit,
@@ -92,7 +93,7 @@ const fn command(
     about: &'static str,
 ) -> Command {
     let needs = match verb {
-        Verb::Retry | Verb::Background => Needs::Model,
+        Verb::Retry | Verb::Background | Verb::Compress => Needs::Model,
         _ => Needs::Nothing,
     };
     let aliases: &[&str] = match verb {
@@ -112,7 +113,7 @@ const fn command(
 }
 
 /// All of them, in the order of `/help`.
-pub(super) static COMMANDS: [Command; 28] = [
+pub(super) static COMMANDS: [Command; 29] = [
     command(Verb::Help, "help", "", "show these commands"),
     command(Verb::New, "new", "[TITLE]", "begin another session"),
     command(Verb::Sessions, "sessions", "", "list earlier sessions"),
@@ -141,6 +142,12 @@ pub(super) static COMMANDS: [Command; 28] = [
         "save",
         "[FILE]",
         "write the conversation to a file",
+    ),
+    command(
+        Verb::Compress,
+        "compress",
+        "",
+        "sum up the conversation so far, to make room",
     ),
     command(
         Verb::Model,
@@ -335,6 +342,7 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
         Verb::Title => session::title(room, rest).await,
         Verb::Undo => session::undo(room, rest).await,
         Verb::Retry => Ok(Done::next(Next::Retry)),
+        Verb::Compress => session::compress(room).await,
         Verb::History => transcript::history(room, rest),
         Verb::Save => transcript::save(room, rest),
         Verb::Model => state::model(room, rest).await,
@@ -367,8 +375,8 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
 
 /// A prompt of a server, a skill, or nothing that is known.
 async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
-    if prompt::is_name(slash.name) {
-        return Box::pin(fill_in::run(room, slash)).await;
+    if is_prompt(slash.name) {
+        return Box::pin(prompt::run(room, slash)).await;
     }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
@@ -378,10 +386,7 @@ async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
     }
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
     let skills = skills.list().into_iter().map(|skill| skill.name);
-    let failure = Failure::new(
-        Kind::NotFound,
-        format!("there is no command `/{}`", slash.name),
-    );
+    let failure = Failure::usage(format!("there is no command `/{}`", slash.name));
     Err(match nearest::nearest(slash.name, names.chain(skills)) {
         Some(name) => failure.hint(format!("did you mean `/{name}`?")),
         None => failure.hint("`/help` lists what there is"),

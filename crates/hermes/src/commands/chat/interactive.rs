@@ -4,10 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
     conversation::{Answer, Consent, Conversation, ConversationError, Setup},
-    elicitation::Presence,
     mention::Mentions,
-    message::Content,
-    turn::{TurnEnd, TurnEvent},
+    turn::TurnEnd,
 };
 use hermes_store::{EndReason, SessionId};
 use tokio_util::sync::CancellationToken;
@@ -19,12 +17,10 @@ use super::{
     start,
 };
 use crate::{
-    answers::Answers,
     chat::{
         clarify, consent,
         editor::{Editor, Typed},
-        floor::{self, Floor},
-        inquiry,
+        floor::{Floor, Presence},
         screen::{Detail, Screen},
         terminal,
     },
@@ -37,14 +33,18 @@ mod background;
 mod banner;
 mod configuration;
 mod news;
+mod seat;
 mod signals;
 mod supervise;
+mod turn;
 mod words;
 
 use background::Background;
 use configuration::Configuration;
 use news::News;
+use seat::Seat;
 use signals::{Sign, Signals};
+use turn::{Said, Turn};
 
 /// How long work that blocks a thread may take at the end.
 const LAST_WORK: Duration = Duration::from_millis(200);
@@ -74,11 +74,10 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         Detail::Brief
     };
     let screen = Screen::new(context.output, detail);
-    let floor = Floor::new(screen.clone(), floor::Presence::Person);
-    let person = inquiry::Person::new(floor.clone());
-    let answers = Answers::with_person(context, &settings, Arc::new(person));
-    answers.expect_model();
-    let agent = start::agent(context, settings, answers.inquiries()).await?;
+    let floor = Floor::new(screen.clone(), Presence::Person);
+    let seat = Seat::new(context, &settings, floor.clone());
+    seat.answers.expect_model();
+    let agent = start::agent(context, settings, seat.answers.inquiries()).await?;
     let setup = setup(context, args, &floor, &screen);
     let conversation = match setup {
         Ok(setup) => start::conversation(&agent, args, setup.clone())
@@ -88,13 +87,15 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     };
     let outcome = match conversation {
         Ok((conversation, setup)) => {
-            let means = Means {
+            let parts = Parts {
+                conversation,
+                setup,
                 screen,
                 floor,
-                answers,
+                seat,
                 signals,
             };
-            let mut chat = Chat::new(context, args, conversation, setup, means)?;
+            let mut chat = Chat::new(context, args, parts)?;
             let outcome = chat.hold().await;
             chat.close().await.and(outcome)
         }
@@ -117,14 +118,6 @@ fn setup(
     Ok(setup)
 }
 
-/// What a conversation at the terminal is held with.
-struct Means {
-    screen: Screen,
-    floor: Floor,
-    answers: Answers,
-    signals: Signals,
-}
-
 /// A conversation at the terminal.
 struct Chat<'a> {
     context: &'a Context,
@@ -132,15 +125,14 @@ struct Chat<'a> {
     setup: Setup,
     screen: Screen,
     floor: Floor,
-    /// What servers are answered.
-    answers: Answers,
-    /// What was mentioned, and in which session.
-    mentions: Option<(SessionId, Mentions)>,
     editor: Editor,
     desk: Desk,
     news: News,
     configuration: Configuration,
     background: Background,
+    seat: Seat,
+    /// What was mentioned, and in which session.
+    mentions: Option<(SessionId, Mentions)>,
     signals: Signals,
     /// Whether servers were waited for.
     has_waited: bool,
@@ -153,20 +145,26 @@ enum Flow {
     Leave,
 }
 
+/// What a chat is put together from.
+struct Parts {
+    conversation: Conversation,
+    setup: Setup,
+    screen: Screen,
+    floor: Floor,
+    seat: Seat,
+    signals: Signals,
+}
+
 impl<'a> Chat<'a> {
-    fn new(
-        context: &'a Context,
-        args: &ChatArgs,
-        conversation: Conversation,
-        setup: Setup,
-        means: Means,
-    ) -> Result<Self, Failure> {
-        let Means {
+    fn new(context: &'a Context, args: &ChatArgs, parts: Parts) -> Result<Self, Failure> {
+        let Parts {
+            conversation,
+            setup,
             screen,
             floor,
-            answers,
+            seat,
             signals,
-        } = means;
+        } = parts;
         let mut desk = Desk::default();
         for path in &args.image {
             desk.parts.push(image::part(path)?);
@@ -181,17 +179,17 @@ impl<'a> Chat<'a> {
         Ok(Self {
             configuration: Configuration::new(context, follows),
             background: Background::default(),
+            mentions: None,
             has_waited: false,
             context,
             conversation,
             setup,
             screen,
             floor,
-            answers,
-            mentions: None,
             editor,
             desk,
             news,
+            seat,
             signals,
         })
     }
@@ -223,6 +221,7 @@ impl<'a> Chat<'a> {
             if line.trim().is_empty() {
                 continue;
             }
+            self.seat.follow(&self.conversation).await;
             // What is typed meanwhile is for the next line, and not shown before it.
             let quiet = terminal::Settings::quiet();
             let flow = self.run_line(&line).await;
@@ -283,24 +282,16 @@ impl<'a> Chat<'a> {
             conversation: &mut self.conversation,
             screen: &self.screen,
             floor: &self.floor,
-            answers: &self.answers,
+            answers: &self.seat.answers,
             desk: &mut self.desk,
             cancel,
         }
     }
 
-    /// Servers may ask the person in the present session, until the guard is dropped.
-    fn present(&self) -> Option<Presence> {
-        self.answers.present(self.conversation.id().as_str())
-    }
-
     async fn run_line(&mut self, line: &str) -> Flow {
         let outcome = match Slash::read(line) {
             Some(slash) => self.run_command(slash).await,
-            None => {
-                let content = self.desk.message(line);
-                self.say(Said::Typed(content)).await.map(|()| Flow::On)
-            }
+            None => self.say(Said::Line(line)).await.map(|()| Flow::On),
         };
         match outcome {
             Ok(flow) => flow,
@@ -322,14 +313,13 @@ impl<'a> Chat<'a> {
 
     async fn run_command(&mut self, slash: Slash<'_>) -> Result<Flow, Failure> {
         let cancel = CancellationToken::new();
-        let _present = self.present();
         let work = async {
             let mut room = Room {
                 context: self.context,
                 conversation: &mut self.conversation,
                 screen: &self.screen,
                 floor: &self.floor,
-                answers: &self.answers,
+                answers: &self.seat.answers,
                 desk: &mut self.desk,
                 cancel: cancel.clone(),
             };
@@ -367,42 +357,25 @@ impl<'a> Chat<'a> {
     }
 
     /// Runs a turn and shows it.
-    async fn say(&mut self, said: Said) -> Result<(), Failure> {
+    async fn say(&mut self, said: Said<'_>) -> Result<(), Failure> {
         let cancel = CancellationToken::new();
-        let _present = self.present();
         self.screen.begin_turn();
-        let screen = self.screen.clone();
-        let work = async {
-            let limit = match self.has_waited {
-                true => Duration::ZERO,
-                false => self.conversation.agent().settings().mcp.discovery_timeout,
-            };
-            let agent = self.conversation.agent().clone();
-            tokio::select! {
-                missing = agent.wait_for_servers(limit) => self.conversation.tell_missing(&missing),
-                () = cancel.cancelled() => {}
-            }
-            if let Ok(model) = self.conversation.find_model().await {
-                self.answers.use_model(&model);
-            }
-            let said = match said {
-                Said::Typed(content) => {
-                    let mentions = mentions::in_session(&mut self.mentions, &self.conversation);
-                    let options = mentions::options(&self.conversation, &cancel);
-                    let warn = |text: &str| screen.note(text);
-                    Said::Content(mentions::complete(mentions, content, &options, warn).await)
-                }
-                said => said,
-            };
-            let mut display = |event: TurnEvent| screen.show(&event);
-            let cancel = cancel.clone();
-            match said {
-                Said::Typed(content) | Said::Content(content) => {
-                    self.conversation.say(content, &mut display, cancel).await
-                }
-                Said::Again => self.conversation.retry(&mut display, cancel).await,
-            }
+        let patience = if self.has_waited {
+            Duration::ZERO
+        } else {
+            self.conversation.agent().settings().mcp.discovery_timeout
         };
+        let mentions = mentions::in_session(&mut self.mentions, &self.conversation);
+        let turn = Turn {
+            conversation: &mut self.conversation,
+            desk: &mut self.desk,
+            mentions,
+            answers: &self.seat.answers,
+            screen: &self.screen,
+            patience,
+            cancel: &cancel,
+        };
+        let work = turn.run(said);
         let watch = supervise::Watch {
             signals: &mut self.signals,
             screen: &self.screen,
@@ -452,14 +425,4 @@ impl<'a> Chat<'a> {
         }
         closed.map_err(|error| start::failure(&error))
     }
-}
-
-/// What a turn begins with.
-enum Said {
-    /// Typed by the person, mentions of resources among it.
-    Typed(Content),
-    /// Sent as it is.
-    Content(Content),
-    /// What was said last.
-    Again,
 }

@@ -12,9 +12,9 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    command::{Desk, Next},
     image, interrupt, mentions, once,
     progress::{Detail, Progress},
-    prompt,
     slash::Slash,
     start,
 };
@@ -59,34 +59,40 @@ async fn converse(
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
-    let mut images = args.image.as_slice();
+    let mut desk = Desk::default();
+    for path in &args.image {
+        desk.parts.push(image::part(path)?);
+    }
     while let Some(line) = next(&mut lines, cancel).await? {
         if !has_waited {
             once::wait_for_servers(context, conversation, cancel).await?;
             has_waited = true;
         }
-        let slash = Slash::read(&line);
-        let outcome = match slash {
-            Some(slash) if ["quit", "exit"].contains(&slash.name) => break,
-            Some(slash) if prompt::is_name(slash.name) => {
-                match prompt::message(conversation, slash, cancel).await {
-                    Ok(message) => say(context, args, conversation, answers, message, cancel).await,
+        let outcome = match Slash::read(&line) {
+            Some(slash) => {
+                match once::command(context, conversation, answers, &mut desk, slash, cancel).await
+                {
+                    Ok(done) => {
+                        if !done.text.is_empty() {
+                            once::print_text(context, &done.text);
+                        }
+                        match done.next {
+                            Next::Leave => break,
+                            Next::Say(said) => {
+                                say(context, args, conversation, answers, said, cancel).await
+                            }
+                            _ => Ok(()),
+                        }
+                    }
                     Err(failure) => Err(failure),
                 }
             }
-            Some(slash) => match once::command(conversation, slash, cancel).await {
-                Ok(text) => {
-                    once::print_text(context, &text);
-                    Ok(())
-                }
-                Err(failure) => Err(failure),
-            },
             None => {
-                let message = image::content(&line, std::mem::take(&mut images))?;
+                let content = desk.message(&line);
                 let options = mentions::options(conversation, cancel);
                 let warn = |text: &str| context.output.warning(text);
-                let message = mentions::complete(mentions.as_mut(), message, &options, warn).await;
-                say(context, args, conversation, answers, message, cancel).await
+                let content = mentions::complete(mentions.as_mut(), content, &options, warn).await;
+                say(context, args, conversation, answers, content, cancel).await
             }
         };
         match outcome {
@@ -141,7 +147,7 @@ async fn say(
     args: &ChatArgs,
     conversation: &mut Conversation,
     answers: &Answers,
-    message: hermes_agent::message::Content,
+    content: hermes_agent::message::Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let detail = if args.verbose {
@@ -158,7 +164,7 @@ async fn say(
         Ok(selection) => {
             answers.use_model(&selection);
             conversation
-                .say(message, &mut progress, cancel.clone())
+                .say(content, &mut progress, cancel.clone())
                 .await
         }
         Err(error) => Err(error),

@@ -11,14 +11,24 @@ use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer, call, image, interrupt, mentions,
+    answer,
+    command::{self, Desk, Done, Next, Room},
+    image, interrupt, mentions,
     progress::{Detail, Progress},
     prompt,
     slash::Slash,
-    start, tools,
+    start,
 };
 use crate::{
-    answers::Answers, cli::ChatArgs, context::Context, failure::Failure, output::printable,
+    answers::Answers,
+    chat::{
+        floor::{Floor, Presence},
+        screen::{self, Screen},
+    },
+    cli::ChatArgs,
+    context::Context,
+    failure::Failure,
+    output::printable,
 };
 
 /// How long servers are waited for, all together.
@@ -177,12 +187,9 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<Asked, Failure> {
     let slash = Slash::read(&question.text);
-    let (typed, prompt) = match slash {
-        Some(slash) if prompt::is_name(slash.name) => (None, Some(slash)),
-        other => (other, None),
-    };
-    let message = image::content(&question.text, &args.image)?;
-    if typed.is_none() {
+    let mut content = image::content(&question.text, &args.image)?;
+    let is_prompt = slash.is_some_and(|slash| prompt::is_name(slash.name));
+    if slash.is_none() || is_prompt {
         let found = conversation.find_model().await;
         for note in conversation.take_notes() {
             context.output.note(note);
@@ -190,27 +197,29 @@ async fn ask(
         answers.use_model(&found.map_err(|error| start::failure(&error))?);
     }
     wait_for_servers(context, conversation, cancel).await?;
-    if let Some(slash) = typed {
-        let text = command(conversation, slash, cancel).await?;
-        if question.report == Report::Json {
+    if let Some(slash) = slash {
+        let mut desk = Desk::default();
+        let done = command(context, conversation, answers, &mut desk, slash, cancel).await?;
+        if let Next::Say(said) = done.next {
+            content = said;
+        } else if question.report == Report::Json {
             let answer = Answer {
-                text,
+                text: done.text,
                 end: TurnEnd::Answered,
                 tally: hermes_agent::conversation::Tally::default(),
             };
             return Ok(Asked::Answer(answer));
+        } else {
+            print_text(context, &done.text);
+            return Ok(Asked::Command);
         }
-        print_text(context, &text);
-        return Ok(Asked::Command);
     }
-    let message = if let Some(slash) = prompt {
-        prompt::message(conversation, slash, cancel).await?
-    } else {
+    if slash.is_none() {
         let options = mentions::options(conversation, cancel);
         let mut mentions = mentions::of(conversation);
         let warn = |text: &str| context.output.warning(text);
-        mentions::complete(mentions.as_mut(), message, &options, warn).await
-    };
+        content = mentions::complete(mentions.as_mut(), content, &options, warn).await;
+    }
     let is_shown = question.report == Report::Everything;
     if is_shown {
         context
@@ -229,7 +238,7 @@ async fn ask(
     } else {
         &mut silence
     };
-    let answer = conversation.say(message, display, cancel.clone()).await;
+    let answer = conversation.say(content, display, cancel.clone()).await;
     progress.end_line();
     let answer = answer.map_err(|error| start::failure(&error))?;
     match answer.end {
@@ -257,19 +266,40 @@ pub(super) async fn wait_for_servers(
     Ok(())
 }
 
-/// Runs a command of the conversation where nobody watches. Returns what to print.
+/// Runs a command of the conversation where nobody can be asked. What is left to do is to say something, or nothing.
 pub(super) async fn command(
+    context: &Context,
     conversation: &mut Conversation,
+    answers: &Answers,
+    desk: &mut Desk,
     slash: Slash<'_>,
     cancel: &CancellationToken,
-) -> Result<String, Failure> {
-    match slash.name {
-        "call" => call::run(conversation, slash.rest, Arc::new(|_| {}), cancel.clone()).await,
-        "tools" => tools::run(conversation, slash.rest),
-        name => Err(Failure::usage(format!(
-            "there is no command `/{name}` here; `/call` and `/tools` are"
-        ))),
-    }
+) -> Result<Done, Failure> {
+    let screen = Screen::new(context.output, screen::Detail::Brief);
+    let mut room = Room {
+        context,
+        conversation,
+        screen: &screen,
+        floor: &Floor::new(screen.clone(), Presence::Nobody),
+        answers,
+        desk,
+        cancel: cancel.clone(),
+    };
+    let mut done = command::run(&mut room, slash).await?;
+    done.next = match done.next {
+        Next::Retry => {
+            let undone = room.conversation.undo(1).await;
+            Next::Say(undone.map_err(|error| start::failure(&error))?.prompt)
+        }
+        Next::Background(_) | Next::StopBackground => {
+            return Err(Failure::usage(format!(
+                "`/{}` needs a conversation at a terminal",
+                slash.name
+            )));
+        }
+        next => next,
+    };
+    Ok(done)
 }
 
 /// Prints a text with exactly one line end.

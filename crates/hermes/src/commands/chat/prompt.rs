@@ -9,7 +9,7 @@ use hermes_agent::{
 };
 use hermes_mcp::CallOptions;
 
-use super::{mentions, slash::Slash};
+use super::slash::Slash;
 use crate::failure::{Failure, Kind};
 
 /// How long a server is waited for that has not listed its prompts yet.
@@ -85,15 +85,4 @@ impl Prompt {
             }
         })
     }
-}
-
-/// Finds a prompt and fills it in, where nobody can be asked for more.
-pub(super) async fn message(
-    conversation: &Conversation,
-    slash: Slash<'_>,
-    cancel: &tokio_util::sync::CancellationToken,
-) -> Result<Content, Failure> {
-    let prompt = Prompt::find(conversation, slash).await?;
-    let options = mentions::options(conversation, cancel);
-    prompt.message(conversation, &options).await
 }

@@ -58,3 +58,16 @@ fn toolsets_are_switched_for_the_rest_of_the_conversation() {
     assert!(!chat.tools(0).contains(&"read_file".to_owned()));
     assert!(ran.stderr.contains("`nothing`"), "{ran:?}");
 }
+
+#[test]
+fn other_commands_work_over_a_pipe_and_an_unknown_one_is_wrong_usage() {
+    let chat = Chat::new(Script::new([Answer::text("One."), Answer::text("Two.")]));
+    let input = "/title Piped\nfirst\n/retry\n/title\n/whoami\n";
+    let ran = chat.hermes.run_with_input(&[], input).ok();
+    assert!(ran.stdout.contains("One.\nTwo.\nPiped\n"), "{ran:?}");
+    assert!(ran.stdout.contains("platform   cli"), "{ran:?}");
+    let ran = chat.hermes.run_with_input(&[], "/hlep\n").ended(2);
+    assert!(ran.stderr.contains("did you mean `/help`?"), "{ran:?}");
+    let ran = chat.hermes.run(&["-q", "/background x"]).ended(2);
+    assert!(ran.stderr.contains("at a terminal"), "{ran:?}");
+}

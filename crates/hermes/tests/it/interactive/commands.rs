@@ -47,8 +47,22 @@ fn tools_are_listed_by_toolset_and_can_be_switched() {
     talk.line("/tools");
     let screen = talk.sees("mcp_kit_one");
     let list = screen.split("> /tools\n").nth(1).unwrap();
-    let list = list.trim_end_matches("\n>");
-    insta::assert_snapshot!(list);
+    let section = |name: &str| {
+        let mut lines = list.lines().skip_while(|line| !line.starts_with(name));
+        let head = lines.next().unwrap_or_default();
+        let tools = lines.take_while(|line| line.starts_with(' '));
+        std::iter::once(head)
+            .chain(tools)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    insta::assert_snapshot!([section("terminal"), section("kit")].join("\n"), @r"
+    terminal (built in, 2 tools)
+      terminal                     Runs a shell command and returns its output and exit code.
+      process                      Follows and steers the commands that terminal started in the background.
+    kit (MCP server, ready, 1 tool)
+      mcp_kit_one                  Does one thing.
+    ");
     talk.line("/tools disable kit");
     talk.sees("`kit` is off");
     talk.line("/clear");
@@ -195,4 +209,82 @@ fn work_in_the_background_is_told_when_it_is_done() {
     talk.sees("Background answer.");
     talk.line("/stop");
     talk.sees("Nothing runs in the background.");
+}
+
+#[test]
+fn a_prompt_of_a_server_is_a_command_that_asks_for_what_is_missing() {
+    let script = Script::new([Answer::text("Good day, Ada."), Answer::text("Hi, Bob.")]);
+    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let talk = place.talk(&[]);
+    talk.sees("ready: kit");
+    talk.line("/mcp_kit_greet");
+    talk.sees("name (Who is greeted.):");
+    talk.keys("Ada\r");
+    talk.sees("Good day, Ada.");
+    talk.line("/mcp__kit__greet name=Bob style=\"very warmly\"");
+    talk.sees("Hi, Bob.");
+    let requests = place.model.as_ref().unwrap().requests();
+    assert!(requests[0].body.to_string().contains("Greet Ada kindly."));
+    assert!(
+        requests[1]
+            .body
+            .to_string()
+            .contains("Greet Bob very warmly.")
+    );
+}
+
+#[test]
+fn a_resource_that_is_mentioned_goes_with_the_message() {
+    let script = Script::new([Answer::text("Read.")]);
+    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let talk = place.talk(&[]);
+    talk.sees("ready: kit");
+    talk.line("look at @kit:test://note/one and @other:test://x");
+    let screen = talk.sees("Read.");
+    assert!(
+        screen.contains("there is no MCP server `other`"),
+        "{screen}"
+    );
+    let body = place.model.as_ref().unwrap().requests()[0].body.to_string();
+    assert!(
+        body.contains("untrusted_tool_result") && body.contains("kit:test://note/one"),
+        "{body}"
+    );
+}
+
+#[test]
+fn the_conversation_is_written_to_a_file_and_copied_to_the_clipboard() {
+    let place = Place::with_model(Script::new([Answer::text("An answer.")]), &[]);
+    let talk = place.talk(&[]);
+    talk.line("a question");
+    talk.sees("An answer.");
+    talk.line("/save talk.md");
+    talk.sees("Written to ");
+    let saved = std::fs::read_to_string(place.home.path().join("talk.md")).unwrap();
+    assert!(saved.contains("## You\n\na question"), "{saved}");
+    talk.line("/copy");
+    talk.sees("in the clipboard");
+    assert!(talk.raw().contains("\x1b]52;c;QW4gYW5zd2VyLg=="));
+    talk.line("/usage");
+    talk.sees("in all: 1 call");
+    talk.line("/compress");
+    talk.sees("nothing to make shorter");
+}
+
+#[test]
+fn the_model_is_changed_for_the_session_or_for_good() {
+    let place = Place::with_model(Script::echo(), &[]);
+    let talk = place.talk(&[]);
+    talk.line("/model");
+    talk.sees("test-model (custom)");
+    talk.line("/model other-model");
+    talk.sees("From now on: other-model");
+    talk.line("hello");
+    talk.until("echo", |screen| screen.matches("hello").count() == 2);
+    let requests = place.model.as_ref().unwrap().requests();
+    assert_eq!(requests[0].body["model"], "other-model");
+    talk.line("/model third-model --global");
+    talk.sees("in new sessions too");
+    let config = std::fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
+    assert!(config.contains("default: third-model"), "{config}");
 }

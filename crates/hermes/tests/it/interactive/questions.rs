@@ -1,6 +1,9 @@
 //! Questions to the person: approvals and what the model wants to know.
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::{
+    Behaviour,
+    model::{Answer, Script},
+};
 use serde_json::json;
 
 use crate::talk::Place;
@@ -144,4 +147,33 @@ fn a_question_of_the_model_is_answered_by_number_or_in_words() {
             .contains(r#"user_response\":\"green"#)
     );
     assert!(requests[2].body.to_string().contains("bright blue"));
+}
+
+#[test]
+fn a_form_of_a_server_is_filled_in_during_the_call() {
+    let params = json!({
+        "mode": "form",
+        "message": "Who are you?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    });
+    let script = Script::new([
+        Answer::call("mcp_kit_elicit", &json!({"params": params})),
+        Answer::text("Hello Ada."),
+    ]);
+    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let talk = place.talk(&[]);
+    talk.sees("ready: kit");
+    talk.line("ask me");
+    talk.sees("Who are you?");
+    talk.sees("name:");
+    talk.keys("Ada\r");
+    talk.sees("Send this to `kit`?");
+    talk.keys("y\r");
+    talk.sees("Hello Ada.");
+    let requests = place.model.as_ref().unwrap().requests();
+    let result = requests[1].body.to_string();
+    assert!(
+        result.contains("Ada") && result.contains("accept"),
+        "{result}"
+    );
 }

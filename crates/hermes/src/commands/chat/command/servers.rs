@@ -1,7 +1,7 @@
 //! `/mcp`: the servers and their states, logging in, switching one on or off.
 
 use hermes_config::{ConfigFile, ServerName, Settings};
-use hermes_mcp::{link::Status, status::ServerStatus};
+use hermes_mcp::{Host, link::Status, status::ServerStatus};
 
 use super::{Done, Room, reload};
 use crate::{
@@ -14,7 +14,7 @@ pub(super) async fn run(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {
         [] => {
-            let servers = room.conversation.agent().host().map(|host| host.status());
+            let servers = room.conversation.agent().host().map(Host::status);
             let table = table(&servers.unwrap_or_default(), room.context.output);
             Ok(Done::text(table))
         }

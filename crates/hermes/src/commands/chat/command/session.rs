@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
-use hermes_agent::conversation::{ConversationError, Which};
+use hermes_agent::{
+    compact::Ran,
+    conversation::{ConversationError, Which},
+    turn::TurnEvent,
+};
 use hermes_store::{EndReason, NewSession, SessionId, SessionOrder, SessionQuery, SessionSummary};
 use jiff::Zoned;
 
@@ -21,6 +25,10 @@ const LISTED: u32 = 15;
 /// How much of a resumed session is shown.
 const RECALLED: usize = 6;
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "errors are handed on as they come"
+)]
 fn failure(error: ConversationError) -> Failure {
     start::failure(&error)
 }
@@ -154,4 +162,20 @@ pub(super) async fn undo(room: &mut Room<'_>, turns: &str) -> Result<Done, Failu
     Ok(Done::text(format!(
         "Took back {turns}, from \"{prompt}\" on."
     )))
+}
+
+pub(super) async fn compress(room: &mut Room<'_>) -> Result<Done, Failure> {
+    let screen = room.screen.clone();
+    let mut display = |event: TurnEvent| screen.show(&event);
+    room.screen.begin_turn();
+    let ran = room
+        .conversation
+        .compress(&mut display, room.cancel.clone())
+        .await;
+    room.screen.end_turn();
+    match ran.map_err(failure)? {
+        Ran::Compacted => Ok(Done::text("")),
+        Ran::Nothing => Ok(Done::text("There is nothing to make shorter yet.")),
+        Ran::Interrupted => Err(Failure::interrupted()),
+    }
 }

@@ -1,5 +1,7 @@
 //! `/<skill>`: a message that asks to work by a skill.
 
+use std::fmt::Write as _;
+
 use hermes_agent::message::Content;
 use hermes_store::skills::SkillView;
 
@@ -14,12 +16,13 @@ pub(super) fn message(desk: &mut Desk, view: &SkillView, request: &str) -> Conte
     );
     if !view.files.is_empty() {
         let files = view.files.join(", ");
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "\n\n[Files of the skill, to be read with `skill_view`: {files}]"
-        ));
+        );
     }
     if !request.is_empty() {
-        text.push_str(&format!("\n\n{request}"));
+        let _ = write!(text, "\n\n{request}");
     }
     desk.message(&text)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hermes_agent::{approval::ApprovalSettings, conversation::Conversation};
 use hermes_config::ConfigFile;
-use hermes_mcp::{link::Status, status::ServerStatus};
+use hermes_mcp::{Host, link::Status, status::ServerStatus};
 use hermes_store::{ModelUsage, Usage};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ pub(super) async fn status(room: &mut Room<'_>) -> Result<Done, Failure> {
         "directory",
         &conversation.cwd().display().to_string(),
     );
-    let servers = conversation.agent().host().map(|host| host.status());
+    let servers = conversation.agent().host().map(Host::status);
     line(
         &mut text,
         "servers",

@@ -55,7 +55,7 @@ impl Background {
         }
         setup.questioner = None;
         setup.titles = Titles::ByHand;
-        setup.cwd = conversation.cwd().to_owned();
+        conversation.cwd().clone_into(&mut setup.cwd);
         let mut own = Conversation::begin_cli(conversation.agent().clone(), setup);
         let id = own.id().clone();
         let told = format!("Working on it in session {id}; `/stop` ends it.");

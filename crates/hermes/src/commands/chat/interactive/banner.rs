@@ -105,7 +105,13 @@ mod tests {
     fn the_banner_names_model_session_and_servers() {
         let text = banner(Some("qwen3")).render(Paint::Plain);
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r"
+        hermes VERSION
+        model    qwen3
+        session  20261115_080000_ab12cd
+        servers  2 connecting (files, time)
+        `/help` lists commands, Ctrl-D leaves
+        ");
     }
 
     #[test]

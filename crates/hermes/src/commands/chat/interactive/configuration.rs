@@ -59,7 +59,7 @@ impl Configuration {
             None => None,
         };
         if changed.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

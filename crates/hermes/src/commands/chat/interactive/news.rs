@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use hermes_agent::conversation::Conversation;
-use hermes_mcp::{link::Status, status::ServerStatus};
+use hermes_mcp::{Host, link::Status, status::ServerStatus};
 use tokio::sync::watch;
 
 use super::words;
@@ -29,7 +29,7 @@ impl News {
         let vocabulary = Arc::new(Vocabulary::default());
         words::renew(&vocabulary, conversation);
         Self {
-            changes: conversation.agent().host().map(|host| host.changes()),
+            changes: conversation.agent().host().map(Host::changes),
             is_pending: false,
             last: HashMap::new(),
             vocabulary,
@@ -88,11 +88,11 @@ impl News {
                     lines.push(format!("{name} was lost and is being reconnected{why}"));
                 }
                 Status::Reconnecting => {
-                    lines.push(format!("{name} failed and is tried again{why}"))
+                    lines.push(format!("{name} failed and is tried again{why}"));
                 }
                 Status::Parked => lines.push(format!("{name} is parked{why}")),
                 Status::NeedsAuth => {
-                    lines.push(format!("{name} needs a login: `/mcp login {name}`"))
+                    lines.push(format!("{name} needs a login: `/mcp login {name}`"));
                 }
                 Status::Invalid => lines.push(format!("{name} can not be used{why}")),
                 Status::Stopped if before.is_some() => lines.push(format!("{name} was stopped")),

@@ -2,7 +2,7 @@
 
 use hermes_agent::{
     conversation::{Conversation, ToolsetKind},
-    mention::{Candidate, candidates},
+    mention::{self, Candidate},
     prompt_command::PromptCommand,
 };
 
@@ -24,22 +24,21 @@ pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
         .iter()
         .map(|command| Word::new(format!("/{}", command.name), command.about))
         .collect();
+    let host = conversation.agent().host();
+    let prompts = host.map(PromptCommand::all).unwrap_or_default();
+    commands.extend(prompts.into_iter().map(|command| {
+        let description = command.prompt.description.as_deref();
+        Word::new(
+            format!("/{}", command.name),
+            about(description.unwrap_or_default()),
+        )
+    }));
     let skills = conversation.agent().skills().list();
     commands.extend(
         skills
             .into_iter()
             .map(|skill| Word::new(format!("/{}", skill.name), about(&skill.description))),
     );
-    if let Some(host) = conversation.agent().host() {
-        let prompts = PromptCommand::all(host).into_iter();
-        commands.extend(prompts.map(|prompt| {
-            let words = prompt.prompt.description.clone().unwrap_or_default();
-            Word::new(format!("/{}", prompt.name), about(&words))
-        }));
-        let mentions = candidates(host, "@").into_iter();
-        let word = |candidate: Candidate| Word::new(candidate.text, about(&candidate.description));
-        vocabulary.set_mentions(mentions.map(word).collect());
-    }
     vocabulary.set_commands(commands);
 
     let (mut tools, mut servers) = (Vec::new(), Vec::new());
@@ -64,4 +63,8 @@ pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
         servers.push(Word::new(verb, ""));
     }
     vocabulary.set_tools(tools, servers);
+    let mentions = host.map(|host| mention::candidates(host, "@"));
+    let mentions = mentions.unwrap_or_default().into_iter();
+    let word = |candidate: Candidate| Word::new(candidate.text, about(&candidate.description));
+    vocabulary.set_mentions(mentions.map(word).collect());
 }
