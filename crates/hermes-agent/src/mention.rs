@@ -2,7 +2,10 @@
 //!
 //! A mentioned resource is watched from then on. When it has changed, the next turn can be given its new content.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    fmt::Write as _,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use hermes_config::ServerName;
 use hermes_mcp::{CallOptions, Host, host::Interest};
@@ -222,7 +225,7 @@ pub(crate) fn attachment(server: &ServerName, uri: &str, mut text: String) -> St
     if let Some((end, _)) = text.char_indices().nth(LONGEST) {
         let length = text.chars().count();
         text.truncate(end);
-        text += &format!("\n[cut: {LONGEST} of {length} characters]");
+        let _ = write!(text, "\n[cut: {LONGEST} of {length} characters]");
     }
     let source: String = format!("{server}:{uri}")
         .chars()

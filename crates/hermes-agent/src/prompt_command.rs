@@ -2,7 +2,7 @@
 //!
 //! What a prompt says is sent as the user's turn, since the user chose it.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
 use hermes_config::ServerName;
 use hermes_mcp::{
@@ -107,9 +107,9 @@ impl PromptCommand {
     pub fn usage(&self) -> String {
         let mut usage = format!("/{}", self.name);
         for parameter in self.parameters() {
-            usage += &match parameter.required {
-                Some(true) => format!(" {}=…", parameter.name),
-                _ => format!(" [{}=…]", parameter.name),
+            let _ = match parameter.required {
+                Some(true) => write!(usage, " {}=…", parameter.name),
+                _ => write!(usage, " [{}=…]", parameter.name),
             };
         }
         usage

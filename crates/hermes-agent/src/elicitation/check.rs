@@ -219,9 +219,10 @@ fn yes_or_no(word: &str) -> Result<bool, Invalid> {
 
 fn is_choice(choices: &[Choice], value: &Value) -> Result<(), Invalid> {
     let value = value.as_str().ok_or(Invalid::WrongType("a text"))?;
-    match choices.iter().any(|choice| choice.value == value) {
-        true => Ok(()),
-        false => Err(Invalid::UnknownChoice(value.to_owned())),
+    if choices.iter().any(|choice| choice.value == value) {
+        Ok(())
+    } else {
+        Err(Invalid::UnknownChoice(value.to_owned()))
     }
 }
 

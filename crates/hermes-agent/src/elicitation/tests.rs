@@ -6,12 +6,12 @@ use serde_json::json;
 use super::*;
 
 /// A form with one field.
-fn field(schema: Value) -> Field {
-    form(json!({"properties": {"x": schema}})).fields.remove(0)
+fn field(schema: &Value) -> Field {
+    form(&json!({"properties": {"x": schema}})).fields.remove(0)
 }
 
-fn form(schema: Value) -> Form {
-    Form::read(&schema).unwrap()
+fn form(schema: &Value) -> Form {
+    Form::read(schema).unwrap()
 }
 
 /// What a typed text becomes, or what is said about it.
@@ -21,7 +21,7 @@ fn read(field: &Field, text: &str) -> Result<Value, String> {
 
 #[test]
 fn fields_keep_their_order_and_say_what_they_are() {
-    let form = form(json!({
+    let form = form(&json!({
         "type": "object",
         "properties": {
             "zip": {"type": "string", "title": "Zip code", "description": "Five digits"},
@@ -53,24 +53,24 @@ fn fields_keep_their_order_and_say_what_they_are() {
 
 #[test]
 fn typed_texts_become_the_right_json() {
-    let number = field(json!({"type": "number"}));
+    let number = field(&json!({"type": "number"}));
     assert_eq!(read(&number, " 1.5 "), Ok(json!(1.5)));
     assert_eq!(read(&number, "3"), Ok(json!(3)));
     assert_eq!(read(&number, "three"), Err("must be a number".into()));
-    let integer = field(json!({"type": "integer"}));
+    let integer = field(&json!({"type": "integer"}));
     assert_eq!(read(&integer, "-42"), Ok(json!(-42)));
     assert_eq!(read(&integer, "1.5"), Err("must be a whole number".into()));
-    let boolean = field(json!({"type": "boolean"}));
+    let boolean = field(&json!({"type": "boolean"}));
     assert_eq!(read(&boolean, "Yes"), Ok(json!(true)));
     assert_eq!(read(&boolean, "false"), Ok(json!(false)));
     assert_eq!(read(&boolean, "perhaps"), Err("must be yes or no".into()));
-    let text = field(json!({"type": "string"}));
+    let text = field(&json!({"type": "string"}));
     assert_eq!(read(&text, "42"), Ok(json!("42")));
 }
 
 #[test]
 fn limits_are_enforced_with_a_clear_message() {
-    let text = field(json!({"type": "string", "minLength": 2, "maxLength": 3}));
+    let text = field(&json!({"type": "string", "minLength": 2, "maxLength": 3}));
     assert_eq!(
         read(&text, "ä"),
         Err("must have at least 2 characters".into())
@@ -80,13 +80,13 @@ fn limits_are_enforced_with_a_clear_message() {
         read(&text, "äöüx"),
         Err("must have at most 3 characters".into())
     );
-    let number = field(json!({"type": "number", "minimum": 0.5, "maximum": 2}));
+    let number = field(&json!({"type": "number", "minimum": 0.5, "maximum": 2}));
     assert_eq!(read(&number, "0.4"), Err("must be at least 0.5".into()));
     assert_eq!(read(&number, "2.1"), Err("must be at most 2".into()));
-    let integer = field(json!({"type": "integer", "minimum": 0, "maximum": 150}));
+    let integer = field(&json!({"type": "integer", "minimum": 0, "maximum": 150}));
     assert_eq!(read(&integer, "-1"), Err("must be at least 0".into()));
     assert_eq!(read(&integer, "151"), Err("must be at most 150".into()));
-    let pattern = field(json!({"type": "string", "pattern": "^[A-Z]+$"}));
+    let pattern = field(&json!({"type": "string", "pattern": "^[A-Z]+$"}));
     assert_eq!(read(&pattern, "ABC"), Ok(json!("ABC")));
     assert_eq!(read(&pattern, "abc"), Err("must match ^[A-Z]+$".into()));
 }
@@ -116,7 +116,7 @@ fn formats_are_checked() {
         ),
     ];
     for (format, good, bad) in cases {
-        let field = field(json!({"type": "string", "format": format}));
+        let field = field(&json!({"type": "string", "format": format}));
         for text in good {
             assert_eq!(read(&field, text), Ok(json!(text)), "{format}");
         }
@@ -131,7 +131,7 @@ fn formats_are_checked() {
 
 #[test]
 fn a_choice_is_made_by_value_title_or_number() {
-    let plain_enum = field(json!({"type": "string", "enum": ["red", "blue"]}));
+    let plain_enum = field(&json!({"type": "string", "enum": ["red", "blue"]}));
     assert_eq!(read(&plain_enum, "blue"), Ok(json!("blue")));
     assert_eq!(read(&plain_enum, "BLUE"), Ok(json!("blue")));
     assert_eq!(read(&plain_enum, "1"), Ok(json!("red")));
@@ -143,15 +143,15 @@ fn a_choice_is_made_by_value_title_or_number() {
         read(&plain_enum, "3"),
         Err("`3` is not one of the choices".into())
     );
-    let titled = field(json!({"type": "string", "oneOf": [
+    let titled = field(&json!({"type": "string", "oneOf": [
         {"const": "s", "title": "Small"}, {"const": "l", "title": "Large"},
     ]}));
     assert_eq!(read(&titled, "large"), Ok(json!("l")));
     let named =
-        field(json!({"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]}));
+        field(&json!({"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]}));
     assert_eq!(read(&named, "Small"), Ok(json!("s")));
     // A value that looks like a number is meant as the value.
-    let digits = field(json!({"type": "string", "enum": ["2", "1"]}));
+    let digits = field(&json!({"type": "string", "enum": ["2", "1"]}));
     assert_eq!(read(&digits, "2"), Ok(json!("2")));
 }
 
@@ -163,7 +163,7 @@ fn several_choices_are_counted() {
             {"const": "mon", "title": "Monday"}, {"const": "tue", "title": "Tuesday"}, {"const": "wed", "title": "Wed"},
         ]}),
     ] {
-        let days = field(json!({"type": "array", "minItems": 1, "maxItems": 2, "items": items}));
+        let days = field(&json!({"type": "array", "minItems": 1, "maxItems": 2, "items": items}));
         assert_eq!(read(&days, "mon, 3"), Ok(json!(["mon", "wed"])));
         assert_eq!(
             read(&days, ""),
@@ -183,24 +183,24 @@ fn several_choices_are_counted() {
 #[test]
 fn only_a_default_that_fits_is_offered() {
     assert_eq!(
-        field(json!({"type": "integer", "default": 3})).default,
+        field(&json!({"type": "integer", "default": 3})).default,
         Some(json!(3))
     );
     assert_eq!(
-        field(json!({"type": "integer", "default": "3"})).default,
+        field(&json!({"type": "integer", "default": "3"})).default,
         None
     );
     assert_eq!(
-        field(json!({"type": "integer", "maximum": 2, "default": 3})).default,
+        field(&json!({"type": "integer", "maximum": 2, "default": 3})).default,
         None
     );
     assert_eq!(
-        field(json!({"type": "string", "enum": ["a"], "default": "b"})).default,
+        field(&json!({"type": "string", "enum": ["a"], "default": "b"})).default,
         None
     );
     let several =
         json!({"type": "array", "items": {"type": "string", "enum": ["a"]}, "default": ["a"]});
-    assert_eq!(field(several).default, Some(json!(["a"])));
+    assert_eq!(field(&several).default, Some(json!(["a"])));
 }
 
 #[test]
@@ -211,12 +211,12 @@ fn a_schema_that_is_no_form_is_refused() {
     let free_list = json!({"properties": {"tags": {"type": "array", "items": {"type": "string"}}}});
     assert!(Form::read(&free_list).is_err());
     assert!(Form::read(&json!({})).is_err());
-    assert!(form(json!({"properties": {}})).fields.is_empty());
+    assert!(form(&json!({"properties": {}})).fields.is_empty());
 }
 
 #[test]
 fn answers_are_checked_as_a_whole() {
-    let form = form(json!({
+    let form = form(&json!({
         "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
         "required": ["name"],
     }));
@@ -250,7 +250,7 @@ fn answers_are_checked_as_a_whole() {
 
 #[test]
 fn what_is_shown_can_not_steer_the_terminal() {
-    let field = field(json!({
+    let field = field(&json!({
         "type": "string", "title": "Na\u{1b}[2Jme", "description": "\u{1b}]0;x\u{7}Yours",
         "enum": ["\u{1b}[1ma"],
     }));

@@ -32,9 +32,10 @@ impl SamplingModels for Parrot {
     }
 
     fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>> {
-        let name = match self.is_missing {
-            true => Err(Refusal::NoModel("none".into())),
-            false => Ok("usual".to_owned()),
+        let name = if self.is_missing {
+            Err(Refusal::NoModel("none".into()))
+        } else {
+            Ok("usual".to_owned())
         };
         Box::pin(std::future::ready(name))
     }
@@ -72,7 +73,7 @@ impl SamplingModels for Parrot {
                 reply.finish = FinishReason::ToolCalls;
             }
             "use a tool badly" => {
-                reply.tool_calls = vec![ToolCall::new("c1", "look", "at the sky")]
+                reply.tool_calls = vec![ToolCall::new("c1", "look", "at the sky")];
             }
             "say nothing" => {}
             "fail" => {

@@ -301,7 +301,7 @@ async fn the_working_directory_is_the_root_and_a_change_is_told() {
         );
         let told = || peer.received("notifications/roots/list_changed").len();
         // The stateless era has no such notification: servers ask when they need to know.
-        let expected = if era == Era::Legacy { 1 } else { 0 };
+        let expected = usize::from(era == Era::Legacy);
         eventually("the server is told", || told() == expected).await;
     }
 }

@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::print_stdout,
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 

@@ -1,8 +1,10 @@
 //! A form on the terminal: one question per field, then a last look before the answers go out.
 
-use std::io;
+use std::{fmt::Write as _, io};
 
-use hermes_agent::elicitation::{Answer, Choice, Field, FieldKind, Form, FormRequest};
+use hermes_agent::elicitation::{
+    Answer, Choice, Field, FieldKind, Form, FormRequest, Invalid, plain,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -18,6 +20,12 @@ enum Given {
     Declined,
     /// The person pressed Ctrl-C, or the question was taken back.
     Left,
+}
+
+/// What was typed once.
+enum Typed {
+    Answer(Result<Value, Invalid>),
+    Nothing,
 }
 
 /// What the person wants to do with the answers.
@@ -56,11 +64,12 @@ pub(crate) fn ask(request: &FormRequest) -> io::Result<Answer<Map<String, Value>
 fn heading(request: &FormRequest) -> String {
     let mut text = format!("\nThe MCP server `{}` asks:\n", request.server);
     for line in request.message.lines() {
-        text += &format!("  {line}\n");
+        let _ = writeln!(text, "  {line}");
     }
     if request.form.fields.iter().any(|field| field.is_sensitive) {
-        text += &format!(
-            "warning: it wants a password, a token or a key; answer only if you trust `{}`\n",
+        let _ = writeln!(
+            text,
+            "warning: it wants a password, a token or a key; answer only if you trust `{}`",
             request.server
         );
     }
@@ -73,32 +82,15 @@ fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
     }
     loop {
         let typed = match &field.kind {
-            FieldKind::Several { choices, .. } => match mark(field, choices, before)? {
-                None => return Ok(Given::Left),
-                Some(marked) if marked.is_empty() => None,
-                Some(marked) => Some(field.check(&json!(marked)).map(|()| json!(marked))),
-            },
-            _ => {
-                let echo = if field.is_sensitive {
-                    Echo::Off
-                } else {
-                    Echo::On
-                };
-                let Some(line) = terminal::read_line(&prompt(field, before), echo)? else {
-                    return Ok(Given::Left);
-                };
-                match (line.trim(), before) {
-                    ("", Some(before)) => return Ok(Given::Value(before.clone())),
-                    ("", None) => None,
-                    (_, _) => Some(field.read_text(&line)),
-                }
-            }
+            FieldKind::Several { choices, .. } => mark(field, choices, before)?,
+            _ => type_in(field, before)?,
         };
         match typed {
-            Some(Ok(value)) => return Ok(Given::Value(value)),
-            Some(Err(invalid)) => say(&format!("{} {invalid}.\n", field.title))?,
-            None if !field.is_required => return Ok(Given::Nothing),
-            None => {
+            None => return Ok(Given::Left),
+            Some(Typed::Answer(Ok(value))) => return Ok(Given::Value(value)),
+            Some(Typed::Answer(Err(invalid))) => say(&format!("{} {invalid}.\n", field.title))?,
+            Some(Typed::Nothing) if !field.is_required => return Ok(Given::Nothing),
+            Some(Typed::Nothing) => {
                 say(&format!("{} must be filled in.\n", field.title))?;
                 match word("Refuse to answer? [y/N] ")?.as_deref() {
                     None => return Ok(Given::Left),
@@ -110,13 +102,28 @@ fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
     }
 }
 
+/// A line. `None`: the person left.
+fn type_in(field: &Field, before: Option<&Value>) -> io::Result<Option<Typed>> {
+    let echo = if field.is_sensitive {
+        Echo::Off
+    } else {
+        Echo::On
+    };
+    let line = terminal::read_line(&prompt(field, before), echo)?;
+    Ok(line.map(|line| match (line.trim(), before) {
+        ("", Some(before)) => Typed::Answer(Ok(before.clone())),
+        ("", None) => Typed::Nothing,
+        _ => Typed::Answer(field.read_text(&line)),
+    }))
+}
+
 /// The line before the cursor, with what is expected and what an empty line stands for.
 fn prompt(field: &Field, before: Option<&Value>) -> String {
     let mut prompt = String::new();
     if let FieldKind::One(choices) = &field.kind {
-        prompt += &format!("{}\n", field.title);
+        let _ = writeln!(prompt, "{}", field.title);
         for (number, choice) in choices.iter().enumerate() {
-            prompt += &format!("  {} {}\n", number + 1, choice.title);
+            let _ = writeln!(prompt, "  {} {}", number + 1, choice.title);
         }
         prompt += "Number or name";
     } else {
@@ -127,14 +134,15 @@ fn prompt(field: &Field, before: Option<&Value>) -> String {
         notes.push("may be left empty".into());
     }
     if !notes.is_empty() {
-        prompt += &format!(" ({})", notes.join(", "));
+        let _ = write!(prompt, " ({})", notes.join(", "));
     }
     if let Some(before) = before {
-        let shown = match field.is_sensitive {
-            true => "empty keeps what you typed".to_owned(),
-            false => shown(field, before),
+        let shown = if field.is_sensitive {
+            "empty keeps what you typed".to_owned()
+        } else {
+            shown(field, before)
         };
-        prompt += &format!(" [{shown}]");
+        let _ = write!(prompt, " [{shown}]");
     }
     prompt + ": "
 }
@@ -173,15 +181,11 @@ fn shown(field: &Field, value: &Value) -> String {
         }
         other => other.to_string(),
     };
-    hermes_agent::elicitation::plain(&text).into_owned()
+    plain(&text).into_owned()
 }
 
 /// Which of several choices. `None`: the person left.
-fn mark(
-    field: &Field,
-    choices: &[Choice],
-    before: Option<&Value>,
-) -> io::Result<Option<Vec<String>>> {
+fn mark(field: &Field, choices: &[Choice], before: Option<&Value>) -> io::Result<Option<Typed>> {
     let items: Vec<Item> = choices
         .iter()
         .map(|choice| Item {
@@ -189,31 +193,32 @@ fn mark(
             description: String::new(),
         })
         .collect();
-    let is_marked = |choice: &Choice| {
-        before.is_some_and(|before| {
-            before
-                .as_array()
-                .is_some_and(|values| values.contains(&json!(choice.value)))
-        })
+    let before = before.and_then(Value::as_array);
+    let was_marked = |choice: &Choice| {
+        before.is_some_and(|values| values.iter().any(|value| *value == choice.value))
     };
-    let marked = choices
-        .iter()
-        .enumerate()
-        .filter(|(_, choice)| is_marked(choice));
-    let marked: Vec<usize> = marked.map(|(index, _)| index).collect();
-    let chosen = checklist::ask(&field.title, &items, &marked)?;
-    Ok(chosen.map(|chosen| {
-        chosen
-            .into_iter()
-            .map(|index| choices[index].value.clone())
-            .collect()
-    }))
+    let marked: Vec<usize> = (0..choices.len())
+        .filter(|index| was_marked(&choices[*index]))
+        .collect();
+    let Some(chosen) = checklist::ask(&field.title, &items, &marked)? else {
+        return Ok(None);
+    };
+    if chosen.is_empty() {
+        return Ok(Some(Typed::Nothing));
+    }
+    let values: Vec<&str> = chosen
+        .into_iter()
+        .map(|index| choices[index].value.as_str())
+        .collect();
+    let value = json!(values);
+    Ok(Some(Typed::Answer(field.check(&value).map(|()| value))))
 }
 
 fn look_over(form: &Form, server: &str) -> io::Result<Verdict> {
-    let question = match form.fields.is_empty() {
-        true => format!("Agree? `{server}` is told so. [y/n] "),
-        false => format!("Send this to `{server}`? [y]es, [n]o, [e]dit: "),
+    let question = if form.fields.is_empty() {
+        format!("Agree? `{server}` is told so. [y/n] ")
+    } else {
+        format!("Send this to `{server}`? [y]es, [n]o, [e]dit: ")
     };
     loop {
         match word(&question)?.as_deref() {

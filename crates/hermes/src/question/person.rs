@@ -35,9 +35,9 @@ impl TerminalPerson {
             // Whoever asked may have stopped waiting.
             let _ = sender.send(question());
         })
-        .map_err(not_asked)?;
+        .map_err(|error| not_asked(&error))?;
         match answer.await {
-            Ok(answer) => answer.map_err(not_asked),
+            Ok(answer) => answer.map_err(|error| not_asked(&error)),
             Err(_) => Err(NotAsked("the question broke off".into())),
         }
     }
@@ -56,7 +56,7 @@ impl Person for TerminalPerson {
     }
 }
 
-fn not_asked(error: io::Error) -> NotAsked {
+fn not_asked(error: &io::Error) -> NotAsked {
     NotAsked(format!("the terminal can not be used: {error}"))
 }
 

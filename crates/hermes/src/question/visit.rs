@@ -1,6 +1,6 @@
 //! A page that a server wants visited: shown, and opened only with the person's consent.
 
-use std::io;
+use std::{fmt::Write as _, io};
 
 use hermes_agent::elicitation::{Answer, LinkRequest};
 
@@ -28,7 +28,7 @@ fn heading(request: &LinkRequest) -> String {
         request.server
     );
     for line in request.message.lines() {
-        text += &format!("  {line}\n");
+        let _ = writeln!(text, "  {line}");
     }
     text + &format!("  {}\nIt leads to {}.\n", request.url, request.host)
 }

@@ -376,7 +376,7 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
 /// A prompt of a server, a skill, or nothing that is known.
 async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
     if is_prompt(slash.name) {
-        return prompt::run(room, slash).await;
+        return Box::pin(prompt::run(room, slash)).await;
     }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {

@@ -32,7 +32,7 @@ impl Prompt {
         conversation: &Conversation,
         slash: Slash<'_>,
     ) -> Result<Self, Failure> {
-        let unknown = |known: Vec<PromptCommand>| {
+        let unknown = |known: &[PromptCommand]| {
             let failure = Failure::new(
                 Kind::NotFound,
                 format!("there is no prompt `/{}`", slash.name),
@@ -44,11 +44,11 @@ impl Prompt {
             failure.hint(format!("there are: {}", names.join(", ")))
         };
         let Some(host) = conversation.agent().host() else {
-            return Err(unknown(Vec::new()));
+            return Err(unknown(&[]));
         };
         let command = PromptCommand::find(host, slash.name, LISTING)
             .await
-            .ok_or_else(|| unknown(PromptCommand::all(host)))?;
+            .ok_or_else(|| unknown(&PromptCommand::all(host)))?;
         let arguments = command.arguments(slash.rest).map_err(|error| {
             Failure::usage(error.to_string()).hint(format!("`{}`", command.usage()))
         })?;
@@ -79,9 +79,10 @@ impl Prompt {
         let turn = self.command.turn(host, &self.arguments, options).await;
         turn.map_err(|error| {
             if options.cancel.is_cancelled() {
-                return Failure::interrupted();
+                Failure::interrupted()
+            } else {
+                Failure::failed(error.to_string())
             }
-            Failure::failed(error.to_string())
         })
     }
 }
