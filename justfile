@@ -16,8 +16,8 @@ it *arguments:
 conformance *arguments:
     conformance/run client {{arguments}}
 
-bench *arguments:
-    bench/run host {{arguments}}
+bench subject="host" *arguments:
+    bench/run {{subject}} {{arguments}}
 
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps

@@ -145,6 +145,7 @@ async fn overhead(
         toolbox: &toolbox,
         limits: &limits,
         context: &context,
+        compactor: None,
         reasoning_effort: None,
     };
     let mut surface = Keeping {

@@ -2,19 +2,16 @@
 
 #![expect(clippy::print_stderr, reason = "the one module that prints")]
 
-use std::{
-    borrow::Cow,
-    io::{IsTerminal, Write},
-};
+use std::io::{IsTerminal, Write};
 
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Kind};
 
-mod plain;
+mod printable;
 mod table;
 
-pub(crate) use plain::plain;
+pub(crate) use printable::printable;
 pub(crate) use table::Table;
 
 /// Where and how a command prints.
@@ -184,29 +181,8 @@ impl Output {
     }
 }
 
-/// Text from models and tools without what would steer a terminal.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if text.contains(steers) {
-        Cow::Owned(text.replace(steers, ""))
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
 /// A closed pipe ends the output quietly: `hermes mcp list | head` is no error.
 fn write_stdout(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stdout().lock().write_fmt(text);
     let _ = std::io::stdout().flush();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_that_steers_a_terminal_is_left() {
-        assert_eq!(printable("a\tb\n字"), "a\tb\n字");
-        assert_eq!(printable("\u{1b}[31mred\r\u{9b}0m\u{7}"), "[31mred0m");
-    }
 }

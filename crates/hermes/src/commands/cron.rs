@@ -5,7 +5,7 @@ use hermes_store::cron::{CronError, CronFile, Job, time_zone};
 use jiff::Zoned;
 use serde_json::json;
 
-use crate::{cli::CronCommand, context::Context, failure::Failure, output::plain};
+use crate::{cli::CronCommand, context::Context, failure::Failure, output::printable};
 
 mod create;
 mod edit;
@@ -65,7 +65,7 @@ impl Jobs<'_> {
     /// Says what was done to a job.
     fn tell(&self, job: &Job, what: &str) {
         let output = self.context.output;
-        output.note(format!("{} (`{}`) {what}", plain(job.name()), job.id()));
+        output.note(format!("{} (`{}`) {what}", printable(job.name()), job.id()));
         output.json(json!({"job": job.as_json()}));
     }
 

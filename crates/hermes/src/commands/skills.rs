@@ -7,7 +7,7 @@ use crate::{
     cli::{SkillsCommand, ViewArgs},
     context::Context,
     failure::{Failure, Kind},
-    output::{Table, Tone, plain},
+    output::{Table, Tone, printable},
 };
 
 pub(super) fn run(context: &Context, command: SkillsCommand) -> Result<(), Failure> {
@@ -52,17 +52,17 @@ fn view(context: &Context, skills: &Skills, args: &ViewArgs) -> Result<(), Failu
         if output.is_json() {
             output.json(json!({"skill": args.name, "file": path, "content": text}));
         } else {
-            output.line(plain(text.trim_end()));
+            output.line(printable(text.trim_end()));
         }
         return Ok(());
     }
     let view = skills.view(&args.name)?;
-    output.line(plain(view.body.trim_end()));
+    output.line(printable(view.body.trim_end()));
     if !view.files.is_empty() {
         let name = &view.skill.name;
         output.note(format!("\nFiles, for `hermes skills view {name} FILE`:"));
         for file in &view.files {
-            output.note(format!("  {}", plain(file)));
+            output.note(format!("  {}", printable(file)));
         }
     }
     let mut object = skill_json(&view.skill);

@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{Output, Tone, plain};
+use super::{Output, Tone, printable};
 
 /// Rows under a header.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Table {
 
 /// The first line, without what could steer the terminal.
 fn one_line(text: &str) -> String {
-    let text = plain(text);
+    let text = printable(text);
     let line = text.lines().next().unwrap_or_default().replace('\t', " ");
     if line.width() <= WIDEST {
         return line;

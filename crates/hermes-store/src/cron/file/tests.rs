@@ -319,3 +319,28 @@ fn a_script_is_needed_where_no_agent_runs() {
         Err(CronError::NoScript)
     ));
 }
+
+#[test]
+fn what_a_dead_owner_claimed_is_free_again_but_not_run_again() {
+    let now = now();
+    let (mut file, often) = with_job("every 1h");
+    let once = file.create(new_job("once", "0m"), &now).unwrap();
+    for id in [&*often, once.id()] {
+        let claim = file.claim(id, "dead", LEASE, &now).unwrap();
+        assert!(matches!(claim, Claim::Won(_)), "{id}");
+    }
+    file.release_claims(|owner| owner == "alive");
+    assert_eq!(
+        file.claim(&often, "alive", LEASE, &now).unwrap(),
+        Claim::Lost
+    );
+    file.release_claims(|owner| owner == "dead");
+    assert_eq!(file.find(&often).unwrap().due(&now), Due::NotYet);
+    let again = file.claim(&often, "alive", LEASE, &now).unwrap();
+    assert!(matches!(again, Claim::Won(_)));
+    assert_eq!(
+        file.claim(once.id(), "alive", LEASE, &now).unwrap(),
+        Claim::Lost
+    );
+    assert!(file.find(once.id()).is_err());
+}

@@ -6,7 +6,7 @@ use hermes_store::cron::{Job, JobState, ticker_age};
 use serde_json::json;
 
 use super::{Jobs, shown_time};
-use crate::{commands::state, failure::Failure, output::plain};
+use crate::{commands::state, failure::Failure, output::printable};
 
 /// A ticker gives a sign of life every minute; one that is silent for longer is gone.
 const TICKER_SILENCE: Duration = Duration::from_mins(3);
@@ -40,7 +40,7 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     if let Some((at, job)) = &next {
         output.line(format!(
             "next: {} (`{}`) at {}",
-            plain(job.name()),
+            printable(job.name()),
             job.id(),
             shown_time(at)
         ));

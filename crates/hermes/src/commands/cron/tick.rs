@@ -14,7 +14,7 @@ use super::Jobs;
 use crate::{
     context::Context,
     failure::{Failure, Kind},
-    output::{Tone, plain},
+    output::{Tone, printable},
 };
 
 pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
@@ -105,17 +105,17 @@ fn tell(context: &Context, run: &Ran) {
         None => ("done", Tone::Good),
         Some(_) => ("failed", Tone::Bad),
     };
-    let name = plain(&run.name);
+    let name = printable(&run.name);
     output.line(format!(
         "{} {name} (`{}`)",
         output.tint(tone, word),
         run.job
     ));
     if let Some(error) = &run.error {
-        output.line(format!("  {}", plain(error)));
+        output.line(format!("  {}", printable(error)));
     }
     if let Some(error) = &run.delivery_error {
-        output.line(format!("  {}", plain(error)));
+        output.line(format!("  {}", printable(error)));
     }
     if let Some(path) = &run.output {
         output.line(format!("  {}", path.display()));

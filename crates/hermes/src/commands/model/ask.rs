@@ -171,7 +171,7 @@ fn remark(entry: &Entry) -> (String, Tone) {
         Entry::Local(server) => (
             format!(
                 "runs on this machine, has {}",
-                crate::output::plain(&server.model)
+                crate::output::printable(&server.model)
             ),
             Tone::Good,
         ),

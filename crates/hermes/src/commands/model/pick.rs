@@ -1,6 +1,6 @@
 //! Picking one line of a list by its number, its name, or a part of it.
 
-use crate::{failure::Failure, output::Output, output::plain, question::Questions};
+use crate::{failure::Failure, output::Output, output::printable, question::Questions};
 
 /// More lines than this push the question's beginning off a usual screen.
 const MOST_SHOWN: usize = 20;
@@ -17,7 +17,7 @@ pub(super) fn name(
     let mut confirmed: Option<String> = None;
     loop {
         for (index, name) in shown.iter().enumerate().take(MOST_SHOWN) {
-            output.note(format!("{:>4}  {}", index + 1, plain(name)));
+            output.note(format!("{:>4}  {}", index + 1, printable(name)));
         }
         if shown.len() > MOST_SHOWN {
             let more = shown.len() - MOST_SHOWN;
@@ -44,7 +44,7 @@ pub(super) fn name(
         if matching.is_empty() {
             output.note(format!(
                 "`{}` is not in the list; type it again to use it all the same.",
-                plain(&answer)
+                printable(&answer)
             ));
             confirmed = Some(answer);
         } else {

@@ -8,7 +8,7 @@ use crate::{
     commands::state::count,
     context::Context,
     failure::{Failure, Kind},
-    output::plain,
+    output::printable,
     question::{Questions, Usual},
 };
 
@@ -17,7 +17,7 @@ pub(super) fn run(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
     let id = &session.id;
     if !args.yes {
         let messages = usize::try_from(session.message_count).unwrap_or_default();
-        let title = session.title.as_deref().map(plain);
+        let title = session.title.as_deref().map(printable);
         let title = title.map_or_else(String::new, |title| format!(" ({title})"));
         let question = format!(
             "Delete `{id}`{title} with {}? There is no way back.",

@@ -16,7 +16,7 @@ use crate::{
     cli::{ExportArgs, ExportFormat},
     context::Context,
     failure::Failure,
-    output::plain,
+    output::printable,
 };
 
 pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
@@ -71,22 +71,23 @@ fn markdown(session: &Session, messages: &[StoredMessage]) -> String {
     let model = session.model.as_deref().unwrap_or("no model");
     let mut text = format!(
         "# {}\n\n`{}`, {}, {}, {}\n",
-        plain(title),
+        printable(title),
         session.id,
-        plain(&session.source),
-        plain(model),
+        printable(&session.source),
+        printable(model),
         shown_time(session.started_at),
     );
     for message in messages {
         let body = &message.body;
-        let words = plain(&conversation::text(message));
+        let words = conversation::text(message);
+        let words = printable(&words);
         let name = body.tool_name.as_deref().unwrap_or("tool");
         let heading = match &body.role {
             Role::User => "User".to_owned(),
             Role::Assistant => "Assistant".to_owned(),
-            Role::Tool => format!("Result of `{}`", plain(name)),
+            Role::Tool => format!("Result of `{}`", printable(name)),
             Role::System => "System".to_owned(),
-            Role::Other(role) => plain(role),
+            Role::Other(role) => printable(role).into_owned(),
         };
         let _ = write!(text, "\n## {heading}\n");
         if body.role == Role::Tool {
@@ -98,8 +99,8 @@ fn markdown(session: &Session, messages: &[StoredMessage]) -> String {
             let _ = write!(
                 text,
                 "\nCalls `{}`:\n\n{}",
-                plain(&name),
-                fenced(&plain(&arguments), "json")
+                printable(&name),
+                fenced(&printable(&arguments), "json")
             );
         }
     }

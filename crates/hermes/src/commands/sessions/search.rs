@@ -8,7 +8,7 @@ use crate::{
     cli::SearchArgs,
     context::Context,
     failure::Failure,
-    output::{Output, Tone, plain},
+    output::{Output, Tone, printable},
 };
 
 /// What the store puts around a match.
@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context, args: &SearchArgs) -> Result<(), Fail
     };
     let output = context.output;
     if hits.is_empty() {
-        output.note(format!("No message has `{}` in it.", plain(&text)));
+        output.note(format!("No message has `{}` in it.", printable(&text)));
     }
     for hit in &hits {
         output.line(shown(output, hit));
@@ -46,13 +46,13 @@ fn shown(output: Output, hit: &Hit) -> String {
     let title = hit.title.as_deref().unwrap_or_default();
     let head = format!(
         "{}  {}  {}  {}",
-        output.tint(Tone::Strong, &plain(hit.session.as_str())),
+        output.tint(Tone::Strong, &printable(hit.session.as_str())),
         shown_time(hit.timestamp),
-        plain(who),
-        plain(title),
+        printable(who),
+        printable(title),
     );
     let words: Vec<&str> = hit.snippet.split_whitespace().collect();
-    let snippet: String = plain(&words.join(" "))
+    let snippet: String = printable(&words.join(" "))
         .chars()
         .take(LONGEST_SNIPPET)
         .collect();

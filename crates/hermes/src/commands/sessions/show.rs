@@ -8,7 +8,7 @@ use crate::{
     cli::SessionArgs,
     context::Context,
     failure::Failure,
-    output::{Output, Tone, plain},
+    output::{Output, Tone, printable},
 };
 
 /// Results of tools are often long and seldom read.
@@ -51,8 +51,8 @@ fn head(output: Output, session: &Session) -> String {
     format!(
         "{}  {}\n{}",
         output.tint(Tone::Strong, session.id.as_str()),
-        plain(title),
-        output.tint(Tone::Faint, &plain(&facts.join(", "))),
+        printable(title),
+        output.tint(Tone::Faint, &printable(&facts.join(", "))),
     )
 }
 
@@ -64,10 +64,11 @@ fn shown(output: Output, message: &StoredMessage) -> String {
     }
     let mut lines = vec![format!(
         "{}  {}",
-        output.tint(Tone::Strong, &plain(&who)),
+        output.tint(Tone::Strong, &printable(&who)),
         output.tint(Tone::Faint, &when(message)),
     )];
-    let text = plain(&conversation::text(message));
+    let text = conversation::text(message);
+    let text = printable(&text);
     let most = if body.role == Role::Tool {
         MOST_RESULT_LINES
     } else {
@@ -83,12 +84,12 @@ fn shown(output: Output, message: &StoredMessage) -> String {
         ));
     }
     for (name, arguments) in conversation::calls(message) {
-        let arguments: String = plain(&arguments)
+        let arguments: String = printable(&arguments)
             .replace('\n', " ")
             .chars()
             .take(LONGEST_ARGUMENTS)
             .collect();
-        lines.push(format!("  → {} {arguments}", plain(&name)));
+        lines.push(format!("  → {} {arguments}", printable(&name)));
     }
     lines.join("\n")
 }

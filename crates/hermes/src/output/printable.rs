@@ -1,18 +1,23 @@
 //! Text from elsewhere, made safe for a terminal.
 
+use std::borrow::Cow;
+
 const ESCAPE: char = '\u{1b}';
 
 /// The text without escape sequences and control characters; line ends and tabs stay.
-pub(crate) fn plain(text: &str) -> String {
-    let is_clean = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(|c| !is_clean(c)) {
+    while let Some(at) = rest.find(steers) {
         clean.push_str(&rest[..at]);
         rest = after_control(&rest[at..]);
     }
     clean.push_str(rest);
-    clean
+    Cow::Owned(clean)
 }
 
 /// What follows the control character, or the sequence it begins, at the start of `text`.
@@ -67,7 +72,7 @@ mod tests {
             ("a\r\nb\0\x07\x08c\u{85}d", "a\nbcd"),
             ("\x1b\x1b[2Jx", "x"),
         ] {
-            assert_eq!(plain(text), expected, "{text:?}");
+            assert_eq!(printable(text), expected, "{text:?}");
         }
     }
 
@@ -79,7 +84,7 @@ mod tests {
             "\x1b\u{9b}1m",
             "\u{9b}\u{9b}\x1b",
         ] {
-            assert!(!plain(text).contains(char::is_control), "{text:?}");
+            assert!(!printable(text).contains(char::is_control), "{text:?}");
         }
     }
 }
