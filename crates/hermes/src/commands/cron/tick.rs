@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Jobs;
 use crate::{
+    answers::Answers,
     context::Context,
     failure::{Failure, Kind},
     output::{Tone, printable},
@@ -92,8 +93,11 @@ async fn agent(
     parts.environment = std::env::vars_os().collect();
     if claimed.iter().any(Claimed::needs_servers) {
         let guard = context.guard().map_err(|failure| failure.message)?;
-        let mut options = HostOptions::new(context.home.clone(), guard);
-        options.reserved_names = Agent::reserved_names();
+        let options = HostOptions {
+            inquiries: Answers::without_person(context, settings).inquiries(),
+            reserved_names: Agent::reserved_names(),
+            ..HostOptions::new(context.home.clone(), guard)
+        };
         parts.host = Some(Host::start(options, settings).await);
     }
     Ok(Agent::new(parts, settings.clone()))
