@@ -177,7 +177,7 @@ fn build(
         KeyCode::BackTab,
         ReedlineEvent::MenuPrevious,
     );
-    let menu = ColumnarMenu::default().with_name(MENU);
+    let menu = ColumnarMenu::default().with_name(MENU).with_marker("> ");
     let mut editor = Reedline::create()
         .with_edit_mode(Box::new(Emacs::new(keys)))
         .with_completer(Box::new(completion::Words::new(vocabulary)))
