@@ -145,12 +145,11 @@ impl Connector {
         resolved: Option<Resolved>,
         process: &mut Option<Running>,
     ) -> Result<Live, Cause> {
-        let resolved = match resolved {
-            Some(resolved) => resolved,
-            None => {
-                let variables = self.surroundings.variables.load_full();
-                resolve(&self.server, &self.surroundings, variables).await?
-            }
+        let resolved = if let Some(resolved) = resolved {
+            resolved
+        } else {
+            let variables = self.surroundings.variables.load_full();
+            resolve(&self.server, &self.surroundings, variables).await?
         };
         self.learn_secrets(&resolved);
         let remembered = Remembered::read(&manifest::path(

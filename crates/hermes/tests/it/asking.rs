@@ -29,7 +29,7 @@ fn call(hermes: &Hermes, tool: &str, params: &Value) -> Terminal {
     Terminal::start(hermes.command(&["mcp", "call", &format!("kit.{tool}"), &arguments]))
 }
 
-fn form(fields: Value, required: Value) -> Value {
+fn form(fields: &Value, required: &[&str]) -> Value {
     json!({
         "mode": "form",
         "message": "Tell me \u{1b}[2Jabout yourself.",
@@ -62,11 +62,7 @@ fn every_kind_of_field_is_asked_for_checked_and_sent() {
             "days": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": ["mon", "tue", "wed"]}},
             "note": {"type": "string"},
         });
-        let mut terminal = call(
-            &hermes,
-            "elicit",
-            &form(fields, json!(["name", "age", "days"])),
-        );
+        let mut terminal = call(&hermes, "elicit", &form(&fields, &["name", "age", "days"]));
         terminal
             .wait_for("The MCP server `kit` asks:")
             .wait_for("Tell me about yourself.");
@@ -126,7 +122,7 @@ fn every_kind_of_field_is_asked_for_checked_and_sent() {
 fn answers_can_be_edited_before_they_go_out() {
     let hermes = hermes(Era::Legacy, &json!({}));
     let fields = json!({"name": {"type": "string"}, "age": {"type": "integer"}});
-    let mut terminal = call(&hermes, "elicit", &form(fields, json!(["name"])));
+    let mut terminal = call(&hermes, "elicit", &form(&fields, &["name"]));
     terminal
         .wait_for("name: ")
         .send("Adam\n")
@@ -148,7 +144,7 @@ fn answers_can_be_edited_before_they_go_out() {
 #[test]
 fn a_person_can_refuse_and_can_leave() {
     let hermes = hermes(Era::Legacy, &json!({}));
-    let fields = || form(json!({"name": {"type": "string"}}), json!(["name"]));
+    let fields = || form(&json!({"name": {"type": "string"}}), &["name"]);
     let mut terminal = call(&hermes, "elicit", &fields());
     terminal
         .wait_for("name: ")
@@ -172,7 +168,7 @@ fn a_person_can_refuse_and_can_leave() {
 fn a_password_is_warned_of_and_not_shown() {
     let hermes = hermes(Era::Legacy, &json!({}));
     let fields = json!({"password": {"type": "string"}});
-    let mut terminal = call(&hermes, "elicit", &form(fields, json!(["password"])));
+    let mut terminal = call(&hermes, "elicit", &form(&fields, &["password"]));
     terminal
         .wait_for("warning: it wants a password")
         .wait_for("password: ")
@@ -188,7 +184,7 @@ fn a_question_that_waits_too_long_goes_away() {
     let mut terminal = call(
         &hermes,
         "elicit",
-        &form(json!({"name": {"type": "string"}}), json!([])),
+        &form(&json!({"name": {"type": "string"}}), &[]),
     );
     terminal.wait_for("name (may be left empty): ");
     assert_eq!(told(&mut terminal), json!({"action": "cancel"}));
