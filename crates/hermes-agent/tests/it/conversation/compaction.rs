@@ -50,10 +50,10 @@ async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
 
     let after = scene.rows(&id).await;
     assert!(after.len() < before.len(), "{} rows", after.len());
-    assert_eq!(after[0].timestamp, before[0].timestamp);
+    assert_eq!(after[0].body.timestamp, before[0].body.timestamp);
     assert_eq!(after[0].body.content, before[0].body.content);
     let (last, last_before) = (after.last().unwrap(), before.last().unwrap());
-    assert_eq!(last.timestamp, last_before.timestamp);
+    assert_eq!(last.body.timestamp, last_before.body.timestamp);
     let texts = scene.texts(&id).await;
     assert!(
         texts
