@@ -323,7 +323,11 @@ fn refused(error: ErrorData) -> CallError {
 
 fn lost_text(server: &ServerName, detail: Option<&str>) -> String {
     match detail {
-        Some(detail) => format!("the call did not get through to `{server}` and back: {detail}"),
+        Some(detail) => {
+            // Some causes have no words for their first half.
+            let detail = detail.trim_start_matches([':', ' ']);
+            format!("the call did not get through to `{server}` and back: {detail}")
+        }
         None => format!("the connection to `{server}` was lost during the call"),
     }
 }
