@@ -136,6 +136,7 @@ impl Serving {
                 }
             }
         }
+        self.end_what_other_guards_left();
     }
 
     /// Takes trees that are to end a step further.
@@ -144,15 +145,7 @@ impl Serving {
             return;
         }
         // Read after the reaping: whoever ended has left its children to the guard before.
-        let strays: Vec<Stray> = self
-            .other_children()
-            .into_iter()
-            .map(|pid| Stray {
-                pid,
-                mark: Mark::of(pid),
-            })
-            .collect();
-        self.end_servers_of_dead_guards(&strays);
+        let strays = self.strays();
         for tree in &mut self.trees {
             tree.advance(&strays);
         }
@@ -160,13 +153,23 @@ impl Serving {
     }
 
     /// A server may be a host with a guard of its own. If that one was killed, nobody asks for what it guarded.
-    fn end_servers_of_dead_guards(&self, strays: &[Stray]) {
-        let own = Mark::new(0);
-        for stray in strays {
-            if stray.mark.is_some_and(|mark| !mark.same_guard(own)) {
+    fn end_what_other_guards_left(&self) {
+        for stray in self.strays() {
+            if stray
+                .mark
+                .is_some_and(|mark| !mark.same_guard(Mark::new(0)))
+            {
                 let _ = kill_process(stray.pid, Signal::KILL);
             }
         }
+    }
+
+    fn strays(&self) -> Vec<Stray> {
+        let with_mark = |pid| Stray {
+            pid,
+            mark: Mark::of(pid),
+        };
+        self.other_children().into_iter().map(with_mark).collect()
     }
 
     /// The children that are no servers.

@@ -221,10 +221,12 @@ impl Tree {
         self.exit.is_some() && !others
     }
 
+    /// Strays of this tree. Those that another guard has marked may be, if the server was a host itself.
     fn own(&self, strays: &[Stray]) -> Vec<Pid> {
+        let is_own = |mark: Mark| mark == self.mark || !mark.same_guard(self.mark);
         strays
             .iter()
-            .filter(|stray| stray.mark == Some(self.mark))
+            .filter(|stray| stray.mark.is_some_and(is_own))
             .map(|stray| stray.pid)
             .collect()
     }
