@@ -110,6 +110,47 @@ async fn nothing_outlives_a_host_killed_together_with_its_guard_or_sentry() {
     }
 }
 
+/// A host as the server of another one.
+async fn nested(outer: &Guard, marked: &Marked) -> Child {
+    let own = std::env::current_exe().unwrap();
+    let mut request = marked.program(
+        own.to_str().unwrap(),
+        &["--exact", "process::host_death::act_as_host", "--ignored"],
+    );
+    request.environment.push((ROLE.into(), "waiting".into()));
+    let child = outer.spawn(request).await.unwrap();
+    assert!(within(Duration::from_secs(10), || marked.pids().len() > 15).await);
+    child
+}
+
+#[tokio::test]
+async fn a_server_that_is_a_host_itself_leaves_nothing_either() {
+    let marked = Marked::new("nested");
+    let outer = guard();
+    let child = nested(&outer, &marked).await;
+    drop(child.stdin);
+    child.process.stop().await.unwrap();
+    assert_eq!(marked.pids(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_guard_ends_what_a_killed_guard_below_it_has_left() {
+    let marked = Marked::new("below");
+    let outer = guard();
+    let child = nested(&outer, &marked).await;
+    let host = child.process.pid();
+    let sentry = children(host)[0];
+    let inner = children(sentry)[0];
+    signal(sentry, "KILL");
+    signal(inner, "KILL");
+    let only_the_host = || marked.pids() == [host];
+    assert!(
+        within(Duration::from_secs(5), only_the_host).await,
+        "left: {:?}",
+        marked.pids()
+    );
+}
+
 #[tokio::test]
 async fn a_server_that_is_a_host_itself_leaves_nothing_either() {
     let marked = Marked::new("nested");
