@@ -152,23 +152,6 @@ async fn a_guard_ends_what_a_killed_guard_below_it_has_left() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_a_host_itself_leaves_nothing_either() {
-    let marked = Marked::new("nested");
-    let own = std::env::current_exe().unwrap();
-    let mut request = marked.program(
-        own.to_str().unwrap(),
-        &["--exact", "process::host_death::act_as_host", "--ignored"],
-    );
-    request.environment.push((ROLE.into(), "waiting".into()));
-    let outer = guard();
-    let child = outer.spawn(request).await.unwrap();
-    assert!(within(Duration::from_secs(10), || marked.pids().len() > 15).await);
-    drop(child.stdin);
-    child.process.stop().await.unwrap();
-    assert_eq!(marked.pids(), Vec::<u32>::new());
-}
-
-#[tokio::test]
 async fn a_terminal_s_signals_do_not_reach_guard_and_sentry() {
     let marked = Marked::new("signals");
     let guard = guard();
