@@ -64,7 +64,7 @@ pub(super) fn is_running(pid: u32, start_time: u64) -> bool {
     row(pid).is_some_and(|row| row.start_time == start_time && !row.has_ended)
 }
 
-/// Whether that process may still run: unlike [`is_running`], yes where the system does not tell start times.
+/// Whether that process may still run: unlike `is_running`, yes where the system does not tell start times.
 pub fn may_be_running(pid: u32, start_time: u64) -> bool {
     if cfg!(target_os = "linux") {
         is_running(pid, start_time)
