@@ -26,6 +26,7 @@ use crate::{
         screen::{self, Screen},
     },
     cli::ChatArgs,
+    commands::state::count,
     context::Context,
     failure::Failure,
     output::printable,
@@ -151,9 +152,9 @@ async fn converse(
         Report::Everything => {
             let usage = answer.tally.usage;
             context.output.note(format!(
-                "\n[{} model calls, {} tool calls, {} tokens in, {} out]",
-                answer.tally.model_calls,
-                answer.tally.tool_calls.len(),
+                "\n[{}, {}, {} tokens in, {} out]",
+                count(answer.tally.model_calls as usize, "model call"),
+                count(answer.tally.tool_calls.len(), "tool call"),
                 usage.prompt_tokens(),
                 usage.output_tokens
             ));

@@ -64,7 +64,7 @@ fn a_query_shows_calls_and_how_to_go_on_beside_the_answer() {
     for part in [
         "> read it",
         "[read_file {\"path\":\"missing.txt\"}] error",
-        "2 model calls, 1 tool calls, 30 tokens in, 5 out",
+        "2 model calls, 1 tool call, 30 tokens in, 5 out",
         &format!("hermes --resume {id}"),
     ] {
         assert!(ran.stderr.contains(part), "{part}: {ran:#?}");
