@@ -92,7 +92,10 @@ async fn a_reply_that_breaks_off_fails_its_call_long_before_the_timeout() {
                 let error = setup.error("mcp_s_counter", json!({})).await;
                 let context = format!("{era:?}, {reply:?}, {trouble:?}: {error}");
                 assert!(began.elapsed() < Duration::from_secs(30), "{context}");
-                assert!(error.contains("did not get through to `s`"), "{context}");
+                // With a cause where one is known, as for a body that is cut; a stream just ends.
+                let is_named = error.contains("did not get through to `s`")
+                    || error.contains("connection to `s` was lost");
+                assert!(is_named, "{context}");
                 assert_eq!(count(&server, "tools/call"), 1, "{context}");
                 let told = setup.call("mcp_s_echo", json!({ "text": "next" })).await;
                 assert_eq!(told, json!({ "result": "next" }), "{context}");
