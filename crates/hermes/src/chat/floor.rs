@@ -78,6 +78,11 @@ impl Floor {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 
+    /// Waits until no question has the terminal any more.
+    pub(crate) async fn free(&self) {
+        drop(self.turn.lock().await);
+    }
+
     /// Asks, once nobody else does. `None`: no answer, because nobody is there, the person pressed Ctrl-C, or this
     /// future was dropped meanwhile.
     pub(crate) async fn ask<T: Send + 'static>(

@@ -225,6 +225,8 @@ impl<'a> Chat<'a> {
             // What is typed meanwhile is for the next line, and not shown before it.
             let quiet = terminal::Settings::quiet();
             let flow = self.run_line(&line).await;
+            // A question that was given up puts the terminal back as it found it: not after we have.
+            self.floor.free().await;
             drop(quiet);
             if flow == Flow::Leave {
                 return Ok(());
