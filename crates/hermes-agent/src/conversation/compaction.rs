@@ -7,7 +7,9 @@ use std::{
 };
 
 use hermes_config::AuxiliaryTask;
-use hermes_store::{CompactionFailure, MessageId, NewMessage, SessionId, Store, StoreError};
+use hermes_store::{
+    CompactionFailure, MessageId, NewMessage, SessionId, Store, StoreError, StoredMessage,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Conversation, ConversationError, Display, keeper::Keeper, record};
@@ -121,16 +123,17 @@ impl Replacement<'_> {
     pub(super) async fn replace(&self, old: &[Message], new: &Compacted) -> Result<(), StoreError> {
         let rows = self.store.active_messages(self.session).await?;
         let through = rows.last().map_or(MessageId(0), |row| row.id);
-        // The rows of the old messages, in their order. A row that no model knows has no message.
-        let mut rows = rows.into_iter();
+        // The rows of the old messages, in their order. A row that no model knows has no message, and the system
+        // prompt no row.
+        let mut next = 0;
         let old: Vec<Option<NewMessage>> = old
             .iter()
             .map(|message| {
-                let is_its_own = |row: &NewMessage| record::message(row).as_ref() == Some(message);
-                let mut ahead = rows.clone();
-                let found = ahead.find(|row| is_its_own(&row.body))?;
-                rows = ahead;
-                Some(found.body)
+                let is_its_own =
+                    |row: &StoredMessage| record::message(&row.body).as_ref() == Some(message);
+                let found = next + rows[next..].iter().position(is_its_own)?;
+                next = found + 1;
+                Some(rows[found].body.clone())
             })
             .collect();
         let list: Vec<NewMessage> = new
