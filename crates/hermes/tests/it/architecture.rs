@@ -9,7 +9,7 @@ use std::{
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which of our crates a crate may use. Tests and benchmarks may use the testkit, nobody else.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("hermes-config", &[]),
     ("hermes-store", &["hermes-config"]),
     ("hermes-mcp", &["hermes-config"]),
@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 8] = [
         &["hermes-config", "hermes-store", "hermes-mcp"],
     ),
     (
-        "hermes",
+        "hermes-gateway",
         &[
             "hermes-agent",
             "hermes-config",
@@ -26,13 +26,27 @@ const MAY_USE: [(&str, &[&str]); 8] = [
             "hermes-store",
         ],
     ),
+    (
+        "hermes",
+        &[
+            "hermes-agent",
+            "hermes-config",
+            "hermes-gateway",
+            "hermes-mcp",
+            "hermes-store",
+        ],
+    ),
     ("hermes-testkit", &[]),
-    ("hermes-conformance", &["hermes-config", "hermes-mcp"]),
+    (
+        "hermes-conformance",
+        &["hermes-config", "hermes-gateway", "hermes-mcp"],
+    ),
     (
         "hermes-bench",
         &[
             "hermes-agent",
             "hermes-config",
+            "hermes-gateway",
             "hermes-mcp",
             "hermes-store",
             "hermes-testkit",

@@ -1,0 +1,1 @@
+//! Sends a message to a chat of a platform, once, without a running gateway.

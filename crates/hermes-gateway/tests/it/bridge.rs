@@ -1,0 +1,1 @@
+//! The bridge as its clients see it.

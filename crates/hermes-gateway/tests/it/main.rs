@@ -1,0 +1,25 @@
+//! Integration tests of sending and of the bridge, in one binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "clippy takes only the test functions themselves for tests, not what they call"
+)]
+
+mod bridge;
+mod events;
+mod send;
+
+#[test]
+fn every_file_here_is_a_module() {
+    let main = include_str!("main.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy();
+        assert!(
+            name == "main" || main.contains(&format!("mod {name};")),
+            "{name} is not part of the tests"
+        );
+    }
+}

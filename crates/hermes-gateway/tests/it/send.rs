@@ -1,0 +1,1 @@
+//! Sending to platforms, played over real sockets.
