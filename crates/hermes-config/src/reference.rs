@@ -2,16 +2,16 @@
 //!
 //! Saving always writes the template; only what [`Server::resolve`] returns holds the values.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use serde::Serialize;
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::{
     Home, Secret, Variables,
     server::{
-        OAuthSettings, RootsPolicy, SamplingPolicy, SandboxSettings, Server, TransportSettings,
+        Auth, CallOrder, ElicitationPolicy, OAuthSettings, ProtocolChoice, RootsPolicy,
+        SamplingPolicy, SandboxSettings, Server, TransportSettings,
     },
     settings::Warning,
 };
@@ -74,6 +74,25 @@ impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// What a fingerprint is made of.
+#[derive(Serialize)]
+struct Effective<'a> {
+    transport: &'a TransportSettings,
+    enabled: bool,
+    calls: &'a CallOrder,
+    protocol: &'a ProtocolChoice,
+    auth: &'a Option<Auth>,
+    oauth: &'a OAuthSettings,
+    sampling: &'a SamplingPolicy,
+    elicitation: &'a ElicitationPolicy,
+    roots: &'a RootsPolicy,
+    keepalive: &'a Option<Duration>,
+    idle_timeout: &'a Option<Duration>,
+    max_lifetime: &'a Option<Duration>,
+    lazy: bool,
+    sandbox: &'a SandboxSettings,
 }
 
 /// Where `${keyring:name}` is read from.
@@ -266,23 +285,24 @@ impl Server {
         roots: &RootsPolicy,
         sandbox: &SandboxSettings,
     ) -> Fingerprint {
-        let effective = json!({
-            "transport": transport,
-            "enabled": self.enabled,
-            "calls": self.calls,
-            "protocol": self.protocol,
-            "auth": self.auth,
-            "oauth": oauth,
-            "sampling": sampling,
-            "elicitation": self.elicitation,
-            "roots": roots,
-            "keepalive": self.keepalive,
-            "idle_timeout": self.idle_timeout,
-            "max_lifetime": self.max_lifetime,
-            "lazy": self.lazy,
-            "sandbox": sandbox,
-        });
-        let digest = Sha256::digest(effective.to_string().as_bytes());
+        let effective = Effective {
+            transport,
+            enabled: self.enabled,
+            calls: &self.calls,
+            protocol: &self.protocol,
+            auth: &self.auth,
+            oauth,
+            sampling,
+            elicitation: &self.elicitation,
+            roots,
+            keepalive: &self.keepalive,
+            idle_timeout: &self.idle_timeout,
+            max_lifetime: &self.max_lifetime,
+            lazy: self.lazy,
+            sandbox,
+        };
+        // Settings are plain data: there is nothing in them that JSON could refuse.
+        let digest = Sha256::digest(serde_json::to_vec(&effective).unwrap_or_default());
         let hex = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
         Fingerprint(
             hex.filter_map(|digit| char::from_digit(digit.into(), 16))

@@ -18,6 +18,9 @@ use tokio::sync::watch;
 use super::backoff;
 use crate::{era::Era, session::Session};
 
+/// How long a new session waits before it asks to hear of changes. It costs a request and another look at the lists,
+/// and at the start other servers are still on their way.
+const SETTLING: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
@@ -31,6 +34,9 @@ pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeS
 
 /// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
 async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>>) {
+    if wanted.borrow().is_empty() {
+        let _ = tokio::time::timeout(SETTLING, wanted.changed()).await;
+    }
     let mut pause = FIRST_PAUSE;
     loop {
         let filter = filter(session, &wanted.borrow_and_update());

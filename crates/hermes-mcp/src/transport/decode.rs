@@ -1,12 +1,14 @@
 //! Turns one received JSON text into a message.
 //!
 //! rmcp's own way tries every kind of result in turn. Here the answer to a tool call, by far the most frequent and the
-//! largest, is read straight into its type, since the request it answers is known.
+//! largest, and the list of tools, which every start waits for, are read straight into their types, since the request
+//! they answer is known.
 
 use std::collections::HashMap;
 
 use rmcp::model::{
-    CallToolResult, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
+    CallToolResult, ClientRequest, JsonRpcMessage, ListToolsResult, RequestId,
+    ServerJsonRpcMessage, ServerResult,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
@@ -16,7 +18,9 @@ use serde_json::{Value, value::RawValue};
 pub(super) enum Asked {
     /// `tools/call`.
     ToolCall,
-    /// A list, a prompt or a resource.
+    /// `tools/list`.
+    Tools,
+    /// Another list, a prompt or a resource.
     Offer,
     /// Anything else.
     Other,
@@ -26,13 +30,31 @@ impl Asked {
     pub(super) fn by(request: &ClientRequest) -> Self {
         match request {
             ClientRequest::CallToolRequest(_) => Self::ToolCall,
-            ClientRequest::ListToolsRequest(_)
-            | ClientRequest::ListResourcesRequest(_)
+            ClientRequest::ListToolsRequest(_) => Self::Tools,
+            ClientRequest::ListResourcesRequest(_)
             | ClientRequest::ListResourceTemplatesRequest(_)
             | ClientRequest::ListPromptsRequest(_)
             | ClientRequest::ReadResourceRequest(_)
             | ClientRequest::GetPromptRequest(_) => Self::Offer,
             _ => Self::Other,
+        }
+    }
+
+    /// Whether what the server offers was asked for.
+    pub(super) fn is_offer(self) -> bool {
+        matches!(self, Self::Tools | Self::Offer)
+    }
+
+    /// Reads a result as what was asked for, where that is worth it.
+    fn read(self, result: &str) -> Option<ServerResult> {
+        match self {
+            Self::ToolCall => serde_json::from_str::<CallToolResult>(result)
+                .ok()
+                .map(ServerResult::CallToolResult),
+            Self::Tools => serde_json::from_str::<ListToolsResult>(result)
+                .ok()
+                .map(ServerResult::ListToolsResult),
+            Self::Offer | Self::Other => None,
         }
     }
 }
@@ -70,14 +92,10 @@ pub(super) fn message(
             return None;
         };
         kind = known;
-        if kind == Asked::ToolCall
-            && let Some(result) = envelope.result
-            && let Ok(result) = serde_json::from_str::<CallToolResult>(result.get())
+        if let Some(result) = envelope.result
+            && let Some(result) = kind.read(result.get())
         {
-            return Some(JsonRpcMessage::response(
-                ServerResult::CallToolResult(result),
-                id,
-            ));
+            return Some(JsonRpcMessage::response(result, id));
         }
     }
     answer(line, kind)
@@ -103,7 +121,7 @@ pub(super) fn answer(text: &[u8], asked: Asked) -> serde_json::Result<ServerJson
     let message: ServerJsonRpcMessage = serde_json::from_slice(text)?;
     match &message {
         JsonRpcMessage::Response(response)
-            if asked == Asked::Offer && is_misread(&response.result) =>
+            if asked.is_offer() && is_misread(&response.result) =>
         {
             let mut whole: Value = serde_json::from_slice(text)?;
             if let Some(result) = whole["result"].as_object_mut() {

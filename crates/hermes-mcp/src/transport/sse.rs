@@ -101,7 +101,7 @@ impl SseTransport {
             _ => None,
         };
         match id.and_then(|id| self.waiting.remove(id)) {
-            Some(asked @ Asked::Offer) => decode::answer(data, asked).ok(),
+            Some(asked) if asked.is_offer() => decode::answer(data, asked).ok(),
             _ => Some(message),
         }
     }

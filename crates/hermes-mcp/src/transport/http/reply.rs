@@ -81,7 +81,7 @@ pub(super) async fn to_post(
 /// An event in the form in which rmcp reads it as [`decode::answer`] does.
 fn kept_whole(event: Result<Sse, SseError>, asked: Asked) -> Result<Sse, SseError> {
     let mut event = event?;
-    if asked == Asked::Offer
+    if asked.is_offer()
         && let Some(data) = &event.data
         && let Ok(JsonRpcMessage::Response(response)) = decode::answer(data.as_bytes(), asked)
         && matches!(response.result, ServerResult::CustomResult(_))
