@@ -95,7 +95,12 @@ impl PlatformServer {
 
     /// Lets the next request whose path contains this text fail. Several are used up in their order.
     pub fn fail(&self, path: &str, fault: PlatformFault) {
-        self.server.add_fault(path, fault);
+        self.fail_after(path, 0, fault);
+    }
+
+    /// As [`Self::fail`], once so many requests of that kind have gone well.
+    pub fn fail_after(&self, path: &str, good: usize, fault: PlatformFault) {
+        self.server.add_fault(path, good, fault);
     }
 
     /// Every request so far, oldest first.

@@ -31,8 +31,16 @@ pub(super) struct Server {
     pub(super) token: String,
     pub(super) address: SocketAddr,
     requests: Mutex<Vec<PlatformRequest>>,
-    faults: Mutex<Vec<(String, PlatformFault)>>,
+    faults: Mutex<Vec<Ordered>>,
     last_id: AtomicU64,
+}
+
+/// A fault that waits for its request.
+struct Ordered {
+    path: String,
+    /// So many requests go well first.
+    good: usize,
+    fault: PlatformFault,
 }
 
 impl Server {
@@ -47,8 +55,9 @@ impl Server {
         }
     }
 
-    pub(super) fn add_fault(&self, path: &str, fault: PlatformFault) {
-        lock(&self.faults).push((path.to_owned(), fault));
+    pub(super) fn add_fault(&self, path: &str, good: usize, fault: PlatformFault) {
+        let path = path.to_owned();
+        lock(&self.faults).push(Ordered { path, good, fault });
     }
 
     pub(super) fn requests(&self) -> Vec<PlatformRequest> {
@@ -62,8 +71,13 @@ impl Server {
 
     fn take_fault(&self, path: &str) -> Option<PlatformFault> {
         let mut faults = lock(&self.faults);
-        let index = faults.iter().position(|(part, _)| path.contains(part))?;
-        Some(faults.remove(index).1)
+        let is_next = |ordered: &Ordered| path.contains(&ordered.path);
+        let index = faults.iter().position(is_next)?;
+        if faults[index].good > 0 {
+            faults[index].good -= 1;
+            return None;
+        }
+        Some(faults.remove(index).fault)
     }
 }
 
