@@ -126,7 +126,7 @@ impl Failure {
     }
 
     /// Whether the token is the trouble.
-    fn is_about_the_token(&self) -> bool {
+    fn is_about_the_token(&self, platform: Platform) -> bool {
         let Self::Refused { status, reason } = self else {
             return false;
         };
@@ -137,7 +137,9 @@ impl Failure {
             "token_expired",
             "account_inactive",
         ];
-        *status == Some(401) || words.contains(&reason.as_str())
+        // For Telegram a token of the wrong form is a part of an address that does not exist.
+        let unknown = platform == Platform::Telegram && *status == Some(404);
+        *status == Some(401) || unknown || words.contains(&reason.as_str())
     }
 }
 
@@ -168,7 +170,7 @@ impl SendError {
             }),
             Self::Failed {
                 platform, failure, ..
-            } if failure.is_about_the_token() => {
+            } if failure.is_about_the_token(*platform) => {
                 Some(format!("check `{}`", platform.variable("BOT_TOKEN")))
             }
             _ => None,

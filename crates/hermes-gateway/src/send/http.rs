@@ -172,10 +172,10 @@ impl Api<'_> {
         let (status, header, bytes) = read.await.map_err(|error: reqwest::Error| {
             // The address holds Telegram's token.
             let error = error.without_url();
-            if error.is_timeout() && !error.is_connect() {
-                Failure::NoAnswer { waited: patience }
-            } else {
-                self.unreachable(&innermost(&error))
+            match (error.is_timeout(), error.is_connect()) {
+                (true, true) => self.unreachable("there is no connection in time"),
+                (true, false) => Failure::NoAnswer { waited: patience },
+                _ => self.unreachable(&innermost(&error)),
             }
         })?;
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -82,3 +82,17 @@ async fn a_refusal_is_in_discords_words() {
         json!({"error": "Discord API error (404): Unknown Channel"})
     );
 }
+
+#[tokio::test]
+async fn a_proxy_of_its_own_is_used_for_another_machine() {
+    let mut place = Place::discord();
+    place
+        .home
+        .write_config("discord: {extra: {allow_http: true}}\n");
+    place.set("DISCORD_BASE_URL", "http://discord.invalid/api/");
+    let proxy = place.server.base_url();
+    place.set("DISCORD_PROXY", &proxy);
+    // The fake does not know this path, but it was asked for it.
+    place.refused("discord:42", "hi").await;
+    assert_eq!(place.paths(), ["/api/channels/42"]);
+}

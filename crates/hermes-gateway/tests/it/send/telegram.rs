@@ -130,3 +130,14 @@ async fn the_first_error_stops_and_says_how_much_went_out() {
         "{texts:?}"
     );
 }
+
+#[tokio::test]
+async fn a_token_of_the_wrong_form_is_hinted_at() {
+    let place = Place::telegram();
+    let unknown = json!({"ok": false, "error_code": 404, "description": "Not Found"});
+    place
+        .server
+        .fail("sendMessage", PlatformFault::Status(404, unknown));
+    let error = place.try_send("telegram:5", "hi").await.unwrap_err();
+    assert_eq!(error.hint().unwrap(), "check `TELEGRAM_BOT_TOKEN`");
+}
