@@ -4,6 +4,7 @@
 //! prints, or talks to a network.
 
 pub mod file;
+pub mod gateway;
 pub mod home;
 pub mod model;
 pub mod redact;
@@ -17,6 +18,7 @@ mod atomic;
 mod yaml;
 
 pub use file::{ConfigFile, FileError};
+pub use gateway::{GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use home::{Home, HomeError, ProfileName};
 pub use model::*;
 pub use redact::Redactor;

@@ -2,15 +2,18 @@
 
 use clap::{Args, Parser, Subcommand};
 
+mod channels;
 mod chat;
 mod cron;
 mod mcp;
 mod model;
+mod send;
 mod sessions;
 mod skills;
 
 use crate::failure::Failure;
 
+pub(crate) use channels::{ChannelsCommand, ChannelsListArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
     CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
@@ -20,6 +23,7 @@ pub(crate) use mcp::{
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
+pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
     SessionArgs, SessionsCommand,
@@ -106,6 +110,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// Send a message to a chat on Telegram, Discord or Slack.
+    Send(SendArgs),
+    /// The chats messages can be sent to.
+    Channels {
+        #[command(subcommand)]
+        command: ChannelsCommand,
     },
     /// Jobs that run by themselves, later or again and again.
     Cron {

@@ -2,12 +2,14 @@
 
 use crate::{cli::Command, context::Context, failure::Failure, logging};
 
+mod channels;
 mod chat;
 mod completions;
 mod cron;
 mod logs;
 mod mcp;
 mod model;
+mod send;
 mod sessions;
 mod skills;
 mod state;
@@ -25,6 +27,8 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Mcp(args) => mcp::run(context, args.command),
         Command::Model(args) => model::run(context, &args),
         Command::Sessions { command } => sessions::run(context, command),
+        Command::Send(args) => send::run(context, &args),
+        Command::Channels { command } => channels::run(context, &command),
         Command::Cron { command } => cron::run(context, command),
         Command::Skills { command } => skills::run(context, command),
         Command::Logs(args) => logs::run(context, &args),

@@ -201,3 +201,14 @@ impl From<hermes_store::skills::SkillError> for Failure {
         Self::new(kind, error.to_string())
     }
 }
+
+impl From<hermes_gateway::send::SendError> for Failure {
+    fn from(error: hermes_gateway::send::SendError) -> Self {
+        let mut failure = Self::failed(error.to_string());
+        failure.hints.extend(error.hint());
+        match error.sent_chunks() {
+            0 => failure,
+            sent => failure.finding("sent_chunks", sent.into()),
+        }
+    }
+}

@@ -122,6 +122,13 @@ const EVERY_KEY: &[&str] = &[
     "auxiliary.mcp.timeout",
     "auxiliary.mcp.extra_body",
     "auxiliary.mcp.reasoning_effort",
+    "telegram.enabled",
+    "telegram.token",
+    "telegram.home_channel.chat_id",
+    "telegram.home_channel.name",
+    "telegram.home_channel.thread_id",
+    "telegram.extra.base_url",
+    "telegram.extra.allow_http",
 ];
 
 /// A key that is new and not described would fail here.
@@ -138,7 +145,7 @@ fn the_example_of_every_key_is_complete() {
     for server in ["local", "remote"] {
         collect("", &document["mcp_servers"][server], &mut keys);
     }
-    for section in ["model", "agent", "compression", "auxiliary"] {
+    for section in ["model", "agent", "compression", "auxiliary", "telegram"] {
         collect(&format!("{section}."), &document[section], &mut keys);
     }
     for expected in EVERY_KEY {

@@ -1,0 +1,47 @@
+//! The arguments of `hermes send`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A target is a platform, for its home channel, or a platform and a chat: an id, or a name that `hermes channels list`
+shows. A thread or topic follows after another colon. `MEDIA:/path/to/file.png` in the message uploads the file.
+
+Examples:
+  hermes send -t telegram \"The build is done\"
+  hermes send -t telegram:-1001234567890:17 \"To a topic of a group\"
+  hermes send -t discord:#general -s \"[CI]\" -f build.log
+  df -h | hermes send -t slack:ops
+
+Exit codes: 0 sent, 1 not sent, 2 wrong usage.")]
+pub(crate) struct SendArgs {
+    /// Where to: `telegram`, `discord:#general`, `slack:C0123456789`.
+    #[arg(
+        short = 't',
+        long = "to",
+        value_name = "TARGET",
+        required_unless_present = "list"
+    )]
+    pub(crate) to: Option<String>,
+    /// What to say; without it, what comes from stdin.
+    #[arg(conflicts_with_all = ["file", "list"])]
+    pub(crate) message: Option<String>,
+    /// Send the text of a file; `-` is stdin.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "list")]
+    pub(crate) file: Option<PathBuf>,
+    /// A line to put first.
+    #[arg(short, long, conflicts_with = "list")]
+    pub(crate) subject: Option<String>,
+    /// List the chats that are known, of one platform or of all, and send nothing.
+    #[arg(short, long, value_name = "PLATFORM", num_args = 0..=1, conflicts_with = "to")]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given alone, given with a platform"
+    )]
+    pub(crate) list: Option<Option<String>>,
+    /// Say nothing when it was sent.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}

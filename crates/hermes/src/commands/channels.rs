@@ -1,0 +1,44 @@
+//! `hermes channels …`: the chats messages can be sent to.
+
+use hermes_gateway::send::{Sender, Target};
+use serde_json::json;
+
+use crate::{
+    cli::{ChannelsCommand, ChannelsListArgs},
+    context::Context,
+    failure::Failure,
+    output::{Table, Tone},
+};
+
+pub(super) fn run(context: &Context, command: &ChannelsCommand) -> Result<(), Failure> {
+    let ChannelsCommand::List(ChannelsListArgs { platform }) = command;
+    context.block_on(list(context, platform.as_deref()))
+}
+
+/// Lists what is known, of one platform or of all.
+pub(super) async fn list(context: &Context, platform: Option<&str>) -> Result<(), Failure> {
+    let sender = Sender::new(&context.home, &context.written_settings()?);
+    let targets = sender.targets(platform).await?;
+    let output = context.output;
+    if targets.is_empty() {
+        output.note(
+            "No chat is known here yet. One can be written to by its id all the same, as in `telegram:123456`.",
+        );
+    } else {
+        output.table(&table(&targets));
+    }
+    output.json(json!({"count": targets.len(), "channels": targets}));
+    Ok(())
+}
+
+fn table(targets: &[Target]) -> Table {
+    let mut table = Table::new(&["TARGET", "TYPE", "NAME"]);
+    for target in targets {
+        table.row([
+            (target.target.clone(), Tone::Strong),
+            (target.chat_type.clone(), Tone::Plain),
+            (target.name.clone(), Tone::Plain),
+        ]);
+    }
+    table
+}
