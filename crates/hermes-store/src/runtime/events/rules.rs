@@ -3,7 +3,7 @@
 //! Compaction, retries and branches insert rows that were there before, and compaction a summary in front of them.
 //! None of that happened in the chat.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A row that was not there at the last look, and what is known about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,11 @@ impl NewRow {
     fn is_copy(&self) -> bool {
         self.first != self.id || self.rewritten
     }
+
+    /// Whether it was inserted as part of a list that took the place of earlier rows.
+    fn is_retained(&self) -> bool {
+        self.is_copy() && self.replaces
+    }
 }
 
 /// Something said: rows that are one message.
@@ -46,17 +51,21 @@ pub(super) fn said(
     same_chat: impl Fn(usize, usize) -> bool,
 ) -> Vec<Said> {
     let mut rows: Vec<(usize, &NewRow)> = Vec::new();
+    let mut summaries: HashSet<i64> = HashSet::new();
     for (session, (known, new)) in sessions.iter().enumerate() {
-        let last_copy = new.iter().rposition(|row| row.is_copy() && row.replaces);
+        let last_retained = new.iter().rposition(NewRow::is_retained);
         for (at, row) in new.iter().enumerate() {
-            let is_summary =
-                row.active && !row.is_copy() && last_copy.is_some_and(|copy| copy > at);
+            let is_before_retained = last_retained.is_some_and(|last| last > at);
+            if !row.is_copy() && is_before_retained && (row.active || is_old_summary(new, at)) {
+                summaries.insert(row.id);
+            }
             let is_known = row.first <= *known || row.rewritten;
-            if row.is_candidate && !is_known && !is_summary {
+            if row.is_candidate && !is_known {
                 rows.push((session, row));
             }
         }
     }
+    rows.retain(|(_, row)| !summaries.contains(&row.first));
     rows.sort_by_key(|(_, row)| row.id);
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut found: Vec<(Said, bool)> = Vec::new();
@@ -81,6 +90,35 @@ pub(super) fn said(
     let mut said: Vec<Said> = found.into_iter().map(|(said, _)| said).collect();
     said.sort_by_key(|said| said.first);
     said
+}
+
+/// Whether a row that is no longer live and no copy was the summary of a compaction before the last one.
+///
+/// A compaction inserts a list: perhaps some messages of the beginning, the summary, and messages of the end. What is
+/// retained keeps its order, so a step back in it is where another list begins.
+fn is_old_summary(rows: &[NewRow], at: usize) -> bool {
+    let goes_on = |one: Option<&NewRow>, other: Option<&NewRow>| match (one, other) {
+        (Some(one), Some(other)) => {
+            one.is_retained() && other.is_retained() && one.first < other.first
+        }
+        _ => false,
+    };
+    // The rest of its list went out of sight together with it.
+    let is_in_old_list = |row: &NewRow| row.is_retained() && !row.active;
+    if !rows.get(at + 1).is_some_and(is_in_old_list) {
+        return false;
+    }
+    if let Some(before) = at.checked_sub(1)
+        && rows[before].is_retained()
+    {
+        return goes_on(rows.get(before), rows.get(at + 1));
+    }
+    // It stands before a list. If that has a summary of its own, this is a message.
+    let mut end = at + 1;
+    while goes_on(rows.get(end), rows.get(end + 1)) {
+        end += 1;
+    }
+    !goes_on(rows.get(end), rows.get(end + 2))
 }
 
 #[cfg(test)]
@@ -144,6 +182,51 @@ mod tests {
     fn what_was_dropped_by_a_compaction_before_it_was_seen_is_said() {
         let rows = vec![compacted(11), compacted(12), row(13), copy(14, 12)];
         assert_eq!(ids(&[(10, rows)]), [11, 14]);
+    }
+
+    fn retained(id: i64, first: i64) -> NewRow {
+        NewRow {
+            active: false,
+            ..copy(id, first)
+        }
+    }
+
+    #[test]
+    fn the_summary_of_an_earlier_compaction_is_not_said_either() {
+        let rows = vec![
+            compacted(11), // said
+            compacted(12), // the first summary
+            retained(13, 9),
+            retained(14, 10),
+            compacted(15), // said
+            row(16),       // the second summary
+            copy(17, 10),
+            copy(18, 15),
+        ];
+        assert_eq!(ids(&[(10, rows)]), [11, 18]);
+        let rows = vec![
+            compacted(12),
+            retained(13, 9),
+            row(14),
+            copy(15, 9),
+            copy(16, 12), // the first summary, retained
+        ];
+        assert_eq!(ids(&[(10, rows)]), [0; 0]);
+    }
+
+    #[test]
+    fn messages_between_compactions_that_keep_the_beginning_are_said() {
+        let rows = vec![
+            compacted(11), // said
+            retained(12, 1),
+            compacted(13), // the first summary
+            retained(14, 10),
+            compacted(15), // said
+            copy(16, 1),
+            row(17), // the second summary
+            copy(18, 10),
+        ];
+        assert_eq!(ids(&[(10, rows)]), [11, 15]);
     }
 
     #[test]
