@@ -75,7 +75,7 @@ impl Watcher {
             () = closing.cancelled() => {}
             () = self.watch() => {}
         }
-        if let Some(log) = &self.log {
+        if let Some(log) = self.log.take() {
             log.close().await;
         }
     }

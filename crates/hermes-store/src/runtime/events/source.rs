@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
+use sqlx::{Connection, Sqlite, Transaction, sqlite::SqliteRow};
 
 use super::{marks::SessionMark, rules::NewRow};
-use crate::{Content, Store, db::row, messages::is_structured};
+use crate::{Content, Store, db::row, messages::is_structured, watch::StateReader};
 
 /// What is kept of a message's text.
 const CONTENT_LENGTH: usize = 500;
@@ -24,7 +24,7 @@ impl From<sqlx::Error> for Unreadable {
 /// A snapshot of the store.
 pub(super) struct Snapshot<'a> {
     store: &'a Store,
-    read: Transaction<'static, Sqlite>,
+    read: Transaction<'a, Sqlite>,
 }
 
 /// A row by which a state of the store is known.
@@ -60,22 +60,33 @@ pub(super) struct Message {
 }
 
 impl<'a> Snapshot<'a> {
-    pub(super) async fn take(store: &'a Store) -> Result<Self, Unreadable> {
-        let read = store.readers().begin().await?;
-        Ok(Self { store, read })
+    pub(super) async fn take(reader: &'a mut StateReader) -> Result<Self, Unreadable> {
+        let read = reader.connection.begin().await?;
+        Ok(Self {
+            store: &reader.store,
+            read,
+        })
     }
 
-    /// The last row there is.
-    pub(super) async fn end(&mut self) -> Result<Option<Row>, Unreadable> {
-        const SQL: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m ORDER BY m.id DESC LIMIT 1";
-        let found = sqlx::query(self.store.sql(SQL))
-            .fetch_optional(&mut *self.read)
+    /// The last row there is, and the one of that id.
+    pub(super) async fn end_and(
+        &mut self,
+        id: i64,
+    ) -> Result<(Option<Row>, Option<Row>), Unreadable> {
+        const SQL: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m \
+             WHERE m.id IN (?1, (SELECT MAX(e.id) FROM {messages} AS e)) ORDER BY m.id DESC";
+        let rows = sqlx::query(self.store.sql(SQL))
+            .bind(id)
+            .fetch_all(&mut *self.read)
             .await?;
-        found.as_ref().map(Row::read).transpose()
+        let rows: Result<Vec<Row>, Unreadable> = rows.iter().map(Row::read).collect();
+        let rows = rows?;
+        let known = rows.iter().find(|row| row.id == id).cloned();
+        Ok((rows.into_iter().next(), known))
     }
 
     /// The row of that id.
-    pub(super) async fn row(&mut self, id: i64) -> Result<Option<Row>, Unreadable> {
+    async fn row(&mut self, id: i64) -> Result<Option<Row>, Unreadable> {
         const SQL: &str =
             "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m WHERE m.id = ?1";
         let found = sqlx::query(self.store.sql(SQL))
@@ -177,18 +188,14 @@ impl<'a> Snapshot<'a> {
              EXISTS (SELECT 1 FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
              WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
              AND c.role = n.role AND c.content IS n.content \
-             AND (c.session_id != n.session_id OR c.active = 0)) AS replaces \
+             AND (c.session_id != n.session_id OR c.active = 0)) AS replaces, \
+             EXISTS (SELECT 1 FROM {messages} AS k WHERE k.id = ?3 AND k.session_id = n.session_id) AS is_marked_there \
              FROM json_each(?1) AS i CROSS JOIN {messages} AS n WHERE n.id = i.value ORDER BY n.id";
         let lineage = self.lineage(fresh).await?;
-        let rewritten_until = match mark {
-            Some(mark) if !self.is_there(&fresh.session, mark.last_id).await? => {
-                Some(mark.max_timestamp)
-            }
-            _ => None,
-        };
         let found = sqlx::query(self.store.sql(SQL))
             .bind(serde_json::json!(fresh.ids).to_string())
             .bind(serde_json::json!(lineage).to_string())
+            .bind(mark.map(|mark| mark.last_id))
             .fetch_all(&mut *self.read)
             .await?;
         let mut next = mark.unwrap_or(SessionMark {
@@ -204,7 +211,9 @@ impl<'a> Snapshot<'a> {
             let is_kept = active || row::integer(found, "compacted")? == 1;
             let role = row::required(found, "role")?;
             let first = row::optional_integer(found, "first")?;
-            let rewritten = rewritten_until.is_some_and(|until| timestamp <= until);
+            let is_history_gone = row::integer(found, "is_marked_there")? == 0;
+            let rewritten =
+                is_history_gone && mark.is_some_and(|mark| timestamp <= mark.max_timestamp);
             next.max_timestamp = next.max_timestamp.max(timestamp);
             if active || !is_live {
                 next.last_id = id;
@@ -241,17 +250,6 @@ impl<'a> Snapshot<'a> {
             .map(|found| row::required(found, "id"))
             .collect();
         Ok(ids?)
-    }
-
-    async fn is_there(&mut self, session: &str, id: i64) -> Result<bool, Unreadable> {
-        const SQL: &str =
-            "SELECT EXISTS (SELECT 1 FROM {messages} AS m WHERE m.id = ?1 AND m.session_id = ?2)";
-        let is_there = sqlx::query_scalar(self.store.sql(SQL))
-            .bind(id)
-            .bind(session)
-            .fetch_one(&mut *self.read)
-            .await?;
-        Ok(is_there)
     }
 
     /// A message as it is logged; none if its parts have no text.
