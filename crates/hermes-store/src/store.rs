@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, SqlitePool};
 use crate::{
     StoreError,
     db::{
-        Database, Write,
+        self, Database, Write,
         state::{self, Layout},
     },
 };
@@ -44,6 +44,23 @@ impl Store {
         Ok(Self {
             inner: Arc::new(Inner { database, layout }),
         })
+    }
+
+    /// Opens the database of a home on one connection, which stays open.
+    pub(crate) async fn open_held(home: &Home) -> Result<Self, StoreError> {
+        let (database, layout) = state::open_held(home).await?;
+        Ok(Self {
+            inner: Arc::new(Inner { database, layout }),
+        })
+    }
+
+    /// What changes with the file, on a store with one connection.
+    pub(crate) async fn data_version(&self) -> Result<i64, StoreError> {
+        let version = async {
+            let mut connection = self.readers().acquire().await?;
+            db::data_version(&mut connection).await
+        };
+        version.await.map_err(|error| self.error(error))
     }
 
     /// Writes everything back into the one file and closes the connections, those of clones too.
