@@ -6,7 +6,7 @@
 use crate::{
     compact::{self, Compactor, Ran, Reason},
     message::{Message, ToolCall},
-    model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ShownText, ToolChoice},
+    model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ToolChoice},
     tool::ToolContext,
     toolbox::{self, Toolbox},
 };
@@ -241,7 +241,7 @@ impl Turn<'_> {
             tools: self.toolbox.definitions(),
             tool_choice: choice,
             reasoning_effort: self.reasoning_effort,
-            shown_text: ShownText::Revocable,
+            shown_text: surface.shown_text(),
             ..ModelRequest::default()
         };
         let mut shown = String::new();

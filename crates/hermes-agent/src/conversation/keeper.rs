@@ -9,7 +9,7 @@ use super::{compaction::Replacement, record};
 use crate::{
     compact::{Compacted, SummaryFailure},
     message::Message,
-    model::{ModelEvent, Selection, Usage},
+    model::{ModelEvent, Selection, ShownText, Usage},
     turn::{KeepError, MessageDetail, Surface, TurnEvent},
 };
 
@@ -17,6 +17,11 @@ use crate::{
 pub trait Display: Send {
     /// Shows something. Must not block.
     fn show(&mut self, event: TurnEvent);
+
+    /// Whether text that was shown can be taken back.
+    fn shown_text(&self) -> ShownText {
+        ShownText::Revocable
+    }
 }
 
 impl<F: FnMut(TurnEvent) + Send> Display for F {
@@ -162,6 +167,10 @@ impl Surface for Keeper<'_> {
             _ => {}
         }
         self.display.show(event);
+    }
+
+    fn shown_text(&self) -> ShownText {
+        self.display.shown_text()
     }
 
     fn keep<'a>(

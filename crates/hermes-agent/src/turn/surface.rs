@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 use crate::{
     compact::{Compacted, Means, Reason, SummaryFailure},
     message::{Message, ToolCall},
-    model::{ModelEvent, Usage},
+    model::{ModelEvent, ShownText, Usage},
     tool::ToolOutput,
 };
 
@@ -66,6 +66,12 @@ pub struct MessageDetail {
 pub trait Surface: Send {
     /// Shows something. Must not block.
     fn show(&mut self, event: TurnEvent);
+
+    /// Whether text that was shown can be taken back. Where it can not, an answer that breaks off is not asked for
+    /// again.
+    fn shown_text(&self) -> ShownText {
+        ShownText::Revocable
+    }
 
     /// Stores a message before the turn goes on.
     fn keep<'a>(
