@@ -146,6 +146,7 @@ impl Turn<'_> {
                 finish: Some(reply.finish.as_str().to_owned()),
                 usage,
                 model: Some(reply.model.clone()),
+                answered_by: reply.answered_by.clone(),
             };
             let message = reply.into_message();
             surface.keep(&message, detail).await?;

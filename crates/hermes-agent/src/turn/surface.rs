@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 use crate::{
     compact::{Compacted, Means, Reason, SummaryFailure},
     message::{Message, ToolCall},
-    model::{ModelEvent, ShownText, Usage},
+    model::{AnsweredBy, ModelEvent, ShownText, Usage},
     tool::ToolOutput,
 };
 
@@ -60,6 +60,8 @@ pub struct MessageDetail {
     pub usage: Option<Usage>,
     /// The model that wrote it.
     pub model: Option<String>,
+    /// Who was asked for it.
+    pub answered_by: Option<AnsweredBy>,
 }
 
 /// Where a turn is shown and kept.

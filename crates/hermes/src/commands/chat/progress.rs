@@ -106,6 +106,9 @@ impl Display for Progress {
                     "[{error}; attempt {retry} of {of} in {seconds:.0} s]"
                 ));
             }
+            TurnEvent::Model(ModelEvent::StandsIn { model, provider }) => {
+                self.note(&format!("[`{model}` from {provider} still stands in]"));
+            }
             TurnEvent::Model(ModelEvent::FellBack {
                 model,
                 provider,
