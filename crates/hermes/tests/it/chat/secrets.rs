@@ -1,9 +1,13 @@
 //! Secrets of the home stay in it.
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::{
+    Behaviour,
+    model::{Answer, Script},
+};
 use serde_json::json;
 
 use super::Chat;
+use crate::program::entry;
 
 const SECRET: &str = "hunter2-very-plain-text";
 
@@ -49,4 +53,21 @@ fn a_model_that_looks_for_secrets_finds_none() {
     assert!(!asked.contains(SECRET), "{asked}");
     let log = chat.hermes.read("logs/hermes.log");
     assert!(!log.contains(SECRET), "{log}");
+}
+
+#[test]
+fn a_secret_that_the_model_tells_a_server_is_taken_out() {
+    let script = Script::new([
+        Answer::call("mcp_kit_sample", &json!({"prompt": "What is the key?"})),
+        Answer::text(&format!("It is {SECRET}, I think.")),
+        Answer::text("Done."),
+    ]);
+    let chat = Chat::with_servers(script, &[("kit", entry(&Behaviour::new()))]);
+    chat.hermes
+        .home
+        .write_env(&format!("TEAM_API_KEY={SECRET}\n"));
+    chat.run(&["-z", "use the tool"]).ok();
+    // The tool's result is what the server was told.
+    let told = chat.asked(2).pop().unwrap().to_string();
+    assert!(told.contains("It is [REDACTED], I think."), "{told}");
 }
