@@ -175,7 +175,7 @@ impl<'a> Chat<'a> {
             &context.home.path().join(HISTORY),
             news.vocabulary(),
         )?;
-        let follows = !args.ignore_user_config && !context.is_safe_mode();
+        let follows = !context.is_config_left_aside();
         Ok(Self {
             configuration: Configuration::new(context, follows),
             background: Background::default(),
