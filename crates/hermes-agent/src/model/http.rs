@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 pub use self::clients::HttpClients;
 use super::{
-    AnsweredBy, Endpoint, Model, ModelError, ModelRequest, Problem, Protocol, Reply, Sink, address, anthropic,
-    chat, refusal::Refusal,
+    AnsweredBy, Endpoint, Model, ModelError, ModelRequest, Problem, Protocol, Reply, Sink, address,
+    anthropic, chat, refusal::Refusal,
 };
 
 /// The largest reply taken.

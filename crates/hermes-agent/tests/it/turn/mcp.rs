@@ -1,6 +1,7 @@
 //! Tools of MCP servers in a turn.
 
 use std::{
+    collections::HashSet,
     fs,
     sync::{Arc, Mutex},
     time::Duration,
@@ -50,7 +51,7 @@ impl Connected {
         let registry = host.registry();
         let offered = toolset::for_platform(&registry, &settings, "cli");
         assert!(!offered.is_empty(), "{:?}", host.status());
-        setup.toolbox = Toolbox::new(Vec::new()).with_mcp(host, registry, offered);
+        setup.toolbox = Toolbox::new(Vec::new()).with_mcp(host, registry, offered, HashSet::new());
         Self { setup, server }
     }
 
