@@ -209,6 +209,11 @@ fn work_in_the_background_is_told_when_it_is_done() {
     talk.sees("Background answer.");
     talk.line("/stop");
     talk.sees("Nothing runs in the background.");
+    talk.line("/quit");
+    talk.end();
+    // It is there by its id, but is not what the person goes on with.
+    let talk = place.start(&["--continue"], &[]);
+    assert_eq!(talk.end().0, Some(1));
 }
 
 #[test]
