@@ -34,11 +34,7 @@ pub(super) fn object(
 }
 
 /// What `--usage-file` gets.
-pub(super) fn usage_report(
-    session: &SessionId,
-    model: Option<&Selection>,
-    tally: &Tally,
-) -> Value {
+pub(super) fn usage_report(session: &SessionId, model: Option<&Selection>, tally: &Tally) -> Value {
     let by = tally.answered_by.as_ref();
     let by = by.map(|by| (&by.model, &by.provider));
     let by = by.or_else(|| model.map(|it| (&it.endpoint.model, &it.endpoint.provider)));

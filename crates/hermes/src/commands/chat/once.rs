@@ -90,7 +90,9 @@ pub(super) async fn run(
     let outcome = interrupt::listening(&cancel, work).await;
     match outcome {
         Err(failure) if question.report == Report::Json && !failure.is_told => {
-            context.output.object(&answer::object(None, Err(&failure), None));
+            context
+                .output
+                .object(&answer::object(None, Err(&failure), None));
             Err(failure.told())
         }
         outcome => outcome,
