@@ -86,7 +86,7 @@ async fn read(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput
         let window = window(file, offset, limit, size <= COUNTED)
             .map_err(|error| Problem::new(format!("{path}: {error}")))?;
         Ok(ToolOutput {
-            outside: results::source(&home, &real),
+            outside: results::source(&home, &real).map(Into::into),
             ..ToolOutput::text(window.render(&path, offset))
         })
     })

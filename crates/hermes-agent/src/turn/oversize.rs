@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::Value;
@@ -131,7 +132,7 @@ async fn persist(
     home: &Path,
     call_id: &str,
     text: &str,
-    source: Option<String>,
+    source: Option<Arc<str>>,
 ) -> io::Result<Persisted> {
     let directory = home.join(results::DIRECTORY);
     let (name, content) = (safe_name(call_id), text.to_owned());
