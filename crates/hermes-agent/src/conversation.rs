@@ -334,13 +334,16 @@ impl Conversation {
     }
 
     fn tool_context(&self, cancel: CancellationToken) -> ToolContext {
+        // The configuration may have changed since.
+        let settings = consent::settings(&self.agent, &self.setup);
+        let approvals = self.approvals.renewed(settings, self.agent.redactor());
         ToolContext {
             home: self.agent.home().clone(),
             cwd: self.cwd.clone(),
             session: self.id.as_str().into(),
             call_id: "".into(),
             cancel,
-            approvals: self.approvals.clone(),
+            approvals: Arc::new(approvals),
             progress: Arc::new(|_| {}),
         }
     }

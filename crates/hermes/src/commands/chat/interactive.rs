@@ -269,7 +269,8 @@ impl<'a> Chat<'a> {
     /// The file was changed by somebody else.
     async fn apply_configuration(&mut self) {
         let agent = self.conversation.agent().clone();
-        let Some(settings) = self.configuration.read(&agent, &self.screen).await else {
+        let (answers, screen) = (&self.seat.answers, &self.screen);
+        let Some(settings) = self.configuration.read(&agent, answers, screen).await else {
             return;
         };
         let mut room = self.room(CancellationToken::new());
