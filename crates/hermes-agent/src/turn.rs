@@ -94,7 +94,7 @@ pub struct Turn<'a> {
 
 /// What came of asking the model.
 enum Asked {
-    Reply(Reply),
+    Reply(Box<Reply>),
     /// The user stopped it after this much text.
     Interrupted(String),
 }
@@ -130,7 +130,7 @@ impl Turn<'_> {
                 return Ok(TurnEnd::Interrupted);
             }
             let reply = match self.ask_in_room(messages, choice, surface).await? {
-                Asked::Reply(reply) => reply,
+                Asked::Reply(reply) => *reply,
                 Asked::Interrupted(text) => {
                     keep_partial(text, messages, surface).await?;
                     return Ok(TurnEnd::Interrupted);
@@ -257,7 +257,7 @@ impl Turn<'_> {
         let reply = tokio::select! {
             biased;
             () = self.context.cancel.cancelled() => None,
-            reply = self.model.complete(&request, &mut sink) => Some(reply?),
+            reply = self.model.complete(&request, &mut sink) => Some(Box::new(reply?)),
         };
         Ok(reply.map_or(Asked::Interrupted(shown), Asked::Reply))
     }
