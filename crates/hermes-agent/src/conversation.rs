@@ -87,6 +87,8 @@ pub struct Conversation {
     titles: TitleWriter,
     /// Made for a model and its context.
     compactor: Option<compaction::Made>,
+    /// What the last turn took, whatever came of it.
+    last_tally: Option<Tally>,
 }
 
 /// Whether the session has a row.
@@ -149,6 +151,7 @@ impl Conversation {
             news,
             switches: BTreeMap::new(),
             compactor: None,
+            last_tally: None,
             setup,
             agent,
         }
@@ -193,6 +196,11 @@ impl Conversation {
     /// The model, if it has been found.
     pub fn model(&self) -> Option<Selection> {
         self.model.get()
+    }
+
+    /// What the last turn took, also if it failed; none before the first.
+    pub fn last_tally(&self) -> Option<&Tally> {
+        self.last_tally.as_ref()
     }
 
     /// Its row in the store; none before anything was said.
@@ -290,6 +298,7 @@ impl Conversation {
         messages.insert(0, Message::system(self.system_text()));
         let end = turn.run(&mut messages, &mut keeper).await;
         let (text, tally) = keeper.finish();
+        self.last_tally = Some(tally.clone());
         messages.remove(0);
         self.messages = messages;
         // What could not be stored is not part of the conversation.
@@ -325,13 +334,16 @@ impl Conversation {
     }
 
     fn tool_context(&self, cancel: CancellationToken) -> ToolContext {
+        // The configuration may have changed since.
+        let settings = consent::settings(&self.agent, &self.setup);
+        let approvals = self.approvals.renewed(settings, self.agent.redactor());
         ToolContext {
             home: self.agent.home().clone(),
             cwd: self.cwd.clone(),
             session: self.id.as_str().into(),
             call_id: "".into(),
             cancel,
-            approvals: self.approvals.clone(),
+            approvals: Arc::new(approvals),
             progress: Arc::new(|_| {}),
         }
     }

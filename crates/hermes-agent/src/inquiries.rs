@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hermes_config::{Server, ServerName, server::RootsPolicy};
+use hermes_config::{Redactor, Server, ServerName, server::RootsPolicy};
 use hermes_mcp::{
     Host, Inquiries,
     inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingRefused},
@@ -71,6 +71,13 @@ impl AgentInquiries {
     pub fn with_directory(self, directory: PathBuf) -> Self {
         *lock(&self.directory) = Some(directory);
         self
+    }
+
+    /// What models say to servers is cleaned of other secrets from now on.
+    pub fn use_redactor(&self, redactor: Redactor) {
+        if let Some(sampler) = &self.sampler {
+            sampler.use_redactor(redactor);
+        }
     }
 
     /// Moves to another working directory and tells the servers that their roots have changed.

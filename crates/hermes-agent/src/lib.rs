@@ -14,6 +14,7 @@ pub mod mention;
 pub mod message;
 pub mod model;
 pub mod prompt_command;
+mod results;
 pub mod sampler;
 pub mod tool;
 pub mod toolbox;

@@ -147,6 +147,13 @@ pub enum ModelEvent {
         /// What went wrong.
         error: ModelError,
     },
+    /// The model that stepped in earlier is asked in the place of the first.
+    StandsIn {
+        /// Its name.
+        model: String,
+        /// Its provider.
+        provider: String,
+    },
     /// Another model is asked instead.
     FellBack {
         /// Its name.
@@ -173,6 +180,19 @@ pub struct Reply {
     pub usage: Option<Usage>,
     /// The model that answered, as the provider calls it.
     pub model: String,
+    /// Who was asked for it; not told by models that have no address.
+    pub answered_by: Option<AnsweredBy>,
+}
+
+/// Who gave an answer, and is paid for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnsweredBy {
+    /// The model, by the name it was asked by.
+    pub model: String,
+    /// Its provider.
+    pub provider: String,
+    /// Where it was asked.
+    pub base_url: String,
 }
 
 impl Reply {

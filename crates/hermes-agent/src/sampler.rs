@@ -63,17 +63,27 @@ struct Asking {
 pub struct Sampler {
     models: Arc<dyn SamplingModels>,
     servers: Mutex<HashMap<ServerName, Asking>>,
-    redactor: Redactor,
+    redactor: Mutex<Arc<Redactor>>,
 }
 
 impl Sampler {
-    /// Uses these models.
-    pub fn new(models: Arc<dyn SamplingModels>) -> Self {
+    /// Uses these models. What they say reaches no server before it went through the redactor.
+    pub fn new(models: Arc<dyn SamplingModels>, redactor: Redactor) -> Self {
         Self {
             models,
             servers: Mutex::default(),
-            redactor: Redactor::default(),
+            redactor: Mutex::new(Arc::new(redactor)),
         }
+    }
+
+    /// Knows other secrets from now on.
+    pub fn use_redactor(&self, redactor: Redactor) {
+        *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(redactor);
+    }
+
+    fn redactor(&self) -> Arc<Redactor> {
+        let redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
+        redactor.clone()
     }
 
     /// What to declare to a server; its policy counts from now on.
@@ -106,7 +116,8 @@ impl Sampler {
         let outcome = self
             .answer(&asker.server, &policy, &request, &mut model)
             .await;
-        let outcome = outcome.map_err(|refusal| refusal.redacted(&self.redactor));
+        let redactor = self.redactor();
+        let outcome = outcome.map_err(|refusal| refusal.redacted(&redactor));
         audit::Entry {
             server: &asker.server,
             model: model.as_deref(),
@@ -114,7 +125,7 @@ impl Sampler {
             outcome: &outcome,
             took: began.elapsed(),
         }
-        .write(policy.log_level, &self.redactor);
+        .write(policy.log_level, &redactor);
         Ok(outcome?)
     }
 
@@ -143,7 +154,8 @@ impl Sampler {
         let reply = self.ask(policy, name, request).await?;
         self.count_round(server, policy, &reply)?;
         let tokens = reply.usage.map_or(0, |usage| usage.total_tokens());
-        let message = convert::answer(reply, |text| self.redactor.redact(text).into_owned())
+        let redactor = self.redactor();
+        let message = convert::answer(reply, |text| redactor.redact(text).into_owned())
             .ok_or(Refusal::EmptyReply)?;
         Ok(Sampled { message, tokens })
     }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use hermes_config::{ToolSearchSettings, server::CallOrder};
+use hermes_config::{ServerName, ToolSearchSettings, server::CallOrder};
 use hermes_mcp::{Host, RegisteredName, RegisteredTool, Registry};
 use serde_json::{Map, Value};
 
@@ -41,6 +41,8 @@ struct McpTools {
     /// What the conversation's toolsets leave.
     offered: Vec<Arc<RegisteredTool>>,
     names: HashSet<RegisteredName>,
+    /// Whose tools may be called while they are not on offer.
+    servers: HashSet<ServerName>,
 }
 
 /// How the model learns of MCP tools.
@@ -83,13 +85,14 @@ impl Toolbox {
         self.built_in.push(tool);
     }
 
-    /// Adds MCP tools: a snapshot and which of its tools are offered.
+    /// Adds MCP tools: a snapshot, which of its tools are offered, and the servers that the toolsets leave.
     #[must_use]
     pub fn with_mcp(
         mut self,
         host: Host,
         registry: Arc<Registry>,
         offered: Vec<Arc<RegisteredTool>>,
+        servers: HashSet<ServerName>,
     ) -> Self {
         let names = offered.iter().map(|tool| tool.name.clone()).collect();
         self.mcp = Some(McpTools {
@@ -97,6 +100,7 @@ impl Toolbox {
             registry,
             offered,
             names,
+            servers,
         });
         self.definitions = OnceLock::new();
         self
@@ -158,7 +162,11 @@ impl Toolbox {
         let found = mcp.registry.find(name)?;
         // A tool whose toolset is switched off is not there, even for a model that knows its name; one whose server
         // is parked is.
-        let is_known = !found.is_offered || mcp.names.contains(&found.name);
+        let is_known = if found.is_offered {
+            mcp.names.contains(&found.name)
+        } else {
+            mcp.servers.contains(&found.server)
+        };
         is_known.then_some(Target::Mcp(found))
     }
 

@@ -6,7 +6,7 @@
 use crate::{
     compact::{self, Compactor, Ran, Reason},
     message::{Message, ToolCall},
-    model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ShownText, ToolChoice},
+    model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ToolChoice},
     tool::ToolContext,
     toolbox::{self, Toolbox},
 };
@@ -94,7 +94,7 @@ pub struct Turn<'a> {
 
 /// What came of asking the model.
 enum Asked {
-    Reply(Reply),
+    Reply(Box<Reply>),
     /// The user stopped it after this much text.
     Interrupted(String),
 }
@@ -130,7 +130,7 @@ impl Turn<'_> {
                 return Ok(TurnEnd::Interrupted);
             }
             let reply = match self.ask_in_room(messages, choice, surface).await? {
-                Asked::Reply(reply) => reply,
+                Asked::Reply(reply) => *reply,
                 Asked::Interrupted(text) => {
                     keep_partial(text, messages, surface).await?;
                     return Ok(TurnEnd::Interrupted);
@@ -146,6 +146,7 @@ impl Turn<'_> {
                 finish: Some(reply.finish.as_str().to_owned()),
                 usage,
                 model: Some(reply.model.clone()),
+                answered_by: reply.answered_by.clone(),
             };
             let message = reply.into_message();
             surface.keep(&message, detail).await?;
@@ -241,7 +242,7 @@ impl Turn<'_> {
             tools: self.toolbox.definitions(),
             tool_choice: choice,
             reasoning_effort: self.reasoning_effort,
-            shown_text: ShownText::Revocable,
+            shown_text: surface.shown_text(),
             ..ModelRequest::default()
         };
         let mut shown = String::new();
@@ -256,7 +257,7 @@ impl Turn<'_> {
         let reply = tokio::select! {
             biased;
             () = self.context.cancel.cancelled() => None,
-            reply = self.model.complete(&request, &mut sink) => Some(reply?),
+            reply = self.model.complete(&request, &mut sink) => Some(Box::new(reply?)),
         };
         Ok(reply.map_or(Asked::Interrupted(shown), Asked::Reply))
     }

@@ -239,8 +239,6 @@ pub struct CompressionSettings {
     pub protect_first_n: u32,
     /// Messages at the end that stay.
     pub protect_last_n: u32,
-    /// Whether the session goes on, or a new one continues it.
-    pub in_place: bool,
 }
 
 impl Default for CompressionSettings {
@@ -251,7 +249,6 @@ impl Default for CompressionSettings {
             target_ratio: 0.2,
             protect_first_n: 3,
             protect_last_n: 20,
-            in_place: true,
         }
     }
 }

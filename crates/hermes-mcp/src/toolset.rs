@@ -40,24 +40,28 @@ pub fn for_platform(
     select(registry, settings, chosen.unwrap_or_default())
 }
 
-/// The tools that a list of toolsets leaves, with the disabled ones subtracted last.
+/// Whether a list of toolsets leaves a server's tools, with the disabled ones subtracted last.
 ///
 /// A server counts as named whether it is connected or not: while it is away, its platform does not get the others.
+pub fn allows(settings: &Settings, chosen: &[String], server: &ServerName) -> bool {
+    let names =
+        |words: &[String], server: &ServerName| words.iter().any(|word| means(word, server));
+    if chosen.iter().any(|word| word == NO_MCP) || names(&settings.toolsets.disabled, server) {
+        return false;
+    }
+    let mut servers = settings.servers.iter();
+    names(chosen, server) || !servers.any(|entry| names(chosen, &entry.name))
+}
+
+/// The tools on offer that a list of toolsets leaves.
 pub fn select(
     registry: &Registry,
     settings: &Settings,
     chosen: &[String],
 ) -> Vec<Arc<RegisteredTool>> {
-    if chosen.iter().any(|word| word == NO_MCP) {
-        return Vec::new();
-    }
-    let mut servers = settings.servers.iter();
-    let names_servers = servers.any(|entry| chosen.iter().any(|word| means(word, &entry.name)));
-    let disabled = &settings.toolsets.disabled;
     registry
         .tools()
-        .filter(|tool| !names_servers || chosen.iter().any(|word| means(word, &tool.server)))
-        .filter(|tool| !disabled.iter().any(|word| means(word, &tool.server)))
+        .filter(|tool| allows(settings, chosen, &tool.server))
         .cloned()
         .collect()
 }

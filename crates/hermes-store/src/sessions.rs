@@ -246,12 +246,15 @@ impl Store {
         Ok(sessions.pop())
     }
 
-    /// The newest session of a source.
+    /// The newest session of a source that somebody talked in: none that was put away or worked for another.
     pub async fn newest_session(&self, source: &str) -> Result<Option<Session>, StoreError> {
         const SQL: &str = concat!(
             "SELECT ",
             session_columns!(),
-            " FROM {sessions} AS s WHERE s.source = ?1 ORDER BY s.started_at DESC, s.id DESC LIMIT 1"
+            " FROM {sessions} AS s WHERE s.source = ?1 AND s.archived = 0 \
+             AND CASE WHEN json_valid(s.model_config) \
+             THEN json_extract(s.model_config, '$._delegate_from') END IS NULL \
+             ORDER BY s.started_at DESC, s.id DESC LIMIT 1"
         );
         let found = sqlx::query(self.sql(SQL))
             .bind(source)

@@ -4,7 +4,7 @@
 //! on its directory, so that no path and no link leads out of it.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -113,8 +113,17 @@ impl Skills {
             let (head, body) = frontmatter::split(&text);
             let described = head.get("description").and_then(Value::as_str);
             let text = described.unwrap_or(body).trim();
-            (!text.is_empty()).then(|| text.to_owned())
+            (!text.is_empty()).then(|| text.chars().take(LONGEST_DESCRIPTION).collect())
         })
+    }
+
+    /// What the categories of these skills are about, by name, where somebody wrote that down.
+    pub fn categories(&self, skills: &[Skill]) -> BTreeMap<String, String> {
+        let names: BTreeSet<_> = skills.iter().filter_map(|it| it.category.clone()).collect();
+        names
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), self.category_description(&name)?)))
+            .collect()
     }
 
     /// The skill of that name, which may be given as `category/name`.

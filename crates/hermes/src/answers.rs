@@ -8,7 +8,7 @@ use hermes_agent::{
     model::{Selection, Surroundings},
     sampler::{AuxiliaryModels, Sampler},
 };
-use hermes_config::Settings;
+use hermes_config::{Redactor, Settings};
 use hermes_mcp::{Host, Inquiries, inquiry::Conversation};
 
 use crate::context::Context;
@@ -26,7 +26,7 @@ impl Answers {
     pub(crate) fn without_person(context: &Context, settings: &Settings) -> Self {
         let models = models(context, settings);
         let people = People::nobody();
-        let sampler = Sampler::new(models.clone());
+        let sampler = Sampler::new(models.clone(), redactor(settings));
         let inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
         Self {
             inquiries: Arc::new(inquiries),
@@ -44,7 +44,7 @@ impl Answers {
     ) -> Self {
         let models = models(context, settings);
         let people = People::new(Ways::ALL);
-        let sampler = Sampler::new(models.clone());
+        let sampler = Sampler::new(models.clone(), redactor(settings));
         let mut inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
         if let Ok(directory) = std::env::current_dir() {
             inquiries = inquiries.with_directory(directory);
@@ -80,9 +80,10 @@ impl Answers {
         self.models.expect_main();
     }
 
-    /// Looks for models by other settings from now on.
+    /// Looks for models by other settings from now on, and keeps their secrets.
     pub(crate) fn use_settings(&self, settings: &Settings) {
         self.models.use_settings(settings);
+        self.inquiries.use_redactor(redactor(settings));
     }
 
     /// The model of the conversation, for servers that ask for one.
@@ -94,4 +95,8 @@ impl Answers {
 fn models(context: &Context, settings: &Settings) -> Arc<AuxiliaryModels> {
     let around = Surroundings::new(&context.home, settings);
     Arc::new(AuxiliaryModels::new(&around))
+}
+
+fn redactor(settings: &Settings) -> Redactor {
+    Redactor::for_variables(&settings.variables)
 }

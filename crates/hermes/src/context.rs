@@ -15,6 +15,7 @@ pub(crate) struct Context {
     pub(crate) home: Home,
     pub(crate) output: Output,
     is_safe_mode: bool,
+    is_config_left_aside: bool,
 }
 
 impl Context {
@@ -25,7 +26,23 @@ impl Context {
             home,
             output,
             is_safe_mode: cli.safe_mode || hermes_config::home::is_safe_mode(),
+            is_config_left_aside: false,
         })
+    }
+
+    /// The same for a command that does not read config.yaml.
+    pub(crate) fn without_config(&self) -> Self {
+        Self {
+            home: self.home.clone(),
+            output: self.output,
+            is_safe_mode: self.is_safe_mode,
+            is_config_left_aside: true,
+        }
+    }
+
+    /// Whether config.yaml is not to be read: by wish, or in safe mode.
+    pub(crate) fn is_config_left_aside(&self) -> bool {
+        self.is_config_left_aside || self.is_safe_mode
     }
 
     /// Whether no server is to be started.

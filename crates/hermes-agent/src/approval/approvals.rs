@@ -37,30 +37,40 @@ pub enum Refusal {
 }
 
 /// Called with the names of rules that are allowed from now on.
-type OnAlways = Box<dyn Fn(&[String]) + Send + Sync>;
+type OnAlways = Arc<dyn Fn(&[String]) + Send + Sync>;
 
-/// The decisions of one session.
+/// The decisions of one session. Clones share what was allowed in it.
+#[derive(Clone)]
 pub struct Approvals {
     settings: ApprovalSettings,
     approver: Arc<dyn Approver>,
     judge: Option<Arc<dyn Judge>>,
     redactor: Redactor,
     on_always: Option<OnAlways>,
-    /// Rules allowed until the session ends, those allowed for ever among them.
-    allowed: Mutex<BTreeSet<String>>,
+    /// Rules allowed until the session ends, those that were allowed for ever in it among them.
+    allowed: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Approvals {
     /// Asks this approver whatever the settings leave open.
     pub fn new(settings: ApprovalSettings, approver: Arc<dyn Approver>) -> Self {
-        let allowed = Mutex::new(settings.allow.iter().cloned().collect());
         Self {
             settings,
             approver,
             judge: None,
             redactor: Redactor::default(),
             on_always: None,
-            allowed,
+            allowed: Arc::default(),
+        }
+    }
+
+    /// The same by other settings: what was allowed in this session stays so.
+    #[must_use]
+    pub fn renewed(&self, settings: ApprovalSettings, redactor: Redactor) -> Self {
+        Self {
+            settings,
+            redactor,
+            ..self.clone()
         }
     }
 
@@ -81,7 +91,7 @@ impl Approvals {
     /// Is told what is allowed from now on, to write it into `command_allowlist`.
     #[must_use]
     pub fn on_always(mut self, keep: impl Fn(&[String]) + Send + Sync + 'static) -> Self {
-        self.on_always = Some(Box::new(keep));
+        self.on_always = Some(Arc::new(keep));
         self
     }
 
@@ -131,7 +141,8 @@ impl Approvals {
     ) -> Result<(), Refusal> {
         let is_known = {
             let allowed = self.allowed();
-            !request.rules.is_empty() && request.rules.iter().all(|rule| allowed.contains(rule))
+            let is_allowed = |rule| allowed.contains(rule) || self.settings.allow.contains(rule);
+            !request.rules.is_empty() && request.rules.iter().all(is_allowed)
         };
         if is_known {
             Ok(())
@@ -203,10 +214,10 @@ impl Approvals {
     /// Whether the rule is allowed, or a pattern allows the very command it holds for.
     fn is_allowed(&self, finding: &Finding) -> bool {
         let allowed = self.allowed();
-        allowed.contains(finding.rule)
-            || allowed
-                .iter()
-                .any(|pattern| glob::matches(pattern, &finding.command))
+        allowed
+            .iter()
+            .chain(&self.settings.allow)
+            .any(|rule| rule == finding.rule || glob::matches(rule, &finding.command))
     }
 
     /// The pattern that matches the line or a command in it.

@@ -52,3 +52,12 @@ fn allow_always(home: &Home, rules: &[String]) -> Result<(), FileError> {
     file.set(&["command_allowlist"], json!(list));
     file.save()
 }
+
+/// What the configuration says now, within the terms of the conversation.
+pub(super) fn settings(agent: &Agent, setup: &Setup) -> ApprovalSettings {
+    let mut settings = ApprovalSettings::from_document(&agent.settings().document);
+    if matches!(setup.consent, Consent::Given) {
+        settings.mode = ApprovalMode::Off;
+    }
+    settings
+}

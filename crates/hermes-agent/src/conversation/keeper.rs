@@ -9,7 +9,7 @@ use super::{compaction::Replacement, record};
 use crate::{
     compact::{Compacted, SummaryFailure},
     message::Message,
-    model::{ModelEvent, Selection, Usage},
+    model::{AnsweredBy, ModelEvent, Selection, ShownText, Usage},
     turn::{KeepError, MessageDetail, Surface, TurnEvent},
 };
 
@@ -17,6 +17,11 @@ use crate::{
 pub trait Display: Send {
     /// Shows something. Must not block.
     fn show(&mut self, event: TurnEvent);
+
+    /// Whether text that was shown can be taken back.
+    fn shown_text(&self) -> ShownText {
+        ShownText::Revocable
+    }
 }
 
 impl<F: FnMut(TurnEvent) + Send> Display for F {
@@ -32,6 +37,8 @@ pub struct Tally {
     pub usage: Usage,
     /// Answers of the model.
     pub model_calls: u32,
+    /// Who gave the last of them.
+    pub answered_by: Option<AnsweredBy>,
     /// Calls of tools, in the order of their ends.
     pub tool_calls: Vec<CallReport>,
 }
@@ -56,10 +63,10 @@ pub(super) struct Keeper<'a> {
     display: &'a mut dyn Display,
     store: &'a Store,
     session: &'a SessionId,
-    /// Who answers, and who is paid for it.
-    model: String,
-    provider: String,
-    base_url: Option<String>,
+    /// Who answers if the answer does not say otherwise.
+    main: AnsweredBy,
+    /// Model and provider of the one that stands in, once the user knows of it.
+    told: Option<(String, String)>,
     text: String,
     tally: Tally,
 }
@@ -76,9 +83,12 @@ impl<'a> Keeper<'a> {
             display,
             store,
             session,
-            model: stored.model,
-            provider: stored.provider.unwrap_or_default(),
-            base_url: stored.base_url.filter(|address| !address.contains('@')),
+            main: AnsweredBy {
+                model: stored.model,
+                provider: stored.provider.unwrap_or_default(),
+                base_url: stored.base_url.unwrap_or_default(),
+            },
+            told: None,
             text: String::new(),
             tally: Tally::default(),
         }
@@ -109,18 +119,22 @@ impl<'a> Keeper<'a> {
         self.tally.model_calls += 1;
         let usage = detail.usage.unwrap_or_default();
         self.tally.usage += usage;
+        let by = detail.answered_by.as_ref().unwrap_or(&self.main);
         let usage = hermes_store::Usage {
-            billing_provider: Some(self.provider.clone()),
-            billing_base_url: self.base_url.clone(),
+            billing_provider: Some(by.provider.clone()),
+            billing_base_url: Some(by.base_url.clone()).filter(|address| !address.contains('@')),
             ..stored_usage(usage)
         };
         let recorded = self
             .store
-            .record_usage(self.session, &self.model, None, &usage)
+            .record_usage(self.session, &by.model, None, &usage)
             .await;
         if let Err(error) = recorded {
             // The message is safe; a number is not worth the turn.
             tracing::warn!(%error, "the usage could not be recorded");
+        }
+        if detail.answered_by.is_some() {
+            self.tally.answered_by = detail.answered_by;
         }
         Ok(())
     }
@@ -145,10 +159,14 @@ impl Surface for Keeper<'_> {
         match &event {
             TurnEvent::Model(ModelEvent::FellBack {
                 model, provider, ..
-            }) => {
-                self.model.clone_from(model);
-                self.provider.clone_from(provider);
-                self.base_url = None;
+            }) => self.told = Some((model.clone(), provider.clone())),
+            TurnEvent::Model(ModelEvent::StandsIn { model, provider }) => {
+                let stands_in = Some((model.clone(), provider.clone()));
+                if self.told == stands_in {
+                    // Once a turn is enough.
+                    return;
+                }
+                self.told = stands_in;
             }
             TurnEvent::CallEnded { call, output, took } => {
                 self.tally.tool_calls.push(CallReport {
@@ -162,6 +180,10 @@ impl Surface for Keeper<'_> {
             _ => {}
         }
         self.display.show(event);
+    }
+
+    fn shown_text(&self) -> ShownText {
+        self.display.shown_text()
     }
 
     fn keep<'a>(

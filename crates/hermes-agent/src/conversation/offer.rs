@@ -76,9 +76,14 @@ impl Conversation {
             Some(host) => {
                 let registry = host.registry();
                 let offered = self.offered(&settings, &registry);
+                let names = settings.servers.iter().map(|entry| &entry.name);
+                let servers = names
+                    .filter(|name| self.allows_server(&settings, name))
+                    .cloned()
+                    .collect();
                 let context = self.model().and_then(|it| it.model.context_length());
                 toolbox
-                    .with_mcp(host.clone(), registry, offered)
+                    .with_mcp(host.clone(), registry, offered, servers)
                     .with_search(&settings.tool_search, context)
             }
             None => toolbox,
@@ -184,31 +189,27 @@ impl Conversation {
     }
 
     fn offered(&self, settings: &Settings, registry: &Registry) -> Vec<Arc<RegisteredTool>> {
-        let mut offered = match self.choice(settings) {
-            Choice::Configured(words) => toolset::select(registry, settings, words),
-            Choice::Named(words) => {
-                let is_server = |word: &&String| toolset::named(settings, word.as_str()).is_some();
-                let names_all = words
-                    .iter()
-                    .any(|word| means_all(word, &self.setup.platform));
-                let names_servers = words.iter().any(|word| is_server(&word));
-                if names_servers || names_all {
-                    toolset::select(registry, settings, words)
-                } else {
-                    Vec::new()
-                }
-            }
-        };
-        for (name, switch) in &self.switches {
-            offered.retain(|tool| tool.server.as_str() != name);
-            if *switch == Switch::On {
-                let only = [toolset::toolset(&ServerName::new(name))];
-                if settings.server(name).is_some() {
-                    offered.extend(toolset::select(registry, settings, &only));
-                }
+        let tools = registry.tools();
+        tools
+            .filter(|tool| self.allows_server(settings, &tool.server))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether the toolsets leave a server's tools, connected or not.
+    fn allows_server(&self, settings: &Settings, server: &ServerName) -> bool {
+        match (self.switches.get(server.as_str()), self.choice(settings)) {
+            (Some(Switch::Off), _) => false,
+            (Some(Switch::On), _) => toolset::allows(settings, &[toolset::toolset(server)], server),
+            (None, Choice::Configured(words)) => toolset::allows(settings, words, server),
+            (None, Choice::Named(words)) => {
+                let has_any = words.iter().any(|word| {
+                    means_all(word, &self.setup.platform)
+                        || toolset::named(settings, word).is_some()
+                });
+                has_any && toolset::allows(settings, words, server)
             }
         }
-        offered
     }
 
     fn choice<'a>(&'a self, settings: &'a Settings) -> Choice<'a> {

@@ -134,6 +134,10 @@ fn skills_index(skills: &Skills) -> Option<String> {
     let mut text = "# Skills\nInstructions for certain kinds of work. If one fits the task, read it with skill_view \
                     before you begin."
         .to_owned();
+    for (category, about) in skills.categories(&list) {
+        let about: Vec<&str> = about.split_whitespace().collect();
+        let _ = write!(text, "\n{category}/: {}", about.join(" "));
+    }
     for skill in list {
         let category = skill
             .category
@@ -179,6 +183,7 @@ mod tests {
             "skills/work/review/SKILL.md",
             "---\nname: review\ndescription: Reviews a change\n---\nLook twice.\n",
         );
+        write("skills/work/DESCRIPTION.md", "What comes up\nat work.\n");
         home
     }
 
@@ -203,7 +208,7 @@ mod tests {
         for part in [
             "- The build is slow",
             "- Likes tea",
-            "- work/review: Reviews a change",
+            "work/: What comes up at work.\n- work/review: Reviews a change",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

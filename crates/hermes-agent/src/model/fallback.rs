@@ -65,6 +65,12 @@ impl Fallback {
 
     async fn ask(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> Result<Reply, ModelError> {
         let mut order = self.order().into_iter().peekable();
+        if let Some((Some(_), model)) = order.peek() {
+            sink(ModelEvent::StandsIn {
+                model: model.name().to_owned(),
+                provider: model.provider().to_owned(),
+            });
+        }
         while let Some((place, model)) = order.next() {
             let mut shown = Shown::default();
             let error = match model.complete(request, &mut shown.watch(sink)).await {
@@ -162,7 +168,9 @@ mod tests {
         let text = |result: Result<Reply, ModelError>| result.unwrap().text;
         assert_eq!(text(ask(&model, ShownText::Final).await.0), "1");
         tokio::time::advance(Duration::from_secs(59)).await;
-        assert_eq!(text(ask(&model, ShownText::Final).await.0), "2");
+        let (result, events) = ask(&model, ShownText::Final).await;
+        assert_eq!(text(result), "2");
+        assert!(matches!(events[0], ModelEvent::StandsIn { .. }));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(text(ask(&model, ShownText::Final).await.0), "first");
     }

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 pub use self::clients::HttpClients;
 use super::{
-    Endpoint, Model, ModelError, ModelRequest, Problem, Protocol, Reply, Sink, address, anthropic,
-    chat, refusal::Refusal,
+    AnsweredBy, Endpoint, Model, ModelError, ModelRequest, Problem, Protocol, Reply, Sink, address,
+    anthropic, chat, refusal::Refusal,
 };
 
 /// The largest reply taken.
@@ -163,6 +163,11 @@ impl HttpModel {
         if reply.model.is_empty() {
             reply.model.clone_from(&self.endpoint.model);
         }
+        reply.answered_by = Some(AnsweredBy {
+            model: self.endpoint.model.clone(),
+            provider: self.endpoint.provider.clone(),
+            base_url: self.endpoint.base_url.to_string(),
+        });
         Ok(reply)
     }
 

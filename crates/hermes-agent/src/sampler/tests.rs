@@ -110,7 +110,7 @@ impl Setup {
 
     fn with(keys: &Value, model: Parrot) -> (Self, Option<SamplingOffer>) {
         let model = Arc::new(model);
-        let sampler = Sampler::new(model.clone());
+        let sampler = Sampler::new(model.clone(), Redactor::default());
         let offer = sampler.offer(&server(keys));
         (Self { sampler, model }, offer)
     }
@@ -311,11 +311,17 @@ async fn secrets_in_an_answer_do_not_reach_the_server() {
         .unwrap();
     let text = answer["content"]["text"].as_str().unwrap();
     assert_eq!(text, "You said: key [REDACTED]");
+    // Secrets that settings bring along later count from then on.
+    let own = hermes_config::Secret::new("plain-words".to_owned());
+    setup.sampler.use_redactor(Redactor::new([own]));
+    let answer = setup.ask("it is plain-words").await.unwrap();
+    let text = answer["content"]["text"].as_str().unwrap();
+    assert_eq!(text, "You said: it is [REDACTED]");
 }
 
 #[tokio::test]
 async fn a_server_that_was_never_offered_anything_is_refused() {
-    let sampler = Sampler::new(Arc::new(Parrot::default()));
+    let sampler = Sampler::new(Arc::new(Parrot::default()), Redactor::default());
     let setup = Setup {
         sampler,
         model: Arc::default(),

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     model::ToolDefinition,
+    results,
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
@@ -75,6 +76,7 @@ async fn read(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput
     let offset = arguments.size("offset", 1, 1..=usize::MAX)?;
     let limit = arguments.size("limit", DEFAULT_LINES, 1..=MOST_LINES)?;
     let map = place::Map::of(context);
+    let home = context.home.clone();
     let real = place::enter("read_file", &path, Purpose::Read, &map, context).await?;
     blocking(move || {
         let file = map
@@ -83,7 +85,10 @@ async fn read(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput
         let size = file.metadata().map_or(0, |metadata| metadata.len());
         let window = window(file, offset, limit, size <= COUNTED)
             .map_err(|error| Problem::new(format!("{path}: {error}")))?;
-        Ok(ToolOutput::text(window.render(&path, offset)))
+        Ok(ToolOutput {
+            outside: results::source(&home, &real).map(Into::into),
+            ..ToolOutput::text(window.render(&path, offset))
+        })
     })
     .await
 }

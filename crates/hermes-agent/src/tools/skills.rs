@@ -2,7 +2,7 @@
 
 mod stored;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -34,10 +34,13 @@ pub struct SkillText {
     pub files: Vec<String>,
 }
 
-/// Where skills are kept. Both methods may read files.
+/// Where skills are kept. All methods may read files.
 pub trait Skills: Send + Sync {
     /// All that can be used here.
     fn list(&self) -> Vec<SkillSummary>;
+
+    /// What a category is about, if that is written down.
+    fn category_description(&self, category: &str) -> Option<String>;
 
     /// The instructions of a skill.
     fn view(&self, name: &str) -> Result<SkillText, String>;
@@ -90,11 +93,18 @@ async fn list(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutp
         .text("category")?
         .filter(|category| !category.is_empty());
     blocking(move || {
-        let mut skills = skills.list();
-        skills.retain(|skill| category.is_none() || skill.category == category);
-        Ok(ToolOutput::json(
-            &json!({"count": skills.len(), "skills": skills}),
-        ))
+        let mut list = skills.list();
+        list.retain(|skill| category.is_none() || skill.category == category);
+        let names: BTreeSet<&String> = list.iter().filter_map(|it| it.category.as_ref()).collect();
+        let categories: Map<String, Value> = names
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), skills.category_description(name)?.into())))
+            .collect();
+        let mut answer = json!({"count": list.len(), "skills": list});
+        if !categories.is_empty() {
+            answer["categories"] = categories.into();
+        }
+        Ok(ToolOutput::json(&answer))
     })
     .await
 }

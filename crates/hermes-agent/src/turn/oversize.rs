@@ -3,12 +3,14 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::Value;
 
 use crate::{
     message::ToolCall,
+    results,
     tool::{ToolContext, ToolOutput},
 };
 
@@ -97,7 +99,9 @@ impl Room {
             }
             let output = &mut outputs[index];
             let text = readable(std::mem::take(&mut output.text));
-            output.text = match persist(context.home.path(), &calls[index].id, &text).await {
+            let source = output.outside.clone();
+            output.text = match persist(context.home.path(), &calls[index].id, &text, source).await
+            {
                 Ok(persisted) => persisted.preview,
                 Err(error) => cut(&text, self.limits.one, &error.to_string()),
             };
@@ -124,10 +128,21 @@ fn readable(text: String) -> String {
 }
 
 /// Writes a text to the home's `results` and describes it.
-async fn persist(home: &Path, call_id: &str, text: &str) -> io::Result<Persisted> {
-    let directory = home.join("results");
+async fn persist(
+    home: &Path,
+    call_id: &str,
+    text: &str,
+    source: Option<Arc<str>>,
+) -> io::Result<Persisted> {
+    let directory = home.join(results::DIRECTORY);
     let (name, content) = (safe_name(call_id), text.to_owned());
-    let write = move || write(&directory, &name, content.as_bytes());
+    let write = move || {
+        let path = write(&directory, &name, content.as_bytes())?;
+        if let Some(source) = source {
+            results::remember_source(&path, &source)?;
+        }
+        Ok::<_, io::Error>(path)
+    };
     let path = tokio::task::spawn_blocking(write)
         .await
         .map_err(io::Error::other)??;

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 use crate::{
     compact::{Compacted, Means, Reason, SummaryFailure},
     message::{Message, ToolCall},
-    model::{ModelEvent, Usage},
+    model::{AnsweredBy, ModelEvent, ShownText, Usage},
     tool::ToolOutput,
 };
 
@@ -60,12 +60,20 @@ pub struct MessageDetail {
     pub usage: Option<Usage>,
     /// The model that wrote it.
     pub model: Option<String>,
+    /// Who was asked for it.
+    pub answered_by: Option<AnsweredBy>,
 }
 
 /// Where a turn is shown and kept.
 pub trait Surface: Send {
     /// Shows something. Must not block.
     fn show(&mut self, event: TurnEvent);
+
+    /// Whether text that was shown can be taken back. Where it can not, an answer that breaks off is not asked for
+    /// again.
+    fn shown_text(&self) -> ShownText {
+        ShownText::Revocable
+    }
 
     /// Stores a message before the turn goes on.
     fn keep<'a>(

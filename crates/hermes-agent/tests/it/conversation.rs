@@ -2,6 +2,8 @@
 
 mod compaction;
 mod resuming;
+#[cfg(unix)]
+mod servers;
 mod steering;
 mod storing;
 mod titles;

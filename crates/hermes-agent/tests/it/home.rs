@@ -82,6 +82,8 @@ async fn skills_of_the_home_are_listed_and_shown() {
     )
     .unwrap();
     fs::write(directory.join("references/list.md"), "one, two").unwrap();
+    let about = directory.with_file_name("DESCRIPTION.md");
+    fs::write(about, "What comes up at work.\n").unwrap();
     let skills = Arc::new(skills::Skills::new(&session.context.home, &settings()));
     let list = value(
         &session
@@ -90,6 +92,10 @@ async fn skills_of_the_home_are_listed_and_shown() {
     );
     let expected = json!({"name": "review", "description": "Reads code", "category": "work"});
     assert_eq!(list["skills"], json!([expected]));
+    assert_eq!(
+        list["categories"],
+        json!({"work": "What comes up at work."})
+    );
     let view = SkillView::new(skills);
     let text = session.succeed(&view, json!({"name": "review"})).await;
     assert!(

@@ -105,6 +105,10 @@ impl Skills for TwoSkills {
             .into()
     }
 
+    fn category_description(&self, _category: &str) -> Option<String> {
+        None
+    }
+
     fn view(&self, name: &str) -> Result<SkillText, String> {
         Ok(SkillText {
             text: format!("do {name}"),

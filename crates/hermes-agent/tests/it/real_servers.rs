@@ -13,6 +13,7 @@ use hermes_agent::{
     prompt_command::PromptCommand,
     sampler::{AuxiliaryModels, Sampler},
 };
+use hermes_config::Redactor;
 use hermes_mcp::{CallOptions, inquiry::Conversation};
 use hermes_testkit::model::{Answer as Said, ModelServer, Script};
 use serde_json::{Map, Value, json};
@@ -111,7 +112,7 @@ async fn everything_is_answered() {
     let people = People::new(Ways::ALL);
     let _present = people.join(Conversation("here".into()), Arc::new(Agreeable));
     let inquiries = AgentInquiries::new(people)
-        .with_sampler(Sampler::new(Arc::new(models)))
+        .with_sampler(Sampler::new(Arc::new(models), Redactor::default()))
         .with_directory("/srv/project".into());
     let setup = place.host(Arc::new(inquiries)).await;
 

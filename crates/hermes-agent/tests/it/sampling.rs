@@ -8,6 +8,7 @@ use hermes_agent::{
     model::{Surroundings, Wanted, resolve},
     sampler::{AuxiliaryModels, Sampler},
 };
+use hermes_config::Redactor;
 use hermes_testkit::{
     Behaviour, Era,
     model::{Answer, ModelServer, Script, Usage},
@@ -27,7 +28,7 @@ async fn start(peer: &Peer, keys: Value, model: &Value) -> (Setup, Arc<Auxiliary
         &place.home,
         &place.settings,
     )));
-    let sampler = Sampler::new(models.clone());
+    let sampler = Sampler::new(models.clone(), Redactor::default());
     let inquiries = AgentInquiries::new(People::nobody()).with_sampler(sampler);
     (place.host(Arc::new(inquiries)).await, models)
 }

@@ -234,12 +234,17 @@ pub(crate) fn compression(root: &Fields) -> CompressionSettings {
         "protect_last_n",
         "in_place",
     ]);
+    if !section.flag("in_place", true) {
+        section.warn(
+            "in_place",
+            "has no effect: a conversation stays in its session when it is made shorter; take this line out",
+        );
+    }
     CompressionSettings {
         enabled: section.flag("enabled", default.enabled),
         threshold: section.fraction("threshold", default.threshold),
         target_ratio: section.fraction("target_ratio", default.target_ratio),
         protect_first_n: section.integer("protect_first_n", default.protect_first_n, 0),
         protect_last_n: section.integer("protect_last_n", default.protect_last_n, 0),
-        in_place: section.flag("in_place", default.in_place),
     }
 }

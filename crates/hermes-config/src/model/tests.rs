@@ -143,7 +143,7 @@ fn each_auxiliary_task_has_its_own_settings() {
 fn agent_and_compression_are_read() {
     let settings = clean(
         "agent: {max_turns: 5, api_max_retries: 0, loop_guard: stop, reasoning_effort: high, gateway_timeout: 0, restart_drain_timeout: 3, personality: x}\n\
-         compression: {enabled: no, threshold: 0.8, target_ratio: '0.1', protect_first_n: 0, protect_last_n: 4, in_place: false}\n",
+         compression: {enabled: no, threshold: 0.8, target_ratio: '0.1', protect_first_n: 0, protect_last_n: 4, in_place: true}\n",
     );
     assert_eq!(
         settings.agent,
@@ -165,7 +165,6 @@ fn agent_and_compression_are_read() {
             target_ratio: 0.1,
             protect_first_n: 0,
             protect_last_n: 4,
-            in_place: false,
         }
     );
 }
@@ -187,6 +186,7 @@ fn mistakes_are_warned_of_and_defaults_apply() {
         ("agent: {loop_guard: perhaps}\n", "agent.loop_guard"),
         ("compression: {threshold: 1.5}\n", "compression.threshold"),
         ("compression: {threshold: 0}\n", "compression.threshold"),
+        ("compression: {in_place: no}\n", "compression.in_place"),
         (
             "auxiliary: {mcp: {extra_body: 5}}\n",
             "auxiliary.mcp.extra_body",

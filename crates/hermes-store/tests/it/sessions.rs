@@ -104,6 +104,16 @@ async fn sessions_are_found_by_what_people_type() {
     let newest = store.newest_session("cli").await.unwrap().unwrap();
     assert_eq!(newest.id, three);
     assert_eq!(store.newest_session("tui").await.unwrap(), None);
+    // One that worked for another is not what somebody goes on with.
+    let worker = NewSession {
+        parent: Some(three.clone()),
+        model_config: Some(json!({"_delegate_from": three.as_str()})),
+        started_at: Some(4.0),
+        ..NewSession::new(id("worker"), "cli")
+    };
+    store.create_session(&worker).await.unwrap();
+    let newest = store.newest_session("cli").await.unwrap().unwrap();
+    assert_eq!(newest.id, three);
     store.close().await;
 }
 

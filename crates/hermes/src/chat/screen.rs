@@ -360,7 +360,8 @@ impl Inner {
                 let after = calls::duration(*after);
                 self.faint(&format!("{error}; retry {retry} of {of} in {after}"));
             }
-            ModelEvent::FellBack {
+            ModelEvent::StandsIn { model, provider }
+            | ModelEvent::FellBack {
                 model, provider, ..
             } => {
                 self.end_text();

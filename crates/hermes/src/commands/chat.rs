@@ -30,6 +30,9 @@ enum Manner {
 }
 
 pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
+    if args.ignore_user_config && !context.is_config_left_aside() {
+        return run(&context.without_config(), args);
+    }
     let manner = manner(context, args)?;
     if logging::is_asked() && !matches!(manner, Manner::Interactive) {
         logging::to_stderr_if_asked()?;

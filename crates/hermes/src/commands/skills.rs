@@ -22,8 +22,9 @@ pub(super) fn run(context: &Context, command: SkillsCommand) -> Result<(), Failu
     }
 }
 
-fn list(context: &Context, skills: &Skills) {
-    let skills = skills.list();
+fn list(context: &Context, kept: &Skills) {
+    let skills = kept.list();
+    let categories = kept.categories(&skills);
     let output = context.output;
     let mut table = Table::new(&["NAME", "CATEGORY", "DESCRIPTION"]);
     for skill in &skills {
@@ -42,7 +43,17 @@ fn list(context: &Context, skills: &Skills) {
     } else {
         output.table(&table);
     }
-    output.json(json!({"skills": skills.iter().map(skill_json).collect::<Vec<_>>()}));
+    if !categories.is_empty() {
+        let mut table = Table::new(&["CATEGORY", "ABOUT"]);
+        for (name, about) in &categories {
+            let about: Vec<&str> = about.split_whitespace().collect();
+            table.row([(name.clone(), Tone::Strong), (about.join(" "), Tone::Plain)]);
+        }
+        output.line("");
+        output.table(&table);
+    }
+    let skills: Vec<Value> = skills.iter().map(skill_json).collect();
+    output.json(json!({"skills": skills, "categories": categories}));
 }
 
 fn view(context: &Context, skills: &Skills, args: &ViewArgs) -> Result<(), Failure> {

@@ -1,7 +1,9 @@
 //! `hermes chat` without a terminal, against a scripted model.
 
+mod commands;
 mod contributions;
 mod faults;
+mod flags;
 mod lines;
 mod once;
 mod secrets;

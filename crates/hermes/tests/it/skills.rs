@@ -18,6 +18,9 @@ fn filled() -> Hermes {
         "---\ndescription: Plans\n---\nPlan.\n",
     );
     hermes
+        .home
+        .write("skills/writing/DESCRIPTION.md", "All about\nwords.\n");
+    hermes
 }
 
 #[test]
@@ -27,9 +30,13 @@ fn skills_are_listed() {
     NAME   CATEGORY  DESCRIPTION
     plan             Plans
     haiku  writing   Writes haiku
+
+    CATEGORY  ABOUT
+    writing   All about words.
     ");
     let json = hermes.run(&["skills", "list", "--json"]).ok().json();
     assert_eq!(json["skills"][1]["category"], "writing");
+    assert_eq!(json["categories"]["writing"], "All about\nwords.");
     let none = Hermes::new().run(&["skills", "list", "--json"]).ok();
     assert_eq!(none.json()["skills"], json!([]));
 }

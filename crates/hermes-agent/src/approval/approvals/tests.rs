@@ -247,3 +247,33 @@ async fn actions_are_remembered_by_their_rules() {
     }
     assert_eq!(approver.asked().len(), 1);
 }
+
+#[tokio::test]
+async fn other_settings_count_at_once_and_what_was_allowed_stays_so() {
+    let approver = Scripted::new([Decision::Session, Decision::Once]);
+    let approvals = Approvals::new(ApprovalSettings::default(), approver.clone());
+    let cancel = CancellationToken::new();
+    let run = async |approvals: &Approvals, command: &str| {
+        let scene = scene();
+        let decided = approvals.command("terminal", command, &scene, &cancel);
+        decided.await
+    };
+    run(&approvals, "rm -r build").await.unwrap();
+    let settings = ApprovalSettings {
+        deny: vec!["git push*".into()],
+        allow: vec!["chmod 777 *".into()],
+        ..ApprovalSettings::default()
+    };
+    let renewed = approvals.renewed(settings, Redactor::default());
+    run(&renewed, "rm -r build").await.unwrap();
+    run(&renewed, "chmod 777 x").await.unwrap();
+    assert!(matches!(
+        run(&renewed, "git push origin").await,
+        Err(Refusal::Denied(_))
+    ));
+    assert_eq!(approver.asked().len(), 1);
+    // A list that is gone again allows nothing.
+    let renewed = renewed.renewed(ApprovalSettings::default(), Redactor::default());
+    run(&renewed, "chmod 777 x").await.unwrap();
+    assert_eq!(approver.asked().len(), 2);
+}

@@ -304,6 +304,7 @@ impl Reader {
             finish,
             usage: self.usage,
             model: self.model,
+            answered_by: None,
         })
     }
 }

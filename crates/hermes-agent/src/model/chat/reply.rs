@@ -204,6 +204,7 @@ impl Reader {
             finish,
             usage: self.usage,
             model: self.model,
+            answered_by: None,
         })
     }
 }

@@ -16,6 +16,10 @@ impl Skills for skills::Skills {
             .collect()
     }
 
+    fn category_description(&self, category: &str) -> Option<String> {
+        skills::Skills::category_description(self, category)
+    }
+
     fn view(&self, name: &str) -> Result<SkillText, String> {
         let view = skills::Skills::view(self, name).map_err(|error| error.to_string())?;
         Ok(SkillText {

@@ -1,5 +1,7 @@
 //! Undo, retry, models, other sessions, approvals.
 
+use std::sync::Arc;
+
 use hermes_agent::{
     approval::Decision,
     conversation::{Consent, Conversation, ConversationError, Rules, SessionIdInPrompt, Which},
@@ -8,7 +10,7 @@ use hermes_agent::{
 };
 use hermes_store::{EndReason, NewSession, SessionId, StoreError};
 use hermes_testkit::model::{Answer, Script};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Decider, Scene, pairs, say, settings};
@@ -184,4 +186,31 @@ async fn the_terms_of_a_conversation_shape_its_prompt() {
     // That holds for this run alone.
     let session = conversation.session().await.unwrap().unwrap();
     assert!(!session.system_prompt.unwrap().contains("weather"));
+}
+
+#[tokio::test]
+async fn approvals_follow_the_configuration() {
+    let scene = Scene::new(Script::echo()).await;
+    let conversation = scene.begin();
+    let run = async |command: &str| {
+        let Value::Object(arguments) = json!({"command": command}) else {
+            unreachable!("it is an object");
+        };
+        let progress = Arc::new(|_: &str| {});
+        let cancel = CancellationToken::new();
+        let called = conversation.call("terminal", arguments, progress, cancel);
+        called.await.unwrap()
+    };
+    assert!(!run("echo hi").await.is_error);
+    assert!(run("rm -r nothing").await.text.contains("not approved"));
+    let config = format!(
+        "model: {{default: scripted, base_url: '{}'}}\n\
+         approvals: {{deny: ['echo*']}}\n\
+         command_allowlist: ['rm -r nothing']\n",
+        scene.server.base_url()
+    );
+    scene.home.write_config(&config);
+    scene.agent.reload(settings(&scene.home())).await;
+    assert!(run("echo hi").await.text.contains("approvals.deny"));
+    assert!(!run("rm -r nothing").await.text.contains("not approved"));
 }

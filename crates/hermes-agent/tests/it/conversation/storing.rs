@@ -7,7 +7,7 @@ use hermes_agent::{
     model::{ModelEvent, Problem},
     turn::{TurnEnd, TurnError, TurnEvent},
 };
-use hermes_testkit::model::{Answer, Call, Reply, Script, Usage};
+use hermes_testkit::model::{Answer, Call, ModelServer, Reply, Script, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -265,4 +265,62 @@ async fn two_agents_share_one_store() {
     for id in [first.id(), second.id()] {
         assert_eq!(scene.texts(id).await.len(), 20);
     }
+}
+
+#[tokio::test]
+async fn what_a_stand_in_answers_is_booked_to_it_and_told_once_a_turn() {
+    let second = ModelServer::start(Script::new([
+        counted("one", 50),
+        Answer::call("todo", &json!({})),
+        counted("two", 70),
+    ]));
+    let config = format!(
+        "agent: {{api_max_retries: 0}}\n\
+         providers: {{spare: {{base_url: '{}', model: other}}}}\n\
+         fallback_providers: [spare]\n",
+        second.base_url()
+    );
+    let script = Script::new([Answer::status(500, "oops")]);
+    let scene = Scene::with_config(script, &config).await;
+    let mut conversation = scene.begin();
+    let mut told = Vec::new();
+    for text in ["first", "second"] {
+        let mut display = |event: TurnEvent| match event {
+            TurnEvent::Model(ModelEvent::FellBack { model, .. }) => {
+                told.push(format!("{text}: fell back to {model}"));
+            }
+            TurnEvent::Model(ModelEvent::StandsIn { model, provider }) => {
+                told.push(format!("{text}: {model} of {provider} stands in"));
+            }
+            _ => {}
+        };
+        let answer = conversation
+            .say(text, &mut display, CancellationToken::new())
+            .await
+            .unwrap();
+        assert_eq!(answer.tally.answered_by.unwrap().provider, "spare");
+    }
+    assert_eq!(
+        told,
+        [
+            "first: fell back to other",
+            "second: other of spare stands in"
+        ]
+    );
+    let (_, models) = conversation.usage().await.unwrap();
+    assert_eq!(models.len(), 1, "{models:?}");
+    assert_eq!(models[0].model, "other");
+    assert_eq!(models[0].usage.input_tokens, 120);
+    let address = models[0].usage.billing_base_url.as_deref().unwrap();
+    assert!(address.starts_with(&second.base_url()), "{address}");
+}
+
+fn counted(text: &str, prompt: u64) -> Answer {
+    Answer::text(text).with(|reply| {
+        reply.usage = Some(Usage {
+            prompt,
+            cached: 0,
+            completion: 3,
+        });
+    })
 }

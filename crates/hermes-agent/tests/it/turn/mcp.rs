@@ -1,6 +1,7 @@
 //! Tools of MCP servers in a turn.
 
 use std::{
+    collections::HashSet,
     fs,
     sync::{Arc, Mutex},
     time::Duration,
@@ -9,6 +10,7 @@ use std::{
 use hermes_agent::{
     approval::Decision,
     toolbox::Toolbox,
+    tools::ReadFile,
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::{Home, Settings};
@@ -50,7 +52,7 @@ impl Connected {
         let registry = host.registry();
         let offered = toolset::for_platform(&registry, &settings, "cli");
         assert!(!offered.is_empty(), "{:?}", host.status());
-        setup.toolbox = Toolbox::new(Vec::new()).with_mcp(host, registry, offered);
+        setup.toolbox = Toolbox::new(Vec::new()).with_mcp(host, registry, offered, HashSet::new());
         Self { setup, server }
     }
 
@@ -126,7 +128,24 @@ async fn a_large_result_is_marked_inside_its_preview() {
     );
     assert!(shown.chars().count() < 2_500);
     let file = connected.setup.session.root.join("home/results/c0.txt");
-    assert_eq!(fs::metadata(file).unwrap().len(), 1_000_000);
+    assert_eq!(fs::metadata(&file).unwrap().len(), 1_000_000);
+    // Read back, it is still data from outside, and other files are not.
+    connected.setup.toolbox = Toolbox::new(vec![Arc::new(ReadFile)]);
+    let other = file.with_file_name("other.txt");
+    fs::write(&other, "a line that is long enough to be wrapped").unwrap();
+    let results = connected
+        .call_all(&[
+            ("read_file", json!({"path": file})),
+            ("read_file", json!({"path": other})),
+        ])
+        .await;
+    assert!(
+        results[0].starts_with("<untrusted_tool_result source=\"mcp_box_big\">"),
+        "{}",
+        results[0]
+    );
+    assert!(results[1].contains("1|a line"), "{}", results[1]);
+    assert!(!results[1].contains("untrusted"), "{}", results[1]);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What a turn came to, for programs.
 
 use hermes_agent::{
-    conversation::{Answer, CallReport, Tally},
+    conversation::{CallReport, Tally},
     model::{Selection, Usage},
 };
 use hermes_store::SessionId;
@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// The one object of `-q --json`.
-pub(super) fn object(session: Option<&SessionId>, answer: Result<&Answer, &Failure>) -> Value {
-    let (output, tally, error) = match answer {
-        Ok(answer) => (json!(answer.text), Some(&answer.tally), Value::Null),
+/// The one object of `-q --json`: what was said, or what went wrong, and what it took.
+pub(super) fn object(
+    session: Option<&SessionId>,
+    output: Result<&str, &Failure>,
+    tally: Option<&Tally>,
+) -> Value {
+    let (output, error) = match output {
+        Ok(text) => (json!(text), Value::Null),
         Err(failure) => {
             let error = json!({"code": failure.kind.code(), "message": failure.message});
-            (Value::Null, None, error)
+            (Value::Null, error)
         }
     };
     json!({
@@ -30,16 +34,15 @@ pub(super) fn object(session: Option<&SessionId>, answer: Result<&Answer, &Failu
 }
 
 /// What `--usage-file` gets.
-pub(super) fn usage_report(
-    session: &SessionId,
-    model: Option<&Selection>,
-    answer: &Answer,
-) -> Value {
-    let mut report = usage(&answer.tally);
+pub(super) fn usage_report(session: &SessionId, model: Option<&Selection>, tally: &Tally) -> Value {
+    let by = tally.answered_by.as_ref();
+    let by = by.map(|by| (&by.model, &by.provider));
+    let by = by.or_else(|| model.map(|it| (&it.endpoint.model, &it.endpoint.provider)));
+    let mut report = usage(tally);
     report["session_id"] = json!(session.as_str());
-    report["model"] = json!(model.map(|model| &model.endpoint.model));
-    report["provider"] = json!(model.map(|model| &model.endpoint.provider));
-    report["tool_call_count"] = json!(answer.tally.tool_calls.len());
+    report["model"] = json!(by.map(|(model, _)| model));
+    report["provider"] = json!(by.map(|(_, provider)| provider));
+    report["tool_call_count"] = json!(tally.tool_calls.len());
     report
 }
 

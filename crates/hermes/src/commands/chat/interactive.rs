@@ -175,7 +175,7 @@ impl<'a> Chat<'a> {
             &context.home.path().join(HISTORY),
             news.vocabulary(),
         )?;
-        let follows = !args.ignore_user_config && !context.is_safe_mode();
+        let follows = !context.is_config_left_aside();
         Ok(Self {
             configuration: Configuration::new(context, follows),
             background: Background::default(),
@@ -269,7 +269,8 @@ impl<'a> Chat<'a> {
     /// The file was changed by somebody else.
     async fn apply_configuration(&mut self) {
         let agent = self.conversation.agent().clone();
-        let Some(settings) = self.configuration.read(&agent, &self.screen).await else {
+        let (answers, screen) = (&self.seat.answers, &self.screen);
+        let Some(settings) = self.configuration.read(&agent, answers, screen).await else {
             return;
         };
         let mut room = self.room(CancellationToken::new());

@@ -90,7 +90,9 @@ pub(super) async fn run(
     let outcome = interrupt::listening(&cancel, work).await;
     match outcome {
         Err(failure) if question.report == Report::Json && !failure.is_told => {
-            context.output.object(&answer::object(None, Err(&failure)));
+            context
+                .output
+                .object(&answer::object(None, Err(&failure), None));
             Err(failure.told())
         }
         outcome => outcome,
@@ -111,6 +113,7 @@ async fn converse(
     let mut conversation = start::conversation(agent, args, setup).await?;
     let asked = ask(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
+    let tally = conversation.last_tally().cloned();
     let id = conversation.is_stored().then(|| conversation.id().clone());
     let closed = conversation.close(EndReason::CliClose).await;
     let answer = asked.and_then(|answer| match closed {
@@ -121,10 +124,17 @@ async fn converse(
         .as_ref()
         .filter(|_| question.report == Report::AnswerAndId)
         .map(|id| format!("session_id: {id}"));
+    // A turn that failed was paid for, too.
+    if let (Some(path), Some(id), Some(tally)) = (&args.usage_file, &id, &tally) {
+        let report = answer::usage_report(id, model.as_ref(), tally);
+        std::fs::write(path, format!("{report:#}\n")).map_err(|error| {
+            Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+        })?;
+    }
     let answer = match answer {
         Ok(answer) => answer,
         Err(failure) if question.report == Report::Json => {
-            let object = answer::object(id.as_ref(), Err(&failure));
+            let object = answer::object(id.as_ref(), Err(&failure), tally.as_ref());
             context.output.object(&object);
             return Err(failure.told());
         }
@@ -138,16 +148,11 @@ async fn converse(
     let Asked::Answer(answer) = answer else {
         return Ok(());
     };
-    if let (Some(path), Some(id)) = (&args.usage_file, &id) {
-        let report = answer::usage_report(id, model.as_ref(), &answer);
-        std::fs::write(path, format!("{report:#}\n")).map_err(|error| {
-            Failure::failed(format!("`{}` can not be written: {error}", path.display()))
-        })?;
-    }
     match question.report {
-        Report::Json => context
-            .output
-            .object(&answer::object(id.as_ref(), Ok(&answer))),
+        Report::Json => {
+            let object = answer::object(id.as_ref(), Ok(&answer.text), Some(&answer.tally));
+            context.output.object(&object);
+        }
         Report::Answer | Report::AnswerAndId => print_text(context, &answer.text),
         Report::Everything => {
             let usage = answer.tally.usage;

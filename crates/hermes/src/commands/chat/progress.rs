@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use hermes_agent::{
-    conversation::Display, message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent,
+    conversation::Display,
+    message::ToolCall,
+    model::{ModelEvent, ShownText},
+    tool::ToolOutput,
+    turn::TurnEvent,
 };
 
 use crate::{
@@ -74,6 +78,11 @@ impl Progress {
 }
 
 impl Display for Progress {
+    /// What is written to a file or a pipe stays there.
+    fn shown_text(&self) -> ShownText {
+        ShownText::Final
+    }
+
     fn show(&mut self, event: TurnEvent) {
         match event {
             TurnEvent::Model(ModelEvent::TextDelta(text)) => {
@@ -96,6 +105,9 @@ impl Display for Progress {
                 self.note(&format!(
                     "[{error}; attempt {retry} of {of} in {seconds:.0} s]"
                 ));
+            }
+            TurnEvent::Model(ModelEvent::StandsIn { model, provider }) => {
+                self.note(&format!("[`{model}` from {provider} still stands in]"));
             }
             TurnEvent::Model(ModelEvent::FellBack {
                 model,

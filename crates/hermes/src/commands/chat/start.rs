@@ -18,8 +18,7 @@ use crate::{cli::ChatArgs, context::Context, failure::Failure};
 
 /// The settings of a conversation. In safe mode, nothing of the user's own is read but the keys.
 pub(super) fn settings(context: &Context, args: &ChatArgs) -> Result<Settings, Failure> {
-    let ignores_config = args.ignore_user_config || context.is_safe_mode();
-    let settings = if ignores_config {
+    let settings = if context.is_config_left_aside() {
         let (variables, warnings) = Variables::load(&context.home, None);
         for warning in warnings {
             context.output.warning(warning.to_string());

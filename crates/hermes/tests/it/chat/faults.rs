@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_testkit::model::{Answer, ModelServer, Script};
+use hermes_testkit::model::{Answer, Ending, ModelServer, Script};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -222,4 +222,57 @@ fn a_database_that_can_not_be_written_is_told() {
     fs::create_dir(chat.hermes.home.path().join("state.db")).unwrap();
     let ran = chat.run(&["-z", "hi"]).ended(1);
     assert!(ran.stderr.contains("state.db"), "{ran:?}");
+}
+
+fn cut(text: &str) -> Answer {
+    Answer::text(text).with(|reply| reply.ending = Ending::Cut)
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_begun_again_only_where_none_of_it_was_printed() {
+    let script = || Script::new([cut("Half an "), Answer::text("A whole answer.")]);
+    let chat = Chat::new(script());
+    let ran = chat.run(&["-q", "hi"]).ended(1);
+    assert_eq!(ran.stdout, "Half an \n");
+    assert!(ran.stderr.contains("broke off"), "{ran:?}");
+    assert_eq!(chat.model.requests().len(), 1);
+
+    let chat = Chat::new(script());
+    let ran = chat.hermes.run_with_input(&[], "hi\n").ended(1);
+    assert_eq!(ran.stdout, "Half an \n");
+    assert_eq!(chat.model.requests().len(), 1);
+
+    for args in [["-q", "hi", "-Q"].as_slice(), &["-z", "hi"]] {
+        let chat = Chat::new(script());
+        assert_eq!(chat.run(args).ok().stdout, "A whole answer.\n");
+        assert_eq!(chat.model.requests().len(), 2);
+    }
+}
+
+#[test]
+fn a_request_that_failed_before_any_text_is_made_again_and_then_by_the_next_provider() {
+    let chat = Chat::new(Script::new([
+        Answer::too_many_requests("0"),
+        Answer::text("Now."),
+    ]));
+    let ran = chat.run(&["-q", "hi"]).ok();
+    assert_eq!(ran.stdout, "Now.\n");
+    assert!(ran.stderr.contains("attempt 1 of 3"), "{ran:?}");
+
+    let second = ModelServer::start(Script::new([Answer::text("From the second.")]));
+    let others = json!({
+        "agent": {"api_max_retries": 0},
+        "providers": {"spare": {"base_url": second.base_url(), "model": "other"}},
+        "fallback_providers": ["spare"],
+    });
+    for (first, stdout, code) in [
+        (Answer::status(500, "oops"), "From the second.\n", 0),
+        (cut("Half an "), "Half an \n", 1),
+    ] {
+        let chat = Chat::with_config(Script::new([first]), others.clone());
+        let ran = chat.run(&["-q", "hi"]).ended(code);
+        assert_eq!(ran.stdout, stdout);
+        assert_eq!(ran.stderr.contains("`other` from spare"), code == 0);
+    }
+    assert_eq!(second.requests().len(), 1);
 }

@@ -257,3 +257,46 @@ fn safe_mode_and_an_ignored_configuration_leave_the_users_own_aside() {
     assert_eq!(ran.stdout, "hi\n");
     assert!(!ollama.prompt(0).contains("heron"));
 }
+
+#[test]
+fn what_a_failed_turn_took_is_told() {
+    let paid = |reply: &mut hermes_testkit::model::Reply| {
+        reply.usage = Some(Usage {
+            prompt: 30,
+            cached: 0,
+            completion: 5,
+        });
+    };
+    let script = || {
+        Script::new([
+            Answer::call("todo", &json!({})).with(paid),
+            Answer::status(400, "no"),
+        ])
+    };
+    let chat = Chat::new(script());
+    let object = chat.run(&["-q", "go", "--json"]).ended(1).json();
+    assert_eq!(object["error"]["code"], "failed");
+    assert_eq!(object["usage"]["total_tokens"], 35, "{object}");
+    assert_eq!(object["tool_calls"][0]["name"], "todo");
+
+    let chat = Chat::new(script());
+    let file = chat.hermes.user().join("usage.json");
+    let path = file.to_str().unwrap();
+    chat.run(&["-z", "go", "--usage-file", path]).ended(1);
+    let usage: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(usage["total_tokens"], 35);
+    assert_eq!(usage["tool_call_count"], 1);
+}
+
+#[test]
+fn what_an_interrupted_turn_took_is_told() {
+    let chat = Chat::new(Script::new([
+        Answer::call("todo", &json!({})),
+        Answer::Silence,
+    ]));
+    let child = chat.start_until_asked(&["-q", "go", "--json"], 2);
+    crate::running::signal_process(child.id(), rustix::process::Signal::INT);
+    let object = super::finish(child).ended(130).json();
+    assert_eq!(object["usage"]["api_calls"], 1, "{object}");
+    assert_eq!(object["tool_calls"][0]["name"], "todo");
+}

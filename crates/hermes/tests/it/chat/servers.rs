@@ -149,3 +149,22 @@ fn toolsets_choose_among_servers() {
         ]
     );
 }
+
+#[test]
+fn a_conversation_without_the_configuration_does_not_load_it_later() {
+    let chat = Chat::with_servers(Script::echo(), &[("kit", entry(&Behaviour::new()))]);
+    let before = chat.hermes.config();
+    for command in ["/reload-mcp", "/mcp disable kit"] {
+        let input = format!("{command}\n/tools\n");
+        let ran = chat
+            .hermes
+            .run_with_input(&["--ignore-user-config"], &input)
+            .ended(1);
+        assert!(
+            ran.stderr.contains("config.yaml is left aside"),
+            "{command}: {ran:?}"
+        );
+        assert!(!ran.stdout.contains("kit"), "{command}: {ran:?}");
+    }
+    assert_eq!(chat.hermes.config(), before);
+}

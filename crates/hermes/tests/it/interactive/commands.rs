@@ -209,6 +209,11 @@ fn work_in_the_background_is_told_when_it_is_done() {
     talk.sees("Background answer.");
     talk.line("/stop");
     talk.sees("Nothing runs in the background.");
+    talk.line("/quit");
+    talk.end();
+    // It is there by its id, but is not what the person goes on with.
+    let talk = place.start(&["--continue"], &[]);
+    assert_eq!(talk.end().0, Some(1));
 }
 
 #[test]
@@ -287,4 +292,30 @@ fn the_model_is_changed_for_the_session_or_for_good() {
     talk.sees("in new sessions too");
     let config = std::fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
     assert!(config.contains("default: third-model"), "{config}");
+}
+
+#[test]
+fn verbose_shows_what_tools_return_until_it_is_said_again() {
+    let call = || Answer::call("terminal", &json!({"command": "true"}));
+    let script = Script::new([
+        call(),
+        Answer::text("First."),
+        call(),
+        Answer::text("Second."),
+        call(),
+        Answer::text("Third."),
+    ]);
+    let shown = |screen: &str| screen.matches("\"exit_code\": 0").count();
+    let place = Place::with_model(script, &[]);
+    let talk = place.talk(&[]);
+    talk.line("one");
+    assert_eq!(shown(&talk.sees("First.")), 0);
+    talk.line("/verbose");
+    talk.sees("are shown from now on");
+    talk.line("two");
+    assert_eq!(shown(&talk.sees("Second.")), 1);
+    talk.line("/verbose");
+    talk.sees("one line from now on");
+    talk.line("three");
+    assert_eq!(shown(&talk.sees("Third.")), 1);
 }

@@ -145,3 +145,95 @@ fn a_mention_is_completed_attached_and_watched() {
     let expected = "@kit:test://text has changed. It now is:\nquite another text\n\nand now?";
     assert_eq!(last(&place, 1), expected);
 }
+
+#[test]
+fn a_change_that_touches_no_server_counts_for_servers_that_ask() {
+    let place = Place::with_model(Script::echo(), &[("kit", &Behaviour::new())]);
+    let talk = talk(&place);
+    talk.line("hello");
+    talk.until("answer", |screen| screen.matches("hello").count() == 2);
+    let model = || {
+        let requests = place.model.as_ref().unwrap().requests();
+        requests.last().unwrap().body["model"].clone()
+    };
+    talk.line("/call kit.sample prompt=one");
+    talk.sees("endTurn");
+    assert_eq!(model(), "test-model");
+    let file = place.home.path().join("config.yaml");
+    let config = std::fs::read_to_string(file).unwrap();
+    let config = config.replace("auxiliary: {", "auxiliary: {mcp: {model: small}, ");
+    place.home.write_config(&config);
+    // Nothing is shown of it, so it is tried until it counts.
+    for _ in 0..100 {
+        talk.line("/call kit.sample prompt=two");
+        talk.prompt();
+        if model() == "small" {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("still {}", model());
+}
+
+#[test]
+fn what_servers_asked_is_counted_for_other_processes() {
+    let script = Script::new([
+        Answer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
+        Answer::text("Swordfish."),
+        Answer::text("All done."),
+    ]);
+    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let talk = talk(&place);
+    talk.line("find out");
+    talk.sees("All done.");
+    talk.line("/call kit.elicit");
+    talk.sees("What is your name?");
+    talk.keys("Ada\r");
+    talk.sees("Send this to `kit`?");
+    talk.keys("y\r");
+    talk.sees("accept");
+    talk.prompt();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hermes"))
+        .args(["mcp", "status", "--json"])
+        .env("HERMES_HOME", place.home.path())
+        .output()
+        .unwrap();
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kit = &status["servers"][0];
+    assert_eq!(kit["status"], "ready", "{status}");
+    assert_eq!(kit["sampling"]["requests"], 1, "{status}");
+    assert_eq!(kit["elicitation"]["requests"], 1, "{status}");
+    assert_eq!(kit["elicitation"]["accepted"], 1, "{status}");
+}
+
+#[test]
+fn the_first_turn_waits_so_long_for_servers_and_no_longer() {
+    let tools = |place: &Place| {
+        let body = &place.model.as_ref().unwrap().requests()[0].body;
+        body["tools"].to_string()
+    };
+    // It never gets ready while somebody waits.
+    let never = Behaviour::new().process(|process| process.start_delay_ms = 600_000);
+    let place = Place::new(
+        Some(Script::echo()),
+        &[("slow", &never)],
+        "mcp_discovery_timeout: 0.2\n",
+    );
+    let talk = place.talk(&[]);
+    talk.line("hello");
+    talk.until("answer", |screen| screen.matches("hello").count() == 2);
+    assert!(!tools(&place).contains("mcp_slow_"));
+    let prompt = place.model.as_ref().unwrap().requests()[0].body["messages"][0].to_string();
+    assert!(prompt.contains("slow"), "{prompt}");
+
+    let late = Behaviour::new().process(|process| process.start_delay_ms = 1_500);
+    let place = Place::new(
+        Some(Script::echo()),
+        &[("slow", &late)],
+        "mcp_discovery_timeout: 25\n",
+    );
+    let talk = place.talk(&[]);
+    talk.line("hello");
+    talk.until("answer", |screen| screen.matches("hello").count() == 2);
+    assert!(tools(&place).contains("mcp_slow_"));
+}

@@ -1,6 +1,6 @@
 //! What the home keeps: skills and scheduled jobs.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use hermes_agent::tools::cronjob::{CronJobs, HomeJobs};
 use hermes_store::skills::Skill;
@@ -11,7 +11,8 @@ use crate::{chat::strip, failure::Failure};
 
 #[expect(clippy::unnecessary_wraps, reason = "all commands end alike")]
 pub(super) fn skills(room: &Room<'_>) -> Result<Done, Failure> {
-    let skills = room.conversation.agent().skills().list();
+    let kept = room.conversation.agent().skills();
+    let skills = kept.list();
     if skills.is_empty() {
         let directory = room.context.home.path().join("skills");
         return Ok(Done::text(format!(
@@ -19,15 +20,24 @@ pub(super) fn skills(room: &Room<'_>) -> Result<Done, Failure> {
             directory.display()
         )));
     }
-    Ok(Done::text(skill_list(&skills, room.screen.width())))
+    Ok(Done::text(skill_list(
+        &skills,
+        &kept.categories(&skills),
+        room.screen.width(),
+    )))
 }
 
-fn skill_list(skills: &[Skill], width: usize) -> String {
+fn skill_list(skills: &[Skill], about: &BTreeMap<String, String>, width: usize) -> String {
     let mut text = String::new();
     let mut category = None;
     for skill in skills {
         if skill.category != category {
-            let _ = writeln!(text, "{}", skill.category.as_deref().unwrap_or("others"));
+            let name = skill.category.as_deref().unwrap_or("others");
+            let line = match about.get(name) {
+                Some(about) => format!("{name}: {}", strip::one_line(about, width)),
+                None => name.to_owned(),
+            };
+            let _ = writeln!(text, "{}", strip::cut(&line, width));
             category.clone_from(&skill.category);
         }
         let line = format!(

@@ -24,6 +24,7 @@ pub(super) async fn run(room: &mut Room<'_>) -> Result<Done, Failure> {
     let Some(host) = room.conversation.agent().host().cloned() else {
         return Err(Failure::failed("no MCP server is used in safe mode"));
     };
+    needs_config(room)?;
     let mut settings = Settings::load(&room.context.home)?;
     let plan = host.plan_reload(&settings).await;
     let asks = !plan.is_quiet() && settings.mcp.reload_confirm && room.floor.has_person();
@@ -42,6 +43,17 @@ pub(super) async fn run(room: &mut Room<'_>) -> Result<Done, Failure> {
         }
     }
     Ok(Done::text(apply(room, settings).await))
+}
+
+/// A run that began without config.yaml goes on without it.
+pub(super) fn needs_config(room: &Room<'_>) -> Result<(), Failure> {
+    if room.context.is_config_left_aside() {
+        return Err(
+            Failure::failed("config.yaml is left aside in this conversation")
+                .hint("without `--ignore-user-config`, its servers are there"),
+        );
+    }
+    Ok(())
 }
 
 fn ask(asking: &Asking<'_>, changes: &str) -> Result<Choice, Failure> {

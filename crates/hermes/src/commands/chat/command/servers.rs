@@ -63,6 +63,7 @@ fn known(room: &Room<'_>, name: &str) -> Result<ServerName, Failure> {
 }
 
 async fn switch(room: &mut Room<'_>, name: &str, is_on: bool) -> Result<Done, Failure> {
+    reload::needs_config(room)?;
     let server = known(room, name)?;
     let mut file = ConfigFile::open(&room.context.home)?;
     file.set_server_key(server.as_str(), &["enabled"], is_on.into());

@@ -8,7 +8,8 @@ use hermes_agent::{
     model::{ResolveError, Selection, Wanted},
     turn::TurnEvent,
 };
-use hermes_store::{EndReason, SessionId};
+use hermes_store::{EndReason, NewSession, SessionId};
+use jiff::Zoned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +39,8 @@ pub(super) enum Finished {
     Broken,
 }
 
+/// Where these sessions come from: none that `--continue` would take for the person's own.
+const SOURCE: &str = "background";
 /// How much of an answer is shown.
 const MOST_LINES: usize = 40;
 
@@ -56,8 +59,9 @@ impl Background {
         setup.questioner = None;
         setup.titles = Titles::ByHand;
         conversation.cwd().clone_into(&mut setup.cwd);
-        let mut own = Conversation::begin_cli(conversation.agent().clone(), setup);
-        let id = own.id().clone();
+        let id = SessionId::for_cli(&Zoned::now());
+        let row = NewSession::new(id.clone(), SOURCE);
+        let mut own = Conversation::begin(conversation.agent().clone(), row, setup);
         let told = format!("Working on it in session {id}; `/stop` ends it.");
         let cancel = self.stop.child_token();
         self.running += 1;

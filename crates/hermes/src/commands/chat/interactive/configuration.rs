@@ -5,7 +5,7 @@ use hermes_config::{Home, Settings};
 use hermes_mcp::{control::ControlSocket, watch::ConfigWatch};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{chat::screen::Screen, context::Context};
+use crate::{answers::Answers, chat::screen::Screen, context::Context};
 
 /// Follows the file, unless it is left aside.
 pub(super) struct Configuration {
@@ -64,7 +64,12 @@ impl Configuration {
     }
 
     /// What is to be applied now. Settings that touch no server count at once, and nobody needs to know.
-    pub(super) async fn read(&self, agent: &Agent, screen: &Screen) -> Option<Settings> {
+    pub(super) async fn read(
+        &self,
+        agent: &Agent,
+        answers: &Answers,
+        screen: &Screen,
+    ) -> Option<Settings> {
         let settings = match Settings::load(&self.home) {
             Ok(settings) => settings,
             Err(error) => {
@@ -79,6 +84,7 @@ impl Configuration {
             None => return None,
         };
         if plan.is_quiet() {
+            answers.use_settings(&settings);
             agent.reload(settings).await;
             return None;
         }
