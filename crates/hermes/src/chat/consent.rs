@@ -1,7 +1,10 @@
 //! Asks the person whether something risky may run.
 
 use futures::future::BoxFuture;
-use hermes_agent::approval::{ApprovalRequest, Approver, Decision};
+use hermes_agent::{
+    approval::{ApprovalRequest, Approver, Decision},
+    printable::printable,
+};
 
 use super::{
     floor::{Asking, Floor},
@@ -36,7 +39,7 @@ fn ask(asking: &Asking<'_>, request: &ApprovalRequest, paint: Paint) -> Result<D
     let yellow = Style::bold().coloured(Colour::Yellow);
     let head = format!("{} wants to run:", strip::one_line(&request.tool, 60));
     asking.say(&paint.paint(yellow, &head));
-    for line in strip::clean(&request.subject).lines() {
+    for line in printable(&request.subject).lines() {
         asking.say(&format!("  {line}"));
     }
     asking.say(&paint.paint(

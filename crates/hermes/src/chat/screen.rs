@@ -8,13 +8,19 @@ use std::{
     time::Instant,
 };
 
-use hermes_agent::{message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent};
+use hermes_agent::{
+    message::ToolCall,
+    model::ModelEvent,
+    printable::{Stripper, printable},
+    tool::ToolOutput,
+    turn::TurnEvent,
+};
 
 use super::{
     calls::{self, Running},
     length,
     markdown::Markdown,
-    strip::{self, Stripper},
+    strip,
     style::{Colour, Paint, Style},
     terminal, todo,
 };
@@ -405,7 +411,7 @@ impl Inner {
     fn text(&mut self, piece: &str) {
         if self.is_held {
             // No answer is written while its tools ask; what comes all the same must not disturb.
-            self.queue.push(strip::clean(piece));
+            self.queue.push(printable(piece).into_owned());
             return;
         }
         self.erase();
