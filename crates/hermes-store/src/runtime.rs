@@ -12,7 +12,9 @@ use crate::{
 
 mod approvals;
 
-pub use approvals::{Answer, Answered, Approval, ApprovalState, NewApproval, Outcome};
+pub use approvals::{
+    Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, new_approval_id,
+};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/runtime/0001.sql")];

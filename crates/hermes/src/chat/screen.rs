@@ -270,10 +270,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Writes in the name of the question.
+    /// Writes in the name of the question, which is never data.
     pub(crate) fn say(&self, text: &str) {
         let mut inner = self.screen.lock();
-        (inner.write)(Stream::Out, &format!("{text}\n"));
+        (inner.write)(Stream::Err, &format!("{text}\n"));
     }
 }
 
@@ -473,7 +473,7 @@ impl Inner {
                 return;
             }
         }
-        if self.kind == Kind::Plain {
+        if self.kind == Kind::Plain && !self.is_held {
             self.end_text();
             (self.write)(stream, &format!("{text}\n"));
             return;
@@ -494,7 +494,11 @@ impl Inner {
         }
         self.erase();
         let text: String = self.queue.drain(..).map(|line| line + "\n").collect();
-        (self.write)(Stream::Out, &text);
+        let stream = match self.kind {
+            Kind::Terminal => Stream::Out,
+            Kind::Plain => Stream::Err,
+        };
+        (self.write)(stream, &text);
     }
 
     fn erase(&mut self) {
