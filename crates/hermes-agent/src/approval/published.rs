@@ -217,18 +217,14 @@ impl<'a> Row<'a> {
             }
             Err(_) => return decided,
         };
-        match first.filter(is_answered) {
-            Some(first) => {
-                let (answer, decision) = decision(&first);
-                self.published.tell(&line(&first, answer));
-                self.close(Outcome::Answered(answer)).await;
-                decision
-            }
-            None => {
-                self.close(Outcome::Answered(answer)).await;
-                decided
-            }
-        }
+        let Some(first) = first.filter(is_answered) else {
+            self.close(Outcome::Answered(answer)).await;
+            return decided;
+        };
+        let (answer, decision) = decision(&first);
+        self.published.tell(&line(&first, answer));
+        self.close(Outcome::Answered(answer)).await;
+        decision
     }
 
     /// Says what became of the question.
