@@ -32,7 +32,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     ];
     for round in 0..=effort.times(300) {
         for (command, samples, peak) in &mut runs {
-            let (time, memory) = run(command())?;
+            let (time, memory) = run(&command())?;
             if round > 0 {
                 samples.push(time);
                 *peak = memory.max(*peak);
@@ -102,7 +102,7 @@ fn hermes(programs: &Programs, home: &Path, arguments: &[&str]) -> Command {
 ///
 /// A process has the peak of the one that started it on its account. So this program starts itself anew, which is
 /// small then, and that one starts the command.
-pub(crate) fn run(command: Command) -> Result<(Duration, u32)> {
+pub(crate) fn run(command: &Command) -> Result<(Duration, u32)> {
     let mut starter = Command::new(std::env::current_exe()?);
     starter
         .arg("start")
