@@ -145,7 +145,7 @@ fn always_is_written_down_and_not_asked_again() {
 
 #[test]
 fn a_question_nobody_answers_is_a_refusal() {
-    let place = Place::new(Some(risky()), &[], "approvals: {timeout: 1}\n");
+    let place = Place::new(Some(risky()), &[], "approvals: {timeout: 3}\n");
     place.home.write("build/file", "x");
     let talk = place.talk(&[]);
     talk.line("clean up");
@@ -159,16 +159,18 @@ fn a_question_nobody_answers_is_a_refusal() {
 
 #[test]
 fn keys_pressed_before_a_question_do_not_answer_it() {
+    let wait = "until [ -e pressed ]; do sleep 0.05; done";
     let script = Script::new([
-        Answer::call("terminal", &json!({"command": "sleep 1"})),
+        Answer::call("terminal", &json!({"command": wait})),
         Answer::call("terminal", &json!({"command": "rm -r build"})),
         Answer::text("Done."),
     ]);
     let place = place(script);
     let talk = place.talk(&[]);
     talk.line("clean up");
-    talk.sees("sleep 1");
+    talk.sees("until [ -e pressed ]");
     talk.keys("o\r");
+    place.home.write("pressed", "");
     talk.sees("[d]eny");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(place.home.path().join("build").exists());
