@@ -17,7 +17,6 @@ mod token;
 mod turn;
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    // A process starts with its parent's peak of memory on its account, so the small ones come first.
     note("a question")?;
     question::measure(programs, effort, report)?;
     note("the first token")?;

@@ -1,8 +1,9 @@
 //! Starting the program and ending it: `hermes --version` and `hermes mcp list` beside `true`.
 
 use std::{
+    io::Write,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
@@ -31,7 +32,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     ];
     for round in 0..=effort.times(300) {
         for (command, samples, peak) in &mut runs {
-            let (time, memory) = run(command())?;
+            let (time, memory) = run(&command())?;
             if round > 0 {
                 samples.push(time);
                 *peak = memory.max(*peak);
@@ -98,19 +99,55 @@ fn hermes(programs: &Programs, home: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command to its end and returns its time and its peak of memory in KiB.
-pub(crate) fn run(mut command: Command) -> Result<(Duration, u32)> {
+///
+/// A process has the peak of the one that started it on its account. So this program starts itself anew, which is
+/// small then, and that one starts the command.
+pub(crate) fn run(command: &Command) -> Result<(Duration, u32)> {
+    let mut starter = Command::new(std::env::current_exe()?);
+    starter
+        .arg("start")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => starter.env(name, value),
+            None => starter.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        starter.current_dir(directory);
+    }
+    let output = starter.output()?;
+    let line = String::from_utf8(output.stdout)?;
+    let measured = line.trim().split_once(' ');
+    match measured.filter(|_| output.status.success()) {
+        Some((nanoseconds, memory)) => {
+            Ok((Duration::from_nanos(nanoseconds.parse()?), memory.parse()?))
+        }
+        None => bail!("{command:?} failed"),
+    }
+}
+
+/// The hidden mode: runs a command to its end and prints its time in nanoseconds and its peak of memory in KiB.
+pub(crate) fn start(program: &str, arguments: &[&str]) -> Result<ExitCode> {
+    let mut command = Command::new(program);
     command
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let began = Instant::now();
     let child = command.spawn()?;
     let (is_success, memory) = wait(child.id())?;
-    let time = began.elapsed();
-    if !is_success {
-        bail!("{command:?} failed");
-    }
-    Ok((time, memory))
+    let time = began.elapsed().as_nanos();
+    writeln!(std::io::stdout(), "{time} {memory}")?;
+    Ok(if is_success {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Waits for a child; says whether it succeeded, and its peak of memory in KiB.

@@ -66,6 +66,7 @@ fn run() -> Result<ExitCode> {
             endurance::child(home, restarts.parse().context("number of restarts")?)
         }
         ["discover-raw", era] => agent::question::child(era),
+        ["start", program, arguments @ ..] => cold_start::start(program, arguments),
         ["echo-http"] => echo_http::serve(),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }

@@ -23,8 +23,8 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     for round in 0..=effort.times(100) {
         let mut version = Command::new(&programs.hermes);
         version.arg("--version");
-        let (our_time, _) = cold_start::run(version)?;
-        let (time, _) = cold_start::run(Command::new("true"))?;
+        let (our_time, _) = cold_start::run(&version)?;
+        let (time, _) = cold_start::run(&Command::new("true"))?;
         if round > 0 {
             ours.push(our_time);
             nothing.push(time);

@@ -49,8 +49,8 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         let (mut our_peak, mut raw_peak) = (0, 0);
         // The first round makes the database and lets the host meet the servers.
         for round in 0..=effort.times(100) {
-            let (our_time, our_memory) = cold_start::run(ask())?;
-            let (raw_time, raw_memory) = cold_start::run(discover())?;
+            let (our_time, our_memory) = cold_start::run(&ask())?;
+            let (raw_time, raw_memory) = cold_start::run(&discover())?;
             if round > 0 {
                 ours.push(our_time);
                 raw.push(raw_time);

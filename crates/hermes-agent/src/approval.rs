@@ -10,25 +10,32 @@ mod glob;
 mod judge;
 mod programs;
 pub(crate) mod protected;
+mod published;
 mod rules;
 mod settings;
 mod shell;
 mod sql;
 mod targets;
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
+use hermes_store::SessionId;
 
 pub use self::{
     approvals::{Approvals, Refusal},
     classify::{Finding, Scene, Verdict, classify},
     judge::{Judge, Judgement, ModelJudge},
     protected::Landmarks,
+    published::{Published, is_owner_gone},
     settings::{ApprovalMode, ApprovalSettings},
 };
 
 /// What is to be decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalRequest {
+    /// Whose tool it is.
+    pub kind: ApprovalKind,
     /// The tool that wants to run.
     pub tool: String,
     /// What it wants to do: the command, or the call in short. Redacted.
@@ -39,6 +46,20 @@ pub struct ApprovalRequest {
     pub rules: Vec<String>,
     /// Whether "always" is offered.
     pub may_be_permanent: bool,
+    /// The session that waits. [`Approvals`] fills it in.
+    pub session: Option<SessionId>,
+    /// How long an answer is waited for. [`Approvals`] fills it in.
+    pub patience: Option<Duration>,
+}
+
+/// Whose tool wants to run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ApprovalKind {
+    /// One of the agent's own.
+    #[default]
+    BuiltIn,
+    /// One of an MCP server.
+    Mcp,
 }
 
 /// What was decided.

@@ -128,7 +128,7 @@ impl Conversation {
     /// Begins a session. `row` says what the surface knows of it; it is stored when something is said.
     pub fn begin(agent: Agent, row: NewSession, setup: Setup) -> Self {
         let model = ModelCell::default();
-        let approvals = Arc::new(approvals(&agent, &setup, &model));
+        let approvals = Arc::new(approvals(&agent, &setup, &row.id, &model));
         #[cfg(unix)]
         let news = news::News::default();
         Self {

@@ -81,10 +81,9 @@ impl Claimed {
         self.job.get("no_agent").and_then(Value::as_bool) != Some(true)
     }
 
-    /// Whether MCP servers take part.
-    pub fn needs_servers(&self) -> bool {
-        let words = texts(self.job.get("enabled_toolsets"));
-        self.needs_agent() && !words.iter().any(|word| word == "no_mcp")
+    /// Whether an MCP server takes part.
+    pub fn needs_server(&self, settings: &Settings, name: &str) -> bool {
+        errand::needs_server(&self.job, settings, name)
     }
 }
 
@@ -245,7 +244,6 @@ impl Runner {
             settings,
             agent,
             began: &began,
-            needs_servers: claimed.needs_servers(),
         };
         let report = self
             .renewing(job.id(), &zone, Box::pin(errand.run(cancel)))

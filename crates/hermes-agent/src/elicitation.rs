@@ -11,13 +11,11 @@ use serde_json::{Map, Value};
 mod check;
 mod form;
 mod people;
-mod plain;
 mod sensitive;
 
 pub use check::Invalid;
 pub use form::{Choice, Field, FieldKind, Form, Format, UnreadableForm};
 pub use people::{People, Presence, Ways};
-pub use plain::plain;
 
 /// A form that a server wants filled in.
 #[derive(Debug, Clone)]

@@ -23,7 +23,8 @@ use hermes_mcp::{
 use serde_json::Value;
 
 use crate::{
-    elicitation::{Answer, Form, FormRequest, LinkRequest, People, plain},
+    elicitation::{Answer, Form, FormRequest, LinkRequest, People},
+    printable::printable,
     sampler::{Refusal, Sampler},
 };
 
@@ -221,7 +222,7 @@ fn link(server: ServerName, message: &str, url: &str) -> Result<LinkRequest, Eli
 }
 
 fn shortened(message: &str) -> String {
-    let message = plain(message);
+    let message = printable(message);
     let mut characters = message.char_indices();
     match characters.nth(LONGEST_MESSAGE) {
         Some((end, _)) => format!("{} …", &message[..end]),

@@ -13,6 +13,7 @@ pub mod inquiries;
 pub mod mention;
 pub mod message;
 pub mod model;
+pub mod printable;
 pub mod prompt_command;
 mod results;
 pub mod sampler;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hermes_config::ServerName;
-use hermes_mcp::{CallOptions, Host, host::Interest};
+use hermes_mcp::{CallOptions, Host, host::ResourceWatch};
 use tokio::sync::broadcast::{self, error::TryRecvError};
 
 use crate::{
@@ -40,6 +40,7 @@ struct Watched {
     updates: broadcast::Receiver<String>,
     /// What the conversation knows of it.
     seen: u64,
+    _watch: Option<ResourceWatch>,
 }
 
 /// What was found for the mentions of one message.
@@ -179,19 +180,19 @@ impl Mentions {
         updates: broadcast::Receiver<String>,
         seen: u64,
     ) {
+        // Before the watch that there may be ends, so that the server is not told twice.
+        let watch = self.host.watch_resource(&server, &uri);
         self.watched
             .retain(|known| known.server != server || known.uri != uri);
         if self.watched.len() >= MOST_WATCHED {
-            let oldest = self.watched.remove(0);
-            let Watched { server, uri, .. } = &oldest;
-            self.host.watch_resource(server, uri, Interest::End);
+            self.watched.remove(0);
         }
-        self.host.watch_resource(&server, &uri, Interest::Begin);
         self.watched.push(Watched {
             server,
             uri,
             updates,
             seen,
+            _watch: watch,
         });
     }
 
@@ -211,8 +212,13 @@ impl Mentions {
                     let Some(updates) = host.resource_updates(&watched.server) else {
                         return false;
                     };
-                    watched.updates = updates;
-                    host.watch_resource(&watched.server, &watched.uri, Interest::Begin);
+                    *watched = Watched {
+                        server: watched.server.clone(),
+                        uri: watched.uri.clone(),
+                        updates,
+                        seen: watched.seen,
+                        _watch: host.watch_resource(&watched.server, &watched.uri),
+                    };
                     has_changed = true;
                 }
             }

@@ -4,7 +4,6 @@
 //! calls go to the session's peer directly and never through this mailbox.
 
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -20,6 +19,7 @@ use crate::{
     inquiry::Inquiries,
     link::{Link, LinkError, Status},
     manifest,
+    owner::WantedResources,
     process::Processes,
 };
 
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) redactor: Arc<arc_swap::ArcSwap<hermes_config::Redactor>>,
     pub(crate) resource_updates: broadcast::Sender<String>,
     /// Resources whose changes somebody wants to hear of.
-    pub(crate) wanted_resources: Arc<watch::Sender<BTreeSet<String>>>,
+    pub(crate) wanted_resources: Arc<watch::Sender<WantedResources>>,
 }
 
 /// Why a session ended.

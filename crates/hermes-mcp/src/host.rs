@@ -36,7 +36,7 @@ mod resources;
 pub use calls::BatchCall;
 use member::Member;
 pub use reload::ReloadReport;
-pub use resources::Interest;
+pub use resources::ResourceWatch;
 
 /// How long all servers together may take to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
@@ -203,7 +203,17 @@ impl Host {
 
     /// Waits until each server is ready or has failed once, or the time is up. Returns those that are missing.
     pub async fn settled(&self, limit: Duration) -> Vec<ServerName> {
-        let owners = self.owners();
+        self.settled_among(limit, |_| true).await
+    }
+
+    /// The same of some servers alone.
+    pub async fn settled_among(
+        &self,
+        limit: Duration,
+        is_meant: impl Fn(&ServerName) -> bool,
+    ) -> Vec<ServerName> {
+        let mut owners = self.owners();
+        owners.retain(|owner| is_meant(&owner.name));
         let waits = owners.iter().map(async |owner| {
             let mut link = owner.link.clone();
             let _ = link

@@ -1,6 +1,6 @@
 //! The long-lived handle of one server: its settings, its connection task's mailbox and link, its counters.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use hermes_config::{Fingerprint, Redactor, Server, ServerName};
@@ -29,8 +29,11 @@ pub(crate) struct Owner {
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<ArcSwap<Redactor>>,
     pub(crate) resource_updates: broadcast::Sender<String>,
-    pub(crate) wanted_resources: Arc<watch::Sender<BTreeSet<String>>>,
+    pub(crate) wanted_resources: Arc<watch::Sender<WantedResources>>,
 }
+
+/// Resources whose changes somebody wants to hear of, and how many want to.
+pub(crate) type WantedResources = BTreeMap<String, usize>;
 
 impl Owner {
     /// Asks for an attempt now; a full mailbox means that one is coming anyway.

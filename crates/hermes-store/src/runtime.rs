@@ -13,7 +13,9 @@ use crate::{
 mod approvals;
 mod events;
 
-pub use approvals::{Answer, Answered, Approval, ApprovalState, NewApproval, Outcome};
+pub use approvals::{
+    Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, new_approval_id,
+};
 pub use events::{EventLog, EventPage, Keeping, LogLimits, LoggedEvent};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.

@@ -4,14 +4,13 @@
 
 use std::io::{IsTerminal, Write};
 
+pub(crate) use hermes_agent::printable::printable;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Kind};
 
-mod printable;
 mod table;
 
-pub(crate) use printable::printable;
 pub(crate) use table::Table;
 
 /// Where and how a command prints.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use hermes_config::Redactor;
+use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -14,9 +15,12 @@ use super::{
     classify::{self, command_texts},
     glob,
 };
+use crate::printable::printable;
 
-/// Longest text of a question.
-const LONGEST_SUBJECT: usize = 3800;
+/// Longest text of a question, in characters.
+const LONGEST_TEXT: usize = 3800;
+/// Joiners and soft hyphens: scripts need them, commands do not, and they can make one look like another.
+const HIDING: [char; 3] = ['\u{200c}', '\u{200d}', '\u{ad}'];
 /// Longest reason of a refusal that goes back to the model.
 const LONGEST_REASON: usize = 280;
 
@@ -46,6 +50,7 @@ pub struct Approvals {
     approver: Arc<dyn Approver>,
     judge: Option<Arc<dyn Judge>>,
     redactor: Redactor,
+    session: Option<SessionId>,
     on_always: Option<OnAlways>,
     /// Rules allowed until the session ends, those that were allowed for ever in it among them.
     allowed: Arc<Mutex<BTreeSet<String>>>,
@@ -59,6 +64,7 @@ impl Approvals {
             approver,
             judge: None,
             redactor: Redactor::default(),
+            session: None,
             on_always: None,
             allowed: Arc::default(),
         }
@@ -85,6 +91,13 @@ impl Approvals {
     #[must_use]
     pub fn with_redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
+        self
+    }
+
+    /// Says in questions which session asks.
+    #[must_use]
+    pub fn in_session(mut self, session: SessionId) -> Self {
+        self.session = Some(session);
         self
     }
 
@@ -129,6 +142,7 @@ impl Approvals {
             reason: reasons.join("; "),
             rules: rules.into_iter().collect(),
             may_be_permanent: true,
+            ..ApprovalRequest::default()
         };
         self.ask(request, cancel).await
     }
@@ -160,6 +174,9 @@ impl Approvals {
             return Ok(());
         }
         request.subject = self.presentable(&request.subject);
+        request.reason = self.presentable(&request.reason);
+        request.session.clone_from(&self.session);
+        request.patience = Some(self.settings.timeout);
         if let Some(judge) = self
             .judge
             .as_ref()
@@ -234,25 +251,22 @@ impl Approvals {
 
     /// Text that can be shown: without credentials, without characters that hide something, not too long.
     fn presentable(&self, text: &str) -> String {
-        let visible: String = text
+        let visible: String = printable(text)
             .chars()
-            .filter(|&c| c == '\n' || !(c.is_control() || is_invisible(c)))
+            .filter(|c| !HIDING.contains(c))
+            .map(|c| if c == '\t' { ' ' } else { c })
             .collect();
         let redacted = self.redactor.redact(&visible);
-        match redacted.char_indices().nth(LONGEST_SUBJECT) {
-            Some((end, _)) => format!("{}…", &redacted[..end]),
-            None => redacted.into_owned(),
+        if redacted.chars().count() <= LONGEST_TEXT {
+            return redacted.into_owned();
         }
+        let begin = redacted.chars().take(LONGEST_TEXT - 1);
+        begin.chain(['…']).collect()
     }
 }
 
 fn interrupted() -> Refusal {
     Refusal::NotApproved("interrupted".into())
-}
-
-/// Characters without width and those that turn the direction of text.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}')
 }
 
 #[cfg(test)]

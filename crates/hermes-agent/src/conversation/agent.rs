@@ -161,13 +161,24 @@ impl Agent {
 
     /// Waits until every server is ready or has failed once, or the time is up. Tells which are not to be had.
     pub async fn wait_for_servers(&self, limit: Duration) -> Vec<MissingServer> {
+        self.wait_for_some_servers(limit, |_| true).await
+    }
+
+    /// The same of those servers that are needed.
+    pub async fn wait_for_some_servers(
+        &self,
+        limit: Duration,
+        is_needed: impl Fn(&str) -> bool,
+    ) -> Vec<MissingServer> {
         let Some(host) = self.host() else {
             return Vec::new();
         };
-        let missing = host.settled(limit).await;
+        let missing = host.settled_among(limit, |name| is_needed(name.as_str()));
+        let missing = missing.await;
         let is_invalid = |status: Status| status == Status::Invalid;
         let statuses = host.status().into_iter().filter(|server| {
-            is_invalid(server.status) || missing.iter().any(|name| name.as_str() == server.name)
+            is_invalid(server.status) && is_needed(&server.name)
+                || missing.iter().any(|name| name.as_str() == server.name)
         });
         let reason = |status: Status, error: Option<String>| {
             let first_line = |text: String| {

@@ -6,17 +6,22 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures::future::BoxFuture;
 use hermes_config::AuxiliaryTask;
 use hermes_store::{
     CompactionFailure, MessageId, NewMessage, SessionId, Store, StoreError, StoredMessage,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Conversation, ConversationError, Display, keeper::Keeper, record};
+use super::{
+    Conversation, ConversationError, Display,
+    keeper::{Keeper, stored_usage},
+    record,
+};
 use crate::{
     compact::{self, Compacted, Compactor, Means, Ran, Reason, SummaryFailure},
     message::Message,
-    model::{Model, Selection},
+    model::{Auxiliary, Model, ModelError, ModelRequest, Reply, Selection, Sink},
     turn::MessageDetail,
 };
 
@@ -46,7 +51,11 @@ impl Conversation {
         let settings = self.agent.settings().compression.clone();
         let task = AuxiliaryTask::Compression;
         let summariser = match self.agent.auxiliary(Some(selection), task).await {
-            Ok(auxiliary) => Some(Arc::new(auxiliary) as Arc<dyn Model>),
+            Ok(auxiliary) => Some(Arc::new(Metered {
+                model: auxiliary,
+                store: self.agent.store().clone(),
+                session: self.id.clone(),
+            }) as Arc<dyn Model>),
             Err(error) => {
                 tracing::warn!(%error, "there is no model to sum conversations up");
                 None
@@ -97,6 +106,46 @@ impl Conversation {
         self.messages = messages;
         self.must_reload = ran.is_err();
         ran.map_err(|error| crate::turn::TurnError::Keep(error).into())
+    }
+}
+
+/// Writes down what summaries take.
+struct Metered {
+    model: Auxiliary,
+    store: Store,
+    session: SessionId,
+}
+
+impl Model for Metered {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn provider(&self) -> &str {
+        Model::provider(&self.model)
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        self.model.context_length()
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+        _sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            let reply = self.model.complete(request).await?;
+            let usage = stored_usage(reply.usage.unwrap_or_default());
+            let task = AuxiliaryTask::Compression.key();
+            let recorded = self
+                .store
+                .record_usage(&self.session, self.name(), Some(task), &usage);
+            if let Err(error) = recorded.await {
+                tracing::warn!(%error, "the usage of a summary could not be recorded");
+            }
+            Ok(reply)
+        })
     }
 }
 

@@ -4,13 +4,19 @@
 use std::sync::Arc;
 
 use hermes_config::{AuxiliaryTask, ConfigFile, FileError, Home};
+use hermes_store::SessionId;
 use serde_json::json;
 
 use super::{Agent, Consent, ModelCell, Setup, side_model::SideModel};
 use crate::approval::{ApprovalMode, ApprovalSettings, Approvals, ModelJudge, NobodyDecides};
 
 /// The decisions of a conversation, by its settings and terms.
-pub(super) fn approvals(agent: &Agent, setup: &Setup, model: &ModelCell) -> Approvals {
+pub(super) fn approvals(
+    agent: &Agent,
+    setup: &Setup,
+    session: &SessionId,
+    model: &ModelCell,
+) -> Approvals {
     let mut settings = ApprovalSettings::from_document(&agent.settings().document);
     let approver = match &setup.consent {
         Consent::Ask(approver) => approver.clone(),
@@ -28,6 +34,7 @@ pub(super) fn approvals(agent: &Agent, setup: &Setup, model: &ModelCell) -> Appr
     };
     let home = agent.home().clone();
     Approvals::new(settings, approver)
+        .in_session(session.clone())
         .with_redactor(agent.redactor())
         .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
         .on_always(move |rules| {

@@ -62,6 +62,7 @@ impl Conversation {
             .collect();
         store.append_all(&self.id, &missing).await?;
         self.messages = history.messages;
+        self.todo.recall(&self.messages);
         self.must_reload = false;
         Ok(())
     }

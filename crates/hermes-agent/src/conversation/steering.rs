@@ -86,7 +86,7 @@ impl Conversation {
         let wanted = Wanted {
             model,
             provider,
-            stored: None,
+            ..Wanted::default()
         };
         let selection = self.agent.find_model(&wanted).await?;
         if self.is_stored() {

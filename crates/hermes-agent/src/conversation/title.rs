@@ -19,8 +19,8 @@ const EXCERPT: usize = 600;
 const LONGEST: usize = 80;
 /// How many other sessions may have wanted the same title.
 const ATTEMPTS: u32 = 5;
-/// How long the end of a conversation waits for its title.
-const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// How long the end of a conversation waits for its title: not so long that anybody would notice.
+const CLOSE_WAIT: Duration = Duration::from_millis(150);
 
 /// The tasks that write titles. Whatever goes wrong with one is no concern of the conversation.
 #[derive(Default)]

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     approval::NobodyDecides,
-    conversation::{Agent, Consent, Conversation, Setup, Titles},
+    conversation::{self, Agent, Consent, Conversation, Setup, Titles},
     model::Wanted,
     tools::terminal::{TerminalSettings, child_environment},
     turn::{TurnEnd, TurnEvent},
@@ -36,6 +36,8 @@ use crate::{
 const DEFAULT_PATIENCE: Duration = Duration::from_mins(10);
 
 const PLATFORM: &str = "cron";
+/// Among a job's toolsets: no MCP servers.
+const NO_MCP: &str = "no_mcp";
 
 const NOTE: &str = "You carry out a cron job. Nobody reads along and nobody can answer you: decide what is unclear \
     yourself. Your last message is the result and is delivered as it is. If there is nothing to tell, answer with exactly \
@@ -52,7 +54,6 @@ pub(super) struct Errand<'a> {
     /// Or why there is none.
     pub(super) agent: Result<&'a Agent, &'a str>,
     pub(super) began: &'a Zoned,
-    pub(super) needs_servers: bool,
 }
 
 impl Errand<'_> {
@@ -103,9 +104,9 @@ impl Errand<'_> {
         };
         let row = NewSession::new(id.clone(), PLATFORM);
         let mut conversation = Conversation::begin(agent.clone(), row, self.setup());
-        if self.needs_servers {
-            conversation.tell_missing(&agent.wait_for_servers(SERVER_PATIENCE).await);
-        }
+        let is_needed = |name: &str| needs_server(self.job, self.settings, name);
+        let missing = agent.wait_for_some_servers(SERVER_PATIENCE, is_needed);
+        conversation.tell_missing(&missing.await);
         let mut report = self.converse(&mut conversation, &prompt, cancel).await;
         report.session = conversation.is_stored().then(|| id.to_string());
         report.prompt = prompt;
@@ -177,28 +178,15 @@ impl Errand<'_> {
             wanted: Wanted {
                 model: text("model"),
                 provider: text("provider"),
+                base_url: text("base_url"),
                 stored: None,
             },
-            toolsets: self.toolsets(),
+            toolsets: toolsets(self.job, self.settings),
             withheld: WITHHELD.map(str::to_owned).to_vec(),
             skills,
             titles: Titles::ByHand,
             ..Setup::for_cli(self.directory(), consent)
         }
-    }
-
-    /// The job's list limits the built-in tools. Servers are all there, unless it names some or wants none.
-    fn toolsets(&self) -> Option<Vec<String>> {
-        let mut words = texts(self.job.get("enabled_toolsets"));
-        if words.is_empty() {
-            return None;
-        }
-        let is_server = |word: &String| toolset::named(self.settings, word).is_some();
-        if self.needs_servers && !words.iter().any(is_server) {
-            let servers = self.settings.servers.iter();
-            words.extend(servers.map(|entry| entry.name.to_string()));
-        }
-        Some(words)
     }
 
     /// Where it works: where the job says, else in the user's own directory.
@@ -247,6 +235,29 @@ impl Errand<'_> {
         let text = self.job.get(key).and_then(Value::as_str);
         text.map(str::trim).filter(|text| !text.is_empty())
     }
+}
+
+/// The job's list limits the built-in tools. Servers are all there, unless it names some or wants none.
+fn toolsets(job: &Job, settings: &Settings) -> Option<Vec<String>> {
+    let mut words = texts(job.get("enabled_toolsets"));
+    if words.is_empty() {
+        return None;
+    }
+    let is_server = |word: &String| toolset::named(settings, word).is_some();
+    let wants_none = words.iter().any(|word| word == NO_MCP);
+    if !wants_none && !words.iter().any(is_server) {
+        let servers = settings.servers.iter();
+        words.extend(servers.map(|entry| entry.name.to_string()));
+    }
+    Some(words)
+}
+
+/// Whether a server takes part in a job.
+pub(super) fn needs_server(job: &Job, settings: &Settings, name: &str) -> bool {
+    let has_agent = job.get("no_agent").and_then(Value::as_bool) != Some(true);
+    has_agent
+        && toolsets(job, settings)
+            .is_none_or(|words| conversation::needs_server(PLATFORM, &words, settings, name))
 }
 
 /// The script's output is the message; a failure is an alert.

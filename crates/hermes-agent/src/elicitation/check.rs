@@ -169,7 +169,7 @@ impl Field {
         }
         match pattern {
             Some(pattern) if !pattern.is_match(text) => Err(Invalid::NoMatch(
-                super::plain(pattern.as_str()).into_owned(),
+                crate::printable::printable(pattern.as_str()).into_owned(),
             )),
             _ => Ok(()),
         }

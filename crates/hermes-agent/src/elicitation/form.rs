@@ -3,7 +3,8 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{plain, sensitive};
+use super::sensitive;
+use crate::printable::printable;
 
 /// A form: its fields, in the server's order.
 #[derive(Debug, Clone)]
@@ -127,14 +128,14 @@ impl Form {
 
 impl Field {
     fn read(name: &str, schema: &Value, is_required: bool) -> Result<Self, UnreadableForm> {
-        let kind =
-            kind(schema).ok_or_else(|| UnreadableForm::UnknownKind(plain(name).into_owned()))?;
+        let kind = kind(schema)
+            .ok_or_else(|| UnreadableForm::UnknownKind(printable(name).into_owned()))?;
         let text = |key: &str| {
-            let text = plain(schema[key].as_str().unwrap_or_default());
+            let text = printable(schema[key].as_str().unwrap_or_default());
             let text = text.trim();
             (!text.is_empty()).then(|| text.to_owned())
         };
-        let title = text("title").unwrap_or_else(|| plain(name).into_owned());
+        let title = text("title").unwrap_or_else(|| printable(name).into_owned());
         let description = text("description").filter(|description| *description != title);
         let mut field = Self {
             is_sensitive: sensitive::asks_for_secret(name, &title, description.as_deref())
@@ -217,7 +218,7 @@ fn format(name: &str) -> Option<Format> {
 fn choices(schema: &Value) -> Option<Vec<Choice>> {
     let choice = |value: &str, title: Option<&str>| Choice {
         value: value.to_owned(),
-        title: plain(title.unwrap_or(value)).into_owned(),
+        title: printable(title.unwrap_or(value)).into_owned(),
     };
     if let Some(values) = schema["enum"].as_array() {
         let values = values.iter().enumerate();

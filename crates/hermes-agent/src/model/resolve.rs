@@ -49,6 +49,8 @@ pub struct Wanted {
     pub model: Option<String>,
     /// `--provider`.
     pub provider: Option<String>,
+    /// Where it is, if not where the configuration says.
+    pub base_url: Option<String>,
     /// The model of the session that is resumed.
     pub stored: Option<StoredModel>,
 }
@@ -231,6 +233,20 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
             .as_deref()
             .is_some_and(|known| place::same_provider(known, provider))
     };
+    let is_same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
+    let is_elsewhere = |address: &&String| {
+        let known = configured.base_url.as_deref();
+        !known.is_some_and(|known| is_same(known, address))
+    };
+    if let Some(address) = wanted.base_url.as_ref().filter(is_elsewhere) {
+        let choice = ModelChoice {
+            name: wanted.model.clone(),
+            provider: wanted.provider.clone(),
+            base_url: Some(address.clone()),
+            ..ModelChoice::default()
+        };
+        return (choice, Origin::Flag);
+    }
     match (&wanted.model, &wanted.provider, &wanted.stored) {
         (Some(name), None, _) => (renamed(name), Origin::Flag),
         (name, Some(provider), _) => {
@@ -247,7 +263,7 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
         }
         (None, None, Some(stored)) => {
             let is_same_address = match (&stored.base_url, &configured.base_url) {
-                (Some(a), Some(b)) => a.trim_end_matches('/') == b.trim_end_matches('/'),
+                (Some(a), Some(b)) => is_same(a, b),
                 (Some(_), None) => stored.provider.is_some(),
                 (None, _) => true,
             };

@@ -370,3 +370,61 @@ async fn a_conversation_is_handed_over_whole() {
     ]);
     assert_eq!(sent, expected);
 }
+
+/// What is written to the log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines about one request that is answered and one that fails.
+async fn audited(level: &str) -> Vec<String> {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let setup = Setup::new(&json!({"log_level": level}));
+    setup.ask("a private question").await.unwrap();
+    setup.ask("fail").await.unwrap_err();
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let lines = text.lines().filter(|line| line.contains("sampling"));
+    lines.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn every_request_leaves_one_line_in_the_log_without_its_texts() {
+    for (level, word) in [("info", "INFO"), ("warning", "WARN")] {
+        let lines = audited(level).await;
+        let [answered, failed] = lines.as_slice() else {
+            panic!("{lines:?}");
+        };
+        for part in [word, "server=s", "model=\"usual\"", "tokens=7", "answered"] {
+            assert!(answered.contains(part), "no `{part}` in {answered}");
+        }
+        assert!(failed.contains("tokens=0"), "{failed}");
+        let all = lines.concat();
+        assert!(!all.contains("private") && !all.contains("abcdefghijk1234"));
+    }
+}
+
+#[tokio::test]
+async fn the_texts_are_logged_where_debug_asks_for_them() {
+    let lines = audited("debug").await;
+    assert!(lines[0].contains("DEBUG"), "{}", lines[0]);
+    assert!(lines[0].contains("a private question"), "{}", lines[0]);
+    assert!(lines[0].contains("You said:"), "{}", lines[0]);
+    assert!(!lines.concat().contains("abcdefghijk1234"), "{lines:?}");
+}

@@ -9,7 +9,7 @@ use hermes_mcp::{
 use serde_json::{Map, Value};
 
 use crate::{
-    approval::{ApprovalRequest, Refusal},
+    approval::{ApprovalKind, ApprovalRequest, Refusal},
     model::ToolDefinition,
     tool::{ToolContext, ToolOutput},
 };
@@ -67,6 +67,7 @@ async fn ask(
     let what = format!("{}.{}", tool.server, tool.original());
     let arguments = serde_json::to_string(arguments).unwrap_or_default();
     let request = ApprovalRequest {
+        kind: ApprovalKind::Mcp,
         tool: tool.name.as_str().to_owned(),
         subject: format!("{what} {arguments}"),
         reason: format!(
@@ -75,6 +76,7 @@ async fn ask(
         ),
         rules: vec![format!("MCP tool {what}")],
         may_be_permanent: true,
+        ..ApprovalRequest::default()
     };
     context.approvals.action(request, &context.cancel).await
 }

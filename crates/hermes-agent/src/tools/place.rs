@@ -206,6 +206,7 @@ pub(super) async fn enter(
                 reason: reason.to_owned(),
                 rules: vec![rule.to_owned()],
                 may_be_permanent: false,
+                ..ApprovalRequest::default()
             };
             context.approvals.action(request, &context.cancel).await?;
         }

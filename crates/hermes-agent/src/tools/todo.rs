@@ -3,20 +3,28 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Problem, arguments::Arguments, definition, finish};
 use crate::{
+    message::Message,
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
 };
 
+const NAME: &str = "todo";
 const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
 const MOST_ITEMS: usize = 200;
 
+/// What the tool returns, as far as it is read again.
+#[derive(Deserialize)]
+struct Listed {
+    todos: Vec<TodoItem>,
+}
+
 /// Something to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {
     /// How the model refers to it.
     pub id: String,
@@ -27,7 +35,7 @@ pub struct TodoItem {
 }
 
 /// How far an item is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     /// Not begun.
@@ -66,6 +74,20 @@ impl TodoList {
         *self.lock() = items;
     }
 
+    /// Takes the list from the latest result of the tool in a conversation, if there is one.
+    pub(crate) fn recall(&self, messages: &[Message]) {
+        let latest = messages.iter().rev().find_map(|message| match message {
+            Message::Tool(result) if result.name.as_deref() == Some(NAME) => {
+                let list: Listed = serde_json::from_str(&result.content.text()).ok()?;
+                Some(list.todos)
+            }
+            _ => None,
+        });
+        if let Some(items) = latest {
+            self.replace(items);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<TodoItem>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +108,7 @@ impl Todo {
 impl Tool for Todo {
     fn definition(&self) -> ToolDefinition {
         definition(
-            "todo",
+            NAME,
             "The list of things to do in this session. Use it for work of three steps or more. Without todos it returns \
              the list. Keep one item in_progress, and mark items completed as soon as they are.",
             json!({

@@ -7,6 +7,8 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+#[cfg(unix)]
+mod approvals;
 mod conversation;
 mod elicitation;
 mod files;

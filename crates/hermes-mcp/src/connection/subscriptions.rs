@@ -16,7 +16,7 @@ use rmcp::model::{
 use tokio::sync::watch;
 
 use super::backoff;
-use crate::{era::Era, session::Session};
+use crate::{era::Era, owner::WantedResources, session::Session};
 
 /// How long a new session waits before it asks to hear of changes. It costs a request and another look at the lists,
 /// and at the start other servers are still on their way.
@@ -25,7 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Follows changes for as long as the session lives.
-pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeSet<String>>) {
+pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<WantedResources>) {
     match session.era {
         Era::Stateless => listen(session, &mut wanted).await,
         Era::Legacy => subscribe(session, &mut wanted).await,
@@ -33,7 +33,7 @@ pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<BTreeS
 }
 
 /// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
-async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>>) {
+async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
     if wanted.borrow().is_empty() {
         let _ = tokio::time::timeout(SETTLING, wanted.changed()).await;
     }
@@ -75,7 +75,7 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>
     }
 }
 
-fn filter(session: &Session, wanted: &BTreeSet<String>) -> SubscriptionFilter {
+fn filter(session: &Session, wanted: &WantedResources) -> SubscriptionFilter {
     let capabilities = &session.info.capabilities;
     let mut filter = SubscriptionFilter::default();
     let changes = |declared: Option<bool>| (declared == Some(true)).then_some(true);
@@ -98,7 +98,7 @@ fn filter(session: &Session, wanted: &BTreeSet<String>) -> SubscriptionFilter {
             .and_then(|resources| resources.list_changed),
     );
     if !wanted.is_empty() {
-        filter.resource_subscriptions = Some(wanted.iter().cloned().collect());
+        filter.resource_subscriptions = Some(wanted.keys().cloned().collect());
     }
     filter
 }
@@ -117,10 +117,10 @@ fn note(session: &Session, notification: ServerNotification) {
 }
 
 /// A legacy server is told about each resource by itself.
-async fn subscribe(session: &Session, wanted: &mut watch::Receiver<BTreeSet<String>>) {
+async fn subscribe(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
     let mut subscribed = BTreeSet::new();
     loop {
-        let now = wanted.borrow_and_update().clone();
+        let now: BTreeSet<String> = wanted.borrow_and_update().keys().cloned().collect();
         for uri in now.difference(&subscribed) {
             if let Err(error) = session
                 .peer

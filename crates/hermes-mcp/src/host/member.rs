@@ -1,6 +1,6 @@
 //! One entry of the configuration inside a host: with a connection, or without one because it is disabled or unusable.
 
-use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
+use std::{sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
 use hermes_config::{Redactor, Resolved, Server, ServerEntry, ServerName, server::CallOrder};
@@ -11,7 +11,7 @@ use crate::{
     connection::{Connection, Shared, Surroundings},
     counters::Counters,
     link::{Link, Status},
-    owner::Owner,
+    owner::{Owner, WantedResources},
     registry::{Contribution, Registry},
     status::{ServerStatus, unix},
 };
@@ -72,7 +72,7 @@ impl Member {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (publisher, link) = watch::channel(Link::new(Status::Connecting));
         let (resource_updates, _) = broadcast::channel(RESOURCE_UPDATES);
-        let wanted_resources = Arc::new(watch::Sender::new(BTreeSet::new()));
+        let wanted_resources = Arc::new(watch::Sender::new(WantedResources::new()));
         let counters = Arc::new(Counters::default());
         let breaker = Arc::new(Breaker::new());
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::default()));

@@ -1,6 +1,6 @@
 //! Resources and prompts: for the utility tools, and typed for the surfaces that show them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hermes_config::{Redactor, ServerName};
 use rmcp::model::{
@@ -133,16 +133,19 @@ impl Host {
         }
     }
 
-    /// Begins or ends hearing of changes of one resource, over reconnects too.
-    pub fn watch_resource(&self, server: &ServerName, uri: &str, interest: Interest) {
-        if let Some(owner) = self.owner(server) {
-            owner
-                .wanted_resources
-                .send_if_modified(|wanted| match interest {
-                    Interest::Begin => wanted.insert(uri.to_owned()),
-                    Interest::End => wanted.remove(uri),
-                });
-        }
+    /// Asks for news of one resource, over reconnects too, until the returned guard is dropped. They come through
+    /// [`Host::resource_updates`]. `None`: there is no such server.
+    pub fn watch_resource(&self, server: &ServerName, uri: &str) -> Option<ResourceWatch> {
+        let owner = self.owner(server)?;
+        owner.wanted_resources.send_if_modified(|wanted| {
+            let watchers = wanted.entry(uri.to_owned()).or_default();
+            *watchers += 1;
+            *watchers == 1
+        });
+        Some(ResourceWatch {
+            owner: Arc::downgrade(&owner),
+            uri: uri.to_owned(),
+        })
     }
 
     pub(super) async fn call_utility(
@@ -218,11 +221,29 @@ impl Host {
     }
 }
 
-/// Whether changes of a resource are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interest {
-    /// From now on.
-    Begin,
-    /// No more.
-    End,
+/// Somebody's wish to hear of changes of a resource. The server is told of the first one's and of the last one's end.
+#[must_use = "it ends when dropped"]
+pub struct ResourceWatch {
+    /// Whoever connected the server, if it has not been replaced since.
+    owner: Weak<Owner>,
+    uri: String,
+}
+
+impl Drop for ResourceWatch {
+    fn drop(&mut self) {
+        let Some(owner) = self.owner.upgrade() else {
+            return;
+        };
+        owner.wanted_resources.send_if_modified(|wanted| {
+            let Some(watchers) = wanted.get_mut(&self.uri) else {
+                return false;
+            };
+            *watchers -= 1;
+            let is_last = *watchers == 0;
+            if is_last {
+                wanted.remove(&self.uri);
+            }
+            is_last
+        });
+    }
 }

@@ -3,7 +3,6 @@
 use std::{path::Path, time::Duration};
 
 use hermes_config::ServerName;
-use hermes_mcp::host::Interest;
 use hermes_testkit::{Behaviour, Era, HttpServer, eventually, recorded};
 use serde_json::{Value, json};
 
@@ -223,7 +222,7 @@ async fn a_watched_resource_tells_of_its_changes_over_a_reconnect_too() {
     for (name, era) in ERAS {
         let server = ServerName::new(name);
         let mut updates = host.host.resource_updates(&server).unwrap();
-        host.host.watch_resource(&server, uri, Interest::Begin);
+        let _watch = host.host.watch_resource(&server, uri).unwrap();
         let subscriptions = || {
             let (method, pointer) = match era {
                 Era::Legacy => ("resources/subscribe", "/params/uri"),
@@ -264,10 +263,18 @@ async fn a_resource_nobody_watches_any_more_is_silent() {
     let host = both_eras(|name| Behaviour::new().record(record(name))).await;
     let server = ServerName::new("legacy");
     let mut updates = host.host.resource_updates(&server).unwrap();
-    host.host.watch_resource(&server, uri, Interest::Begin);
+    let watch = host.host.watch_resource(&server, uri).unwrap();
+    let other = host.host.watch_resource(&server, uri).unwrap();
     let subscribed = || !recorded(&record("legacy"), "resources/subscribe").is_empty();
     assert!(eventually(SOON, subscribed).await);
-    host.host.watch_resource(&server, uri, Interest::End);
+    // The first to leave does not end it for the other.
+    drop(watch);
+    host.text("legacy", "touch_resource", json!({ "uri": uri }))
+        .await;
+    let update = tokio::time::timeout(SOON, updates.recv()).await;
+    assert_eq!(update.unwrap().unwrap(), uri);
+    assert_eq!(recorded(&record("legacy"), "resources/subscribe").len(), 1);
+    drop(other);
     let unsubscribed = || !recorded(&record("legacy"), "resources/unsubscribe").is_empty();
     assert!(eventually(SOON, unsubscribed).await);
     host.text("legacy", "touch_resource", json!({ "uri": uri }))

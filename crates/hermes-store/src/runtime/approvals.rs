@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::sqlite::SqliteRow;
 
 use super::RuntimeStore;
-use crate::{SessionId, SessionKey, StoreError, clock::epoch_seconds, db::row};
+use crate::{SessionId, SessionKey, StoreError, clock::epoch_seconds, db::row, random};
 
 /// A question to be asked. Its texts are redacted by the asker.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,11 @@ pub struct NewApproval {
     pub owner_pid: u32,
     /// When that process started, so that another one of the same number is not taken for it.
     pub owner_start: Option<i64>,
+}
+
+/// A name for a question, short enough to go into a button of a chat.
+pub fn new_approval_id() -> String {
+    format!("ap_{}", random::hex(12))
 }
 
 /// A question and what became of it.

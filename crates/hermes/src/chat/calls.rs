@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_agent::{message::ToolCall, tool::ToolOutput};
+use hermes_agent::{message::ToolCall, printable::printable, tool::ToolOutput};
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
@@ -103,7 +103,7 @@ pub(crate) fn details(call: &ToolCall, output: &ToolOutput, paint: Paint) -> Vec
     };
     let mut lines = Vec::new();
     for text in [pretty(&call.arguments), pretty(plain(&output.text))] {
-        let text = strip::clean(&text);
+        let text = printable(&text);
         let all: Vec<&str> = text.lines().collect();
         let style = Style::PLAIN.with(Attribute::Faint);
         let shown = all.iter().take(DETAIL_LINES);

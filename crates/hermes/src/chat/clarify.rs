@@ -1,7 +1,10 @@
 //! Asks the person what the model wants to know.
 
 use futures::future::BoxFuture;
-use hermes_agent::tools::clarify::{Question, Questioner};
+use hermes_agent::{
+    printable::printable,
+    tools::clarify::{Question, Questioner},
+};
 
 use super::{
     floor::{Asking, Floor},
@@ -30,7 +33,7 @@ impl Questioner for Person {
 }
 
 fn ask(asking: &Asking<'_>, question: &Question, paint: Paint) -> Result<String, Failure> {
-    for line in strip::clean(&question.text).lines() {
+    for line in printable(&question.text).lines() {
         asking.say(&paint.paint(Style::bold(), line));
     }
     for (number, choice) in (1..).zip(&question.choices) {

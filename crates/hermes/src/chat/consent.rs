@@ -1,25 +1,39 @@
 //! Asks the person whether something risky may run.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
-use hermes_agent::approval::{ApprovalRequest, Approver, Decision};
+use hermes_agent::{
+    approval::{ApprovalRequest, Approver, Decision, Published},
+    printable::printable,
+};
 
 use super::{
     floor::{Asking, Floor},
+    screen::Screen,
     strip,
     style::{Colour, Paint, Style},
 };
-use crate::failure::Failure;
+use crate::{context::Context, failure::Failure};
 
 /// The person at the terminal.
-pub(crate) struct Person {
+struct Person {
     floor: Floor,
     paint: Paint,
 }
 
 impl Person {
-    pub(crate) fn new(floor: Floor, paint: Paint) -> Self {
+    fn new(floor: Floor, paint: Paint) -> Self {
         Self { floor, paint }
     }
+}
+
+/// The person, whose questions other processes of the home may answer in their place.
+pub(crate) fn published(context: &Context, floor: &Floor, screen: &Screen) -> Arc<Published> {
+    let person = Arc::new(Person::new(floor.clone(), screen.paint()));
+    let screen = screen.clone();
+    let published = Published::new(context.home.clone(), person);
+    Arc::new(published.on_news(move |line| screen.note(line)))
 }
 
 impl Approver for Person {
@@ -36,7 +50,7 @@ fn ask(asking: &Asking<'_>, request: &ApprovalRequest, paint: Paint) -> Result<D
     let yellow = Style::bold().coloured(Colour::Yellow);
     let head = format!("{} wants to run:", strip::one_line(&request.tool, 60));
     asking.say(&paint.paint(yellow, &head));
-    for line in strip::clean(&request.subject).lines() {
+    for line in printable(&request.subject).lines() {
         asking.say(&format!("  {line}"));
     }
     asking.say(&paint.paint(

@@ -50,6 +50,8 @@ pub(crate) struct Editor {
     thread: Option<JoinHandle<()>>,
 }
 
+/// How often the editor may fail with one line before that is the end.
+const MOST_FAILURES: u32 = 3;
 /// How many entries are remembered.
 const HISTORY: usize = 5000;
 /// News that waits to be shown; a person reads slower than this fills up.
@@ -134,6 +136,7 @@ fn read_lines(
     let had_text = Arc::new(AtomicBool::new(false));
     editor = editor.with_highlighter(Box::new(Look::new(paint, had_text.clone())));
     while wishes.recv().is_ok() {
+        let mut failures = 0;
         let typed = loop {
             match editor.read_line(&line) {
                 Ok(Signal::Success(text)) => break Typed::Text(prompt::joined(&text)),
@@ -142,6 +145,8 @@ fn read_lines(
                 Ok(Signal::CtrlC) => break Typed::Interrupt,
                 Ok(Signal::CtrlD | Signal::ExternalBreak(_)) => break Typed::End,
                 Ok(_) => {}
+                // A terminal far away, or a busy one, may have been too slow to say where its cursor is.
+                Err(_) if failures < MOST_FAILURES => failures += 1,
                 Err(error) => break Typed::Failed(error.to_string()),
             }
         };

@@ -8,13 +8,19 @@ use std::{
     time::Instant,
 };
 
-use hermes_agent::{message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent};
+use hermes_agent::{
+    message::ToolCall,
+    model::ModelEvent,
+    printable::{Stripper, printable},
+    tool::ToolOutput,
+    turn::TurnEvent,
+};
 
 use super::{
     calls::{self, Running},
     length,
     markdown::Markdown,
-    strip::{self, Stripper},
+    strip,
     style::{Colour, Paint, Style},
     terminal, todo,
 };
@@ -264,10 +270,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Writes in the name of the question.
+    /// Writes in the name of the question, which is never data.
     pub(crate) fn say(&self, text: &str) {
         let mut inner = self.screen.lock();
-        (inner.write)(Stream::Out, &format!("{text}\n"));
+        (inner.write)(Stream::Err, &format!("{text}\n"));
     }
 }
 
@@ -406,7 +412,7 @@ impl Inner {
     fn text(&mut self, piece: &str) {
         if self.is_held {
             // No answer is written while its tools ask; what comes all the same must not disturb.
-            self.queue.push(strip::clean(piece));
+            self.queue.push(printable(piece).into_owned());
             return;
         }
         self.erase();
@@ -468,7 +474,7 @@ impl Inner {
                 return;
             }
         }
-        if self.kind == Kind::Plain {
+        if self.kind == Kind::Plain && !self.is_held {
             self.end_text();
             (self.write)(stream, &format!("{text}\n"));
             return;
@@ -489,7 +495,11 @@ impl Inner {
         }
         self.erase();
         let text: String = self.queue.drain(..).map(|line| line + "\n").collect();
-        (self.write)(Stream::Out, &text);
+        let stream = match self.kind {
+            Kind::Terminal => Stream::Out,
+            Kind::Plain => Stream::Err,
+        };
+        (self.write)(stream, &text);
     }
 
     fn erase(&mut self) {

@@ -2,9 +2,7 @@
 
 use std::{fmt::Write as _, io};
 
-use hermes_agent::elicitation::{
-    Answer, Choice, Field, FieldKind, Form, FormRequest, Invalid, plain,
-};
+use hermes_agent::elicitation::{Answer, Choice, Field, FieldKind, Form, FormRequest, Invalid};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -12,6 +10,7 @@ use super::{
     say,
     terminal::{self, Echo},
 };
+use crate::output::printable;
 
 /// What became of one field.
 enum Given {
@@ -181,7 +180,7 @@ fn shown(field: &Field, value: &Value) -> String {
         }
         other => other.to_string(),
     };
-    plain(&text).into_owned()
+    printable(&text).into_owned()
 }
 
 /// Which of several choices. `None`: the person left.

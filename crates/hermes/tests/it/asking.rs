@@ -180,7 +180,7 @@ fn a_password_is_warned_of_and_not_shown() {
 
 #[test]
 fn a_question_that_waits_too_long_goes_away() {
-    let hermes = hermes(Era::Stateless, &json!({"elicitation": {"timeout": 1}}));
+    let hermes = hermes(Era::Stateless, &json!({"elicitation": {"timeout": 3}}));
     let mut terminal = call(
         &hermes,
         "elicit",

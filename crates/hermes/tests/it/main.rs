@@ -15,6 +15,7 @@ mod interactive;
 mod model;
 mod observe;
 mod program;
+mod pty;
 mod running;
 mod screen;
 mod send;

@@ -1,52 +1,31 @@
-//! A terminal to run the program in: a pseudo-terminal, and the picture that its output draws.
+//! The picture that a program draws line by line on its terminal, which may change its size.
 
 use std::{
     fs::File,
     io::{Read, Write},
-    os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Child, Command},
     sync::{Arc, Mutex},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
-};
-
-use crate::running::PATIENCE;
+use crate::{pty, running::PATIENCE};
 
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<Screen>>,
+    reader: JoinHandle<()>,
 }
 
 impl Terminal {
-    pub(crate) fn start(mut command: Command, columns: u16, lines: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        set_size(&master, columns, lines);
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().unwrap())
-            .unwrap();
-        command
-            .stdin(slave.try_clone().unwrap())
-            .stdout(slave.try_clone().unwrap())
-            .stderr(slave);
-        take_terminal(&mut command);
-        let child = command.spawn().unwrap();
-        // The command holds the program's end of the terminal; without it, the end of the program is the end of output.
-        drop(command);
+    pub(crate) fn start(command: Command, columns: u16, lines: u16) -> Self {
+        let (child, keyboard) = pty::start(command, columns, lines);
         let screen = Arc::new(Mutex::new(Screen::new(usize::from(columns))));
-        let mut output = File::from(master.try_clone().unwrap());
+        let mut output = keyboard.try_clone().unwrap();
         let drawn = Arc::clone(&screen);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut chunk) {
                 let text = String::from_utf8_lossy(&chunk[..count]).into_owned();
@@ -55,8 +34,9 @@ impl Terminal {
         });
         Self {
             child,
-            keyboard: File::from(master),
+            keyboard,
             screen,
+            reader,
         }
     }
 
@@ -95,21 +75,13 @@ impl Terminal {
 
     pub(crate) fn resize(&mut self, columns: u16, lines: u16) {
         self.screen.lock().unwrap().rewrap(usize::from(columns));
-        let keyboard: OwnedFd = self.keyboard.try_clone().unwrap().into();
-        set_size(&keyboard, columns, lines);
+        pty::set_size(&self.keyboard, columns, lines);
     }
 
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                // What it wrote last may still be on its way.
-                std::thread::sleep(Duration::from_millis(100));
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("it does not end:\n{}", self.text());
+        let screen = Arc::clone(&self.screen);
+        let text = || screen.lock().unwrap().text();
+        pty::wait(&mut self.child, &self.reader, text)
     }
 }
 
@@ -118,29 +90,6 @@ impl Drop for Terminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Makes stdin the terminal that Ctrl-C comes from.
-#[expect(unsafe_code, reason = "only a new process can take a terminal")]
-fn take_terminal(command: &mut Command) {
-    // SAFETY: both calls are system calls that may be made between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::setsid()?;
-            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-            Ok(())
-        });
-    }
-}
-
-fn set_size(terminal: &OwnedFd, columns: u16, lines: u16) {
-    let size = Winsize {
-        ws_row: lines,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(terminal, size).unwrap();
 }
 
 /// As much of a terminal as the program uses, without a bottom edge.

@@ -3,9 +3,9 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Child, Command},
     sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -13,14 +13,10 @@ use hermes_testkit::{
     Behaviour, TemporaryHome, binary,
     model::{ModelServer, Script},
 };
-use rustix::{
-    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
-};
 use serde_json::json;
 
-/// How long something expected may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{pty, running::PATIENCE};
+
 const ROWS: u16 = 60;
 const COLUMNS: u16 = 100;
 
@@ -32,6 +28,7 @@ pub(crate) struct Talk {
     child: Child,
     keyboard: File,
     seen: Arc<Mutex<Seen>>,
+    reader: JoinHandle<()>,
 }
 
 struct Seen {
@@ -115,31 +112,8 @@ impl Place {
 }
 
 impl Talk {
-    fn start(mut command: Command) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let size = Winsize {
-            ws_row: ROWS,
-            ws_col: COLUMNS,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&master, size).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().unwrap())
-            .unwrap();
-        command
-            .stdin(slave.try_clone().unwrap())
-            .stdout(slave.try_clone().unwrap())
-            .stderr(slave);
-        take_terminal(&mut command);
-        let child = command.spawn().unwrap();
-        // It holds the program's end of the terminal.
-        drop(command);
+    fn start(command: Command) -> Self {
+        let (child, keyboard) = pty::start(command, COLUMNS, ROWS);
         let terminal =
             vt100::Parser::new(ROWS.try_into().unwrap(), COLUMNS.try_into().unwrap(), 500);
         let seen = Arc::new(Mutex::new(Seen {
@@ -147,13 +121,14 @@ impl Talk {
             raw: Vec::new(),
             searched: 0,
         }));
-        let output: OwnedFd = master.try_clone().unwrap();
+        let output = keyboard.try_clone().unwrap();
         let shown = seen.clone();
-        std::thread::spawn(move || show(File::from(output), &shown));
+        let reader = std::thread::spawn(move || show(output, &shown));
         Self {
             child,
-            keyboard: File::from(master),
+            keyboard,
             seen,
+            reader,
         }
     }
 
@@ -167,15 +142,18 @@ impl Talk {
     #[track_caller]
     pub(crate) fn line(&self, line: &str) -> &Self {
         self.prompt();
-        self.keys(line).keys("\r")
+        // Seen before it is entered, so that nobody takes this prompt for the next one.
+        let begin: String = line.chars().take(usize::from(COLUMNS) / 2).collect();
+        let echo = format!("> {begin}");
+        self.keys(line).until("echo", |screen| {
+            screen.lines().any(|line| line.starts_with(&echo))
+        });
+        self.keys("\r")
     }
 
     /// What is on the screen now.
     pub(crate) fn screen(&self) -> String {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let contents = seen.terminal.screen().contents();
-        let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
-        lines.join("\n").trim_end().to_owned()
+        screen(&self.seen)
     }
 
     /// Every byte that was ever written.
@@ -227,20 +205,9 @@ impl Talk {
     /// Waits for the end: the exit code and the last screen.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                // What was written last may still be on its way.
-                std::thread::sleep(Duration::from_millis(50));
-                return (status.code(), self.screen());
-            }
-            assert!(
-                began.elapsed() < PATIENCE,
-                "still running:\n{}",
-                self.screen()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let seen = self.seen.clone();
+        let code = pty::wait(&mut self.child, &self.reader, || screen(&seen));
+        (code, self.screen())
     }
 }
 
@@ -249,6 +216,14 @@ impl Drop for Talk {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a terminal shows, without empty lines at its end.
+fn screen(seen: &Mutex<Seen>) -> String {
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let contents = seen.terminal.screen().contents();
+    let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
+    lines.join("\n").trim_end().to_owned()
 }
 
 /// Shows what the program writes, and answers where the cursor is.
@@ -288,17 +263,4 @@ fn show(mut terminal: File, shown: &Mutex<Seen>) {
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len())
         .position(|window| window == wanted)
-}
-
-/// Makes stdin the terminal that Ctrl-C comes from.
-#[expect(unsafe_code, reason = "only a new process can take a terminal")]
-fn take_terminal(command: &mut Command) {
-    // SAFETY: both calls are system calls that may be made between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::setsid()?;
-            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-            Ok(())
-        });
-    }
 }

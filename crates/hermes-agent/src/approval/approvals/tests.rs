@@ -238,6 +238,7 @@ async fn actions_are_remembered_by_their_rules() {
         reason: "a private key".into(),
         rules: vec!["credential file access".into()],
         may_be_permanent: false,
+        ..ApprovalRequest::default()
     };
     for _ in 0..2 {
         approvals

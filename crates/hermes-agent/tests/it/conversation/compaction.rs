@@ -6,7 +6,7 @@ use hermes_agent::{
     turn::TurnEvent,
 };
 use hermes_store::{MessageQuery, MessageState, Rows};
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{Answer, Script, Usage};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +35,14 @@ fn script() -> Script {
     let call = Answer::call("todo", &json!({}));
     let mut answers = vec![call, Answer::text("done")];
     answers.extend((1..8).map(|number| Answer::text(&format!("answer {number}"))));
-    answers.push(Answer::text("They counted to seven."));
+    let summary = Answer::text("They counted to seven.");
+    answers.push(summary.with(|reply| {
+        reply.usage = Some(Usage {
+            prompt: 90,
+            completion: 7,
+            ..Usage::default()
+        });
+    }));
     answers.push(Answer::text("on we go"));
     Script::new(answers)
 }
@@ -67,6 +74,10 @@ async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
         ..MessageQuery::default()
     };
     let all = scene.agent.store().read_messages(&id, &all).await.unwrap();
+    let usage = scene.agent.store().model_usage(&id).await.unwrap();
+    let summary = usage.iter().find(|share| share.task == "compression");
+    let summary = &summary.unwrap().usage;
+    assert_eq!((summary.input_tokens, summary.output_tokens), (90, 7));
     let put_away = all
         .iter()
         .filter(|row| row.state == MessageState::Compacted);

@@ -18,6 +18,28 @@ fn named(id: &SessionId) -> Which {
 }
 
 #[tokio::test]
+async fn a_resumed_session_has_its_list_of_things_to_do() {
+    let item = |status: &str| json!({"id": "1", "content": "count herons", "status": status});
+    let call = |status: &str| Answer::call("todo", &json!({"todos": [item(status)]}));
+    let wrong = Answer::call("todo", &json!({"todos": "all of it"}));
+    let answers = [
+        call("pending"),
+        call("in_progress"),
+        wrong,
+        Answer::text("I am at it."),
+    ];
+    let scene = Scene::new(Script::new(answers)).await;
+    let mut conversation = scene.begin();
+    say(&mut conversation, "count the herons").await.unwrap();
+    let (id, items) = (conversation.id().clone(), conversation.todo().items());
+    assert_eq!(items.len(), 1);
+    conversation.close(EndReason::CliClose).await.unwrap();
+    let agent = agent(&scene.home).await;
+    let resumed = Conversation::resume(agent, &named(&id), scene.setup()).await;
+    assert_eq!(resumed.unwrap().todo().items(), items);
+}
+
+#[tokio::test]
 async fn a_resumed_session_sends_what_it_sent_before() {
     let thinking = Answer::call("todo", &json!({})).with(|reply| {
         reply.reasoning = vec!["hm".into()];

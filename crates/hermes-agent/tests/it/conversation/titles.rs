@@ -1,5 +1,7 @@
 //! Titles that a model writes beside the conversation.
 
+use std::time::{Duration, Instant};
+
 use hermes_agent::conversation::{Conversation, Titles};
 use hermes_store::{EndReason, SessionId};
 use hermes_testkit::model::{Answer, Rule, Script};
@@ -9,7 +11,27 @@ use super::{Scene, say};
 /// The words that only requests for a title hold.
 const ASKS_FOR_TITLE: &str = "Assistant:";
 
-async fn titled(script: Script, given: Option<&str>) -> (Scene, SessionId) {
+/// Whether the conversation goes on until there is a title.
+#[derive(PartialEq, Eq)]
+enum Waits {
+    Yes,
+    No,
+}
+
+/// Waits until a title was written for the session, if perhaps not used.
+async fn until_asked(scene: &Scene, id: &SessionId) {
+    let began = Instant::now();
+    loop {
+        let usage = scene.agent.store().model_usage(id).await.unwrap();
+        if usage.iter().any(|share| share.task == "title_generation") {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "no title");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn titled(script: Script, given: Option<&str>, waits: Waits) -> (Scene, SessionId) {
     let scene = Scene::new(script).await;
     let mut setup = scene.setup();
     setup.titles = Titles::Generated;
@@ -20,6 +42,9 @@ async fn titled(script: Script, given: Option<&str>) -> (Scene, SessionId) {
     }
     say(&mut conversation, "hello again").await.unwrap();
     let id = conversation.id().clone();
+    if waits == Waits::Yes {
+        until_asked(&scene, &id).await;
+    }
     conversation.close(EndReason::CliClose).await.unwrap();
     (scene, id)
 }
@@ -32,7 +57,7 @@ async fn title(scene: &Scene, id: &SessionId) -> Option<String> {
 #[tokio::test]
 async fn a_model_names_the_session_after_the_first_exchange() {
     let script = Script::echo().rule(ASKS_FOR_TITLE, Answer::text("\"A friendly start.\""));
-    let (scene, id) = titled(script, None).await;
+    let (scene, id) = titled(script, None, Waits::Yes).await;
     assert_eq!(
         title(&scene, &id).await.as_deref(),
         Some("A friendly start")
@@ -47,6 +72,7 @@ async fn a_model_names_the_session_after_the_first_exchange() {
     let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
     say(&mut conversation, "hello").await.unwrap();
     let id = conversation.id().clone();
+    until_asked(&scene, &id).await;
     conversation.close(EndReason::CliClose).await.unwrap();
     assert_eq!(
         title(&scene, &id).await.as_deref(),
@@ -58,7 +84,7 @@ async fn a_model_names_the_session_after_the_first_exchange() {
 async fn the_users_own_title_stays() {
     let slow = Answer::text("Late").with(|reply| reply.delay_ms = 300);
     let script = Script::echo().rule(ASKS_FOR_TITLE, slow);
-    let (scene, id) = titled(script, Some("Mine")).await;
+    let (scene, id) = titled(script, Some("Mine"), Waits::Yes).await;
     assert_eq!(title(&scene, &id).await.as_deref(), Some("Mine"));
 }
 
@@ -73,6 +99,16 @@ async fn a_title_that_fails_fails_alone() {
         rules: vec![refuses],
         ..Script::default()
     };
-    let (scene, id) = titled(script, None).await;
+    let (scene, id) = titled(script, None, Waits::No).await;
+    assert_eq!(title(&scene, &id).await, None);
+}
+
+#[tokio::test]
+async fn whoever_leaves_at_once_does_not_wait_for_a_title() {
+    let slow = Answer::text("Late").with(|reply| reply.delay_ms = 20_000);
+    let script = Script::echo().rule(ASKS_FOR_TITLE, slow);
+    let began = Instant::now();
+    let (scene, id) = titled(script, None, Waits::No).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "it waited");
     assert_eq!(title(&scene, &id).await, None);
 }

@@ -15,7 +15,7 @@ fn flags(model: &str, provider: &str) -> Wanted {
     Wanted {
         model: text(model),
         provider: text(provider),
-        stored: None,
+        ..Wanted::default()
     }
 }
 
@@ -213,6 +213,25 @@ async fn flag_wins_over_session_and_session_over_configuration() {
     assert_eq!(selection.endpoint.provider, "openai");
     assert_eq!(selection.endpoint.context_length, None);
     assert_eq!(selection.origin, Origin::Flag);
+}
+
+#[tokio::test]
+async fn an_address_of_this_run_gets_no_key_of_another_place() {
+    let config = "model: {default: c, base_url: 'https://llm.example.com/v1', api_key: key-mine}\n";
+    let setup = Setup::new(config, &KEYS);
+    let at = |address: &str| Wanted {
+        base_url: Some(address.to_owned()),
+        ..flags("other", "")
+    };
+    let elsewhere = found(&setup, &at("http://10.0.0.9:8000/v1")).await;
+    assert_eq!(elsewhere.1, "http://10.0.0.9:8000/v1");
+    assert_eq!((elsewhere.2, elsewhere.3.as_str()), (None, "other"));
+    let (_, address, key, model) = found(&setup, &at("https://llm.example.com/v1/")).await;
+    assert_eq!(address, "https://llm.example.com/v1");
+    assert_eq!(
+        (key.as_deref(), model.as_str()),
+        (Some("key-mine"), "other")
+    );
 }
 
 #[tokio::test]

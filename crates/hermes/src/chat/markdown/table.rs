@@ -201,7 +201,7 @@ mod tests {
     fn shown(text: &str, width: usize) -> Option<String> {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let out = render(&lines, width)?;
-        let out = crate::chat::strip::clean(&out);
+        let out = crate::output::printable(&out);
         let lines: Vec<&str> = out.lines().map(str::trim_end).collect();
         Some(lines.join("\n"))
     }

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use hermes_agent::printable::printable;
+
 use super::elapsed;
 use crate::chat::{
     calls::SPIN,
@@ -64,7 +66,7 @@ impl Waiting {
         let head = strip::cut(&head, width);
         // The last words, as many as fit.
         let room = width.saturating_sub(head.chars().count() + 2);
-        let thoughts: Vec<char> = strip::clean(&self.thoughts)
+        let thoughts: Vec<char> = printable(&self.thoughts)
             .chars()
             .map(|c| if c.is_whitespace() { ' ' } else { c })
             .collect();

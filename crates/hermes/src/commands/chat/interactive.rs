@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
+    approval::Published,
     conversation::{Answer, Consent, Conversation, ConversationError, Setup},
     mention::Mentions,
     turn::TurnEnd,
@@ -78,7 +79,8 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     let seat = Seat::new(context, &settings, floor.clone());
     seat.answers.expect_model();
     let agent = start::agent(context, settings, seat.answers.inquiries()).await?;
-    let setup = setup(context, args, &floor, &screen);
+    let approver = consent::published(context, &floor, &screen);
+    let setup = setup(context, args, approver.clone(), &floor, &screen);
     let conversation = match setup {
         Ok(setup) => start::conversation(&agent, args, setup.clone())
             .await
@@ -101,6 +103,7 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         }
         Err(failure) => Err(failure),
     };
+    approver.close().await;
     start::stop(&agent).await;
     outcome
 }
@@ -108,11 +111,11 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
 fn setup(
     context: &Context,
     args: &ChatArgs,
+    approver: Arc<Published>,
     floor: &Floor,
     screen: &Screen,
 ) -> Result<Setup, Failure> {
-    let person = consent::Person::new(floor.clone(), screen.paint());
-    let mut setup = start::setup(context, args, Consent::Ask(Arc::new(person)))?;
+    let mut setup = start::setup(context, args, Consent::Ask(approver))?;
     let person = clarify::Person::new(floor.clone(), screen.paint());
     setup.questioner = Some(Arc::new(person));
     Ok(setup)

@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc, time::Duration};
 
 use hermes_agent::{
-    approval::NobodyDecides,
+    approval::{NobodyDecides, Published},
     conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
     turn::{TurnEnd, TurnEvent},
 };
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     answers::Answers,
     chat::{
+        consent,
         floor::{Floor, Presence},
         screen::{self, Screen},
     },
@@ -30,6 +31,7 @@ use crate::{
     context::Context,
     failure::Failure,
     output::printable,
+    question::Questions,
 };
 
 /// How long servers are waited for, all together.
@@ -107,7 +109,12 @@ async fn converse(
     answers: &Answers,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
-    let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
+    let person = person(context, cancel);
+    let consent = match &person {
+        Some(person) => Consent::Ask(person.clone()),
+        None => Consent::Ask(Arc::new(NobodyDecides)),
+    };
+    let mut setup = start::setup(context, args, consent)?;
     // A title would cost a further call of the model, and nobody is there to see it.
     setup.titles = Titles::ByHand;
     let mut conversation = start::conversation(agent, args, setup).await?;
@@ -116,6 +123,9 @@ async fn converse(
     let tally = conversation.last_tally().cloned();
     let id = conversation.is_stored().then(|| conversation.id().clone());
     let closed = conversation.close(EndReason::CliClose).await;
+    if let Some(person) = person {
+        person.close().await;
+    }
     let answer = asked.and_then(|answer| match closed {
         Ok(()) => Ok(answer),
         Err(error) => Err(start::failure(&error)),
@@ -174,6 +184,17 @@ async fn converse(
         context.output.note(line);
     }
     Ok(())
+}
+
+/// Whoever sits at the terminal, if it is one.
+fn person(context: &Context, cancel: &CancellationToken) -> Option<Arc<Published>> {
+    if !Questions::new(false).can_ask() {
+        return None;
+    }
+    let screen = Screen::new(context.output, screen::Detail::Brief);
+    let floor = Floor::new(screen.clone(), Presence::Person);
+    floor.serve(cancel.clone());
+    Some(consent::published(context, &floor, &screen))
 }
 
 /// What came of a message.

@@ -95,7 +95,7 @@ pub(super) fn setup(
     setup.wanted = Wanted {
         model: args.model.clone(),
         provider: args.provider.clone(),
-        stored: None,
+        ..Wanted::default()
     };
     setup.toolsets = (!args.toolsets.is_empty()).then(|| args.toolsets.clone());
     setup.skills.clone_from(&args.skills);

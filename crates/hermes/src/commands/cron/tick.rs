@@ -91,14 +91,19 @@ async fn agent(
         store.map_err(|error| error.to_string())?,
     );
     parts.environment = std::env::vars_os().collect();
-    if claimed.iter().any(Claimed::needs_servers) {
+    let mut needed = settings.clone();
+    needed.servers.retain(|entry| {
+        let name = entry.name.as_str();
+        claimed.iter().any(|run| run.needs_server(settings, name))
+    });
+    if !needed.servers.is_empty() {
         let guard = context.guard().map_err(|failure| failure.message)?;
         let options = HostOptions {
             inquiries: Answers::without_person(context, settings).inquiries(),
             reserved_names: Agent::reserved_names(),
             ..HostOptions::new(context.home.clone(), guard)
         };
-        parts.host = Some(Host::start(options, settings).await);
+        parts.host = Some(Host::start(options, &needed).await);
     }
     Ok(Agent::new(parts, settings.clone()))
 }

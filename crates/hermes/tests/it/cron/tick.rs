@@ -4,7 +4,7 @@ use std::{
     fs,
     process::{Child, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hermes_testkit::{
@@ -265,6 +265,39 @@ fn toolsets_limit_the_tools_and_servers_stay_unless_named() {
         assert_eq!(tools, expected, "{toolsets}");
         hermes.run(&["cron", "remove", "a"]).ok();
     }
+}
+
+#[test]
+fn a_server_that_no_job_needs_is_neither_started_nor_waited_for() {
+    let server = ModelServer::start(Script::echo());
+    let slow = with_tools(&["buy"]).process(|process| process.start_delay_ms = 60_000);
+    let servers = json!({"clock": entry(&with_tools(&["now"])), "shop": entry(&slow)});
+    let hermes = home(&server, &format!("mcp_servers: {servers}\n"));
+    add_due(&hermes, "a", &["x", "-t", "todo,clock"]);
+    let began = Instant::now();
+    tick(&hermes).ok();
+    // Servers that are needed are waited for much longer.
+    assert!(began.elapsed() < Duration::from_secs(12), "it waited");
+    assert!(offered(&server).contains(&"mcp_clock_now".to_owned()));
+    let prompt = server.requests().pop().unwrap().body["messages"][0].to_string();
+    assert!(!prompt.contains("shop"), "{prompt}");
+}
+
+#[test]
+fn a_job_may_have_its_model_elsewhere() {
+    let (usual, other) = (
+        ModelServer::start(Script::echo()),
+        ModelServer::start(Script::echo()),
+    );
+    let hermes = home(&usual, "");
+    add_due(&hermes, "a", &["x", "--model", "heron"]);
+    let path = hermes.home.path().join("cron/jobs.json");
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    file["jobs"][0]["base_url"] = json!(other.base_url());
+    fs::write(&path, file.to_string()).unwrap();
+    tick(&hermes).ok();
+    assert!(usual.requests().is_empty());
+    assert_eq!(other.requests()[0].body["model"], "heron");
 }
 
 #[test]

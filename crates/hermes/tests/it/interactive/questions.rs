@@ -1,11 +1,14 @@
 //! Questions to the person: approvals and what the model wants to know.
 
+use hermes_config::Home;
+use hermes_store::runtime::{self, RuntimeStore};
 use hermes_testkit::{
     Behaviour,
     model::{Answer, Script},
 };
 use serde_json::json;
 
+use super::CTRL_C;
 use crate::talk::Place;
 
 fn risky() -> Script {
@@ -45,6 +48,74 @@ fn something_risky_runs_once_it_is_approved() {
 }
 
 #[test]
+fn another_process_may_answer_in_the_place_of_the_person() {
+    let place = place(risky());
+    let talk = place.talk(&[]);
+    // Without a question there is nothing to publish.
+    assert!(!place.home.path().join("runtime.db").exists());
+    talk.line("clean up");
+    talk.sees("[d]eny");
+    answer_elsewhere(&place, runtime::Answer::Once);
+    let screen = talk.sees("Done.");
+    assert!(
+        screen.contains("Answered by another program: allowed once."),
+        "{screen}"
+    );
+    assert!(!place.home.path().join("build").exists());
+    // The terminal is free again.
+    talk.line("/whoami");
+    talk.sees("platform");
+}
+
+#[test]
+fn a_single_message_at_a_terminal_asks_and_can_be_answered_elsewhere() {
+    let place = place(risky());
+    let talk = place.start(&["-q", "clean up"], &[]);
+    talk.sees("[o]nce, [s]ession, [a]lways, [d]eny");
+    talk.keys("o\r");
+    talk.sees("Done.");
+    assert_eq!(talk.end().0, Some(0));
+    assert!(!place.home.path().join("build").exists());
+    place.home.write("build/file", "x");
+    let talk = place.start(&["-q", "and again"], &[]);
+    talk.sees("[d]eny");
+    answer_elsewhere(&place, runtime::Answer::Deny);
+    talk.sees("Answered by another program: denied.");
+    talk.sees("Again.");
+    assert_eq!(talk.end().0, Some(0));
+    assert!(place.home.path().join("build").exists());
+}
+
+#[test]
+fn ctrl_c_at_the_question_of_a_single_message_ends_it() {
+    let place = place(risky());
+    let talk = place.start(&["-q", "clean up"], &[]);
+    talk.sees("[d]eny");
+    talk.keys(CTRL_C);
+    assert_eq!(talk.end().0, Some(130));
+    assert!(place.home.path().join("build").exists());
+}
+
+/// Answers the question that is open, as another process of the home would.
+fn answer_elsewhere(place: &Place, answer: runtime::Answer) {
+    let home = Home::at(place.home.path());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = RuntimeStore::open(&home).await.unwrap();
+        let open = loop {
+            if let Some(open) = store.open_approvals().await.unwrap().pop() {
+                break open;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        assert_eq!(open.command, "rm -r build");
+        let answered = store.answer_approval(&open.id, answer, "another program", None);
+        assert_eq!(answered.await.unwrap(), runtime::Answered::Accepted);
+        store.close().await;
+    });
+}
+
+#[test]
 fn a_refusal_and_its_reason_reach_the_model() {
     let place = place(risky());
     let talk = place.talk(&[]);
@@ -74,7 +145,7 @@ fn always_is_written_down_and_not_asked_again() {
 
 #[test]
 fn a_question_nobody_answers_is_a_refusal() {
-    let place = Place::new(Some(risky()), &[], "approvals: {timeout: 1}\n");
+    let place = Place::new(Some(risky()), &[], "approvals: {timeout: 3}\n");
     place.home.write("build/file", "x");
     let talk = place.talk(&[]);
     talk.line("clean up");
@@ -88,16 +159,18 @@ fn a_question_nobody_answers_is_a_refusal() {
 
 #[test]
 fn keys_pressed_before_a_question_do_not_answer_it() {
+    let wait = "until [ -e pressed ]; do sleep 0.05; done";
     let script = Script::new([
-        Answer::call("terminal", &json!({"command": "sleep 1"})),
+        Answer::call("terminal", &json!({"command": wait})),
         Answer::call("terminal", &json!({"command": "rm -r build"})),
         Answer::text("Done."),
     ]);
     let place = place(script);
     let talk = place.talk(&[]);
     talk.line("clean up");
-    talk.sees("sleep 1");
+    talk.sees("until [ -e pressed ]");
     talk.keys("o\r");
+    place.home.write("pressed", "");
     talk.sees("[d]eny");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(place.home.path().join("build").exists());

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use hermes_agent::message::ToolCall;
+use hermes_agent::{message::ToolCall, printable::printable};
 
 use super::{Done, Room};
-use crate::{chat::strip, commands::chat::call, failure::Failure};
+use crate::{commands::chat::call, failure::Failure};
 
 /// The one call that the user makes at a time.
 const ID: &str = "call";
@@ -18,5 +18,5 @@ pub(super) async fn run(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure
     let called = call::run(room.conversation, rest, progress, room.cancel.clone()).await;
     room.screen.end_call(ID);
     let text = called?;
-    Ok(Done::text(strip::clean(text.trim_end())))
+    Ok(Done::text(printable(text.trim_end())))
 }

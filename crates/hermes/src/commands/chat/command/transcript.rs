@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io::Write as _};
 
-use hermes_agent::message::Message;
+use hermes_agent::{message::Message, printable::printable};
 
 use super::{Done, Room};
 use crate::{
@@ -38,7 +38,7 @@ pub(super) fn last(messages: &[Message], number: usize, paint: Paint, width: usi
     let mut text = String::new();
     for message in &messages[messages.len().saturating_sub(number)..] {
         let content = message.content().text();
-        let content = strip::clean(content.trim());
+        let content = printable(content.trim());
         match message {
             Message::System { .. } => {}
             Message::User { .. } => {

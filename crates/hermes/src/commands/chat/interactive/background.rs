@@ -6,6 +6,7 @@ use hermes_agent::{
     approval::NobodyDecides,
     conversation::{Agent, Answer, Consent, Conversation, ConversationError, Setup, Titles},
     model::{ResolveError, Selection, Wanted},
+    printable::printable,
     turn::TurnEvent,
 };
 use hermes_store::{EndReason, NewSession, SessionId};
@@ -150,10 +151,10 @@ impl Finished {
 }
 
 fn shorten(text: &str, id: &SessionId) -> String {
-    let text = strip::clean(text.trim());
+    let text = printable(text.trim());
     let lines: Vec<&str> = text.lines().collect();
     if lines.len() <= MOST_LINES {
-        return text;
+        return text.into_owned();
     }
     let more = lines.len() - MOST_LINES;
     format!(

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use hermes_agent::conversation::{Conversation, Setup};
+use hermes_agent::{
+    conversation::{Conversation, Setup},
+    printable::printable,
+};
 
 use crate::{
     chat::{
@@ -80,7 +83,7 @@ pub(super) fn failure(failure: &Failure, paint: Paint) -> String {
     let mut text = format!(
         "{} {}",
         paint.paint(red, "error:"),
-        strip::clean(&failure.message)
+        printable(&failure.message)
     );
     for hint in &failure.hints {
         let _ = write!(text, "\n{} {hint}", paint.paint(Style::bold(), "hint:"));

@@ -1,0 +1,178 @@
+//! Takes out of foreign text what could steer the terminal or hide something from the reader.
+//!
+//! Models, tools and servers write text that ends up on a person's screen. Escape sequences, control characters, marks that
+//! turn the direction of writing and characters nobody can see are dropped; what a carriage return would overwrite
+//! stays, on a line of its own.
+
+use std::borrow::Cow;
+
+/// Takes text in pieces; a sequence may begin in one piece and end in another.
+#[derive(Debug, Default)]
+pub struct Stripper {
+    state: State,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// A carriage return that may belong to a line end.
+    Return,
+    /// After `ESC`, with or without characters between it and its end.
+    Escape,
+    /// After `ESC [`.
+    Control,
+    /// A text for the terminal, such as a title or a link.
+    Payload,
+    /// `ESC` inside of one: `ESC \` ends it.
+    PayloadEscape,
+}
+
+const ESCAPE: char = '\x1b';
+const BELL: char = '\x07';
+
+impl Stripper {
+    /// Appends what may be shown.
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        for character in text.chars() {
+            self.take(character, out);
+        }
+    }
+
+    /// The end of the text: a carriage return that nothing followed is a line end.
+    pub fn finish(&mut self, out: &mut String) {
+        if self.state == State::Return {
+            out.push('\n');
+        }
+        self.state = State::Text;
+    }
+
+    fn take(&mut self, character: char, out: &mut String) {
+        self.state = match (self.state, character) {
+            // None of them goes over a line end: an unfinished one must not swallow the rest of the text.
+            (State::Return | State::Payload | State::PayloadEscape, '\n') => {
+                out.push('\n');
+                State::Text
+            }
+            (State::Return, _) => {
+                out.push('\n');
+                plain(character, out)
+            }
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
+            // Characters between the escape and the end of a short sequence.
+            (State::Escape, ' '..='/') => State::Escape,
+            (State::Escape, '[') | (State::Control, ' '..='?') => State::Control,
+            // The ends of sequences.
+            (State::Escape, '0'..='~')
+            | (State::Control, '@'..='~')
+            | (State::Payload, BELL | '\u{9c}')
+            | (State::PayloadEscape, '\\') => State::Text,
+            (State::Payload | State::PayloadEscape, ESCAPE) => State::PayloadEscape,
+            (State::Payload | State::PayloadEscape, _) => State::Payload,
+            (State::Text | State::Escape | State::Control, _) => plain(character, out),
+        };
+    }
+}
+
+/// A character outside of any sequence.
+fn plain(character: char, out: &mut String) -> State {
+    match character {
+        '\r' => return State::Return,
+        ESCAPE => return State::Escape,
+        '\u{9b}' => return State::Control,
+        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return State::Payload,
+        '\n' | '\t' => out.push(character),
+        '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+        _ if character.is_control() || is_invisible(character) => {}
+        _ => out.push(character),
+    }
+    State::Text
+}
+
+/// Marks that turn the direction of text, characters without width, and the letters of hidden tags.
+///
+/// The joiners stay: many scripts and emoji need them.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' |
+        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// A whole text as it may be shown.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_unwanted = |c: char| {
+        let is_break = matches!(c, '\u{2028}' | '\u{2029}');
+        is_break || is_invisible(c) || (c.is_control() && !matches!(c, '\n' | '\t'))
+    };
+    if !text.contains(is_unwanted) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut stripper = Stripper::default();
+    stripper.push(text, &mut out);
+    stripper.finish(&mut out);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_go_whole() {
+        for (text, left) in [
+            ("a\x1b[31mb\x1b[0mc", "abc"),
+            ("a\x1b[2J\x1b[1;1Hb", "ab"),
+            ("a\x1b]0;title\x07b", "ab"),
+            ("a\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\b", "alinkb"),
+            ("a\x1b]52;c;cm0gLXJm\x07b", "ab"),
+            ("a\x1bPq#0\x1b\\b", "ab"),
+            ("a\x1b(0b\x1bcc\x1b#8d", "abcd"),
+            ("a\u{9b}31mb", "ab"),
+            ("a\u{9d}0;title\u{9c}b", "ab"),
+            ("a\x1b\x1b[31mb", "ab"),
+            ("a\u{9b}\u{9b}1mb\x1b", "ab"),
+            ("\x1b[2字", "字"),
+            ("cut off \x1b[12", "cut off "),
+        ] {
+            assert_eq!(printable(text), left, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_may_come_in_pieces() {
+        let text = "a\x1b[31mb\x1b]0;t\x1b\\c\r\nd";
+        for split in 0..text.len() {
+            let (mut stripper, mut out) = (Stripper::default(), String::new());
+            stripper.push(&text[..split], &mut out);
+            stripper.push(&text[split..], &mut out);
+            stripper.finish(&mut out);
+            assert_eq!(out, "abc\nd", "split at {split}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_sequence_does_not_swallow_the_next_line() {
+        assert_eq!(printable("a\x1b]0;title\nb"), "a\nb");
+        assert_eq!(printable("a\x1b[31\nb"), "a\nb");
+        assert_eq!(printable("a\x1b[31äb"), "aäb");
+    }
+
+    #[test]
+    fn a_carriage_return_overwrites_nothing() {
+        assert_eq!(printable("rm -rf /\rls      "), "rm -rf /\nls      ");
+        assert_eq!(printable("a\r\nb\r"), "a\nb\n");
+        assert_eq!(printable("abc\x08\x08d"), "abcd");
+    }
+
+    #[test]
+    fn direction_marks_and_hidden_letters_go_and_joiners_stay() {
+        assert_eq!(printable("a\u{202e}cba\u{202c}\u{2066}x\u{2069}"), "acbax");
+        assert_eq!(printable("a\u{200b}b\u{feff}\u{e0041}"), "ab");
+        let family = "👩\u{200d}👧";
+        assert_eq!(printable(family), family);
+        assert_eq!(printable("tab\tand\0nul\x7f"), "tab\tandnul");
+    }
+}

@@ -1,0 +1,340 @@
+//! Approvals that are published: a second process of the home answers in the place of the person.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use futures::future::BoxFuture;
+use hermes_agent::approval::{
+    ApprovalRequest, ApprovalSettings, Approvals, Approver, Decision, Landmarks, Published,
+    Refusal, Scene, is_owner_gone,
+};
+use hermes_config::Home;
+use hermes_store::{
+    SessionId,
+    runtime::{Answer, Answered, Approval, ApprovalState, NewApproval, RuntimeStore},
+};
+use hermes_testkit::TemporaryHome;
+use tokio_util::sync::CancellationToken;
+
+/// Somebody at a terminal, who may never say anything.
+struct Person(Option<Decision>);
+
+impl Approver for Person {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        match &self.0 {
+            Some(decision) => Box::pin(std::future::ready(decision.clone())),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// Says something once the question is published, and remembers which one it was.
+struct SlowPerson {
+    store: RuntimeStore,
+    decision: Decision,
+    asked: Arc<Mutex<String>>,
+}
+
+impl Approver for SlowPerson {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        Box::pin(async {
+            *self.asked.lock().unwrap() = open(&self.store).await.id;
+            self.decision.clone()
+        })
+    }
+}
+
+struct Place {
+    _directory: TemporaryHome,
+    home: Home,
+    /// What another process of the home sees.
+    other: RuntimeStore,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let directory = TemporaryHome::new();
+        let home = Home::at(directory.path());
+        let other = RuntimeStore::open(&home).await.unwrap();
+        Self {
+            _directory: directory,
+            home,
+            other,
+            told: Arc::default(),
+        }
+    }
+
+    fn published(&self, person: impl Approver + 'static) -> Arc<Published> {
+        let told = self.told.clone();
+        let published = Published::new(self.home.clone(), Arc::new(person));
+        Arc::new(published.on_news(move |line| told.lock().unwrap().push(line.to_owned())))
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    async fn row(&self, id: &str) -> Approval {
+        self.other.approval(id).await.unwrap().unwrap()
+    }
+}
+
+fn approvals(approver: Arc<Published>, timeout: Duration) -> Approvals {
+    let settings = ApprovalSettings {
+        timeout,
+        ..ApprovalSettings::default()
+    };
+    Approvals::new(settings, approver)
+        .in_session(SessionId::parse("20260101_000000_abcdef").unwrap())
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+async fn run(
+    approvals: &Approvals,
+    command: &str,
+    cancel: &CancellationToken,
+) -> Result<(), Refusal> {
+    let scene = Scene {
+        directory: "/home/ann/project".into(),
+        landmarks: Landmarks {
+            user_home: Some("/home/ann".into()),
+            hermes_home: None,
+        },
+    };
+    approvals.command("terminal", command, &scene, cancel).await
+}
+
+/// The question that is open, once there is one.
+async fn open(store: &RuntimeStore) -> Approval {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = store.open_approvals().await.unwrap().pop() {
+            return found;
+        }
+        assert!(began.elapsed() < LONG / 20, "nothing was published");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_another_process_counts_and_the_row_says_so() {
+    let place = Place::new().await;
+    let published = place.published(Person(None));
+    let approvals = approvals(published.clone(), LONG);
+    let cancel = CancellationToken::new();
+    let command = "rm -r build\u{202e}\u{200b}\t# sk-abcdefghijklmnopqrstuvwx";
+    let asked = run(&approvals, command, &cancel);
+    let answering = async {
+        let row = open(&place.other).await;
+        assert!(
+            row.id.starts_with("ap_") && row.id.len() == 15,
+            "{}",
+            row.id
+        );
+        assert_eq!(row.kind, "exec");
+        assert!(row.command.starts_with("rm -r build # "), "{}", row.command);
+        assert!(!row.command.contains("abcdefghij"), "{}", row.command);
+        assert!(!row.description.is_empty() && !row.pattern_keys.is_empty());
+        assert!(row.allow_permanent && !is_owner_gone(&row));
+        assert_eq!(row.session.unwrap().as_str(), "20260101_000000_abcdef");
+        let patience = row.expires_at.unwrap() - row.created_at;
+        assert!((patience - LONG.as_secs_f64()).abs() < 1.0, "{patience}");
+        let answered = place
+            .other
+            .answer_approval(&row.id, Answer::Session, "the bridge", None);
+        assert_eq!(answered.await.unwrap(), Answered::Accepted);
+        row.id
+    };
+    let (allowed, id) = tokio::join!(asked, answering);
+    assert_eq!(allowed, Ok(()));
+    let row = place.row(&id).await;
+    assert_eq!(row.state, ApprovalState::Resolved);
+    assert_eq!(row.outcome.as_deref(), Some("session"));
+    assert_eq!(
+        place.told(),
+        ["Answered by the bridge: allowed for this session."]
+    );
+    // It holds for the session.
+    assert_eq!(run(&approvals, "rm -r other", &cancel).await, Ok(()));
+    assert!(place.other.open_approvals().await.unwrap().is_empty());
+    published.close().await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_another_process_brings_its_reason() {
+    let place = Place::new().await;
+    let approvals = approvals(place.published(Person(None)), LONG);
+    let cancel = CancellationToken::new();
+    let answering = async {
+        let row = open(&place.other).await;
+        let answered = place
+            .other
+            .answer_approval(&row.id, Answer::Deny, "b", Some("not today"));
+        answered.await.unwrap();
+        row.id
+    };
+    let (refused, id) = tokio::join!(run(&approvals, "rm -r x", &cancel), answering);
+    assert_eq!(refused, Err(Refusal::NotApproved("not today".into())));
+    assert_eq!(place.row(&id).await.outcome.as_deref(), Some("deny"));
+}
+
+#[tokio::test]
+async fn the_person_s_answer_closes_the_row() {
+    let place = Place::new().await;
+    for (decision, outcome) in [
+        (Decision::Once, "once"),
+        (Decision::Denied { reason: None }, "deny"),
+        (Decision::Always, "always"),
+    ] {
+        let asked = Arc::new(Mutex::new(String::new()));
+        let person = SlowPerson {
+            store: place.other.clone(),
+            decision: decision.clone(),
+            asked: asked.clone(),
+        };
+        let approvals = approvals(place.published(person), LONG);
+        let allowed = run(&approvals, "rm -r x", &CancellationToken::new()).await;
+        assert_eq!(allowed.is_ok(), decision.allows());
+        let id = asked.lock().unwrap().clone();
+        let row = place.row(&id).await;
+        assert_eq!(row.state, ApprovalState::Resolved);
+        assert_eq!(row.outcome.as_deref(), Some(outcome));
+    }
+    assert!(place.told().is_empty());
+}
+
+/// Somebody whom another process forestalls.
+struct Forestalled(RuntimeStore);
+
+impl Approver for Forestalled {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        Box::pin(async {
+            let row = open(&self.0).await;
+            let answered = self.0.answer_approval(&row.id, Answer::Deny, "b", None);
+            assert_eq!(answered.await.unwrap(), Answered::Accepted);
+            Decision::Once
+        })
+    }
+}
+
+#[tokio::test]
+async fn of_two_answers_the_first_counts() {
+    let place = Place::new().await;
+    let person = Forestalled(place.other.clone());
+    let approvals = approvals(place.published(person), LONG);
+    let refused = run(&approvals, "rm -r x", &CancellationToken::new()).await;
+    assert!(refused.is_err());
+    assert_eq!(place.told(), ["Answered by b: denied."]);
+}
+
+#[tokio::test]
+async fn time_that_is_over_and_an_interrupt_close_the_row() {
+    let place = Place::new().await;
+    let published = place.published(Person(None));
+    let short = approvals(published.clone(), Duration::from_millis(1500));
+    let watch = async { open(&place.other).await.id };
+    let cancel = CancellationToken::new();
+    let (refused, late) = tokio::join!(run(&short, "rm -r x", &cancel), watch);
+    assert!(refused.is_err());
+    let long = approvals(published.clone(), LONG);
+    let watch = async {
+        // The row of the first question may not yet be closed.
+        let id = loop {
+            let row = open(&place.other).await;
+            if row.id != late {
+                break row.id;
+            }
+        };
+        cancel.cancel();
+        id
+    };
+    let (refused, interrupted) = tokio::join!(run(&long, "rm -r x", &cancel), watch);
+    assert!(refused.is_err());
+    published.close().await;
+    assert_eq!(place.row(&late).await.outcome.as_deref(), Some("expired"));
+    let outcome = place.row(&interrupted).await.outcome;
+    assert_eq!(outcome.as_deref(), Some("cancelled"));
+}
+
+#[tokio::test]
+async fn what_a_dead_process_left_open_expires() {
+    let place = Place::new().await;
+    let mut child = Command::new("true").spawn().unwrap();
+    let gone = child.id();
+    child.wait().unwrap();
+    let left = NewApproval {
+        id: "ap_left".into(),
+        kind: "exec".into(),
+        session_key: None,
+        session: None,
+        run_id: None,
+        command: "rm -r x".into(),
+        description: "it deletes".into(),
+        pattern_keys: Vec::new(),
+        allow_permanent: false,
+        patience: None,
+        owner_pid: gone,
+        owner_start: Some(1),
+    };
+    place.other.publish_approval(&left).await.unwrap();
+    assert!(is_owner_gone(&place.row("ap_left").await));
+    let approvals = approvals(place.published(Person(None)), LONG);
+    let cancel = CancellationToken::new();
+    let watch = async {
+        while place.row("ap_left").await.outcome.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        cancel.cancel();
+    };
+    let (_, ()) = tokio::join!(run(&approvals, "rm -r x", &cancel), watch);
+    let row = place.row("ap_left").await;
+    assert_eq!(row.outcome.as_deref(), Some("expired"));
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_published_the_person_alone_is_asked_and_told_once() {
+    let directory = TemporaryHome::new();
+    std::fs::write(directory.path().join("runtime.db"), "this is no database").unwrap();
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(directory.path().join("runtime.db"), mode).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let lines = told.clone();
+    /// Answers once the person was told that nobody else can.
+    struct Told(Arc<Mutex<Vec<String>>>);
+    impl Approver for Told {
+        fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+            Box::pin(async {
+                while self.0.lock().unwrap().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                Decision::Once
+            })
+        }
+    }
+    let published = Published::new(Home::at(directory.path()), Arc::new(Told(told.clone())))
+        .on_news(move |line| lines.lock().unwrap().push(line.to_owned()));
+    let approvals = approvals(Arc::new(published), LONG);
+    for _ in 0..2 {
+        let allowed = run(&approvals, "rm -r x", &CancellationToken::new()).await;
+        assert_eq!(allowed, Ok(()));
+    }
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("runtime.db"), "{told:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_opened_before_something_is_asked() {
+    let directory = TemporaryHome::new();
+    let published = Published::new(Home::at(directory.path()), Arc::new(Person(None)));
+    let approvals = approvals(Arc::new(published), LONG);
+    let cancel = CancellationToken::new();
+    assert_eq!(run(&approvals, "ls", &cancel).await, Ok(()));
+    assert!(!directory.path().join("runtime.db").exists());
+}

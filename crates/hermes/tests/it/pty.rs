@@ -1,0 +1,81 @@
+//! A pseudo-terminal with a program on it.
+
+use std::{
+    fs::File,
+    os::{fd::AsFd, unix::process::CommandExt},
+    process::{Child, Command},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use crate::running::PATIENCE;
+
+/// Starts a command with a new terminal as its stdin, stdout and stderr. Returns the other end, where keys are pressed
+/// and output is read.
+pub(crate) fn start(mut command: Command, columns: u16, rows: u16) -> (Child, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    set_size(&master, columns, rows);
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    command
+        .stdin(slave.try_clone().unwrap())
+        .stdout(slave.try_clone().unwrap())
+        .stderr(slave);
+    take_terminal(&mut command);
+    // The command holds the program's end of the terminal; dropped, the end of the program is the end of output.
+    (command.spawn().unwrap(), File::from(master))
+}
+
+pub(crate) fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+/// Waits for the end of the program and of what it wrote: its exit code.
+#[track_caller]
+pub(crate) fn wait(
+    child: &mut Child,
+    reader: &JoinHandle<()>,
+    screen: impl Fn() -> String,
+) -> Option<i32> {
+    let began = Instant::now();
+    loop {
+        // Nothing is left to be read once nobody has the terminal any more.
+        if let Some(status) = child.try_wait().unwrap()
+            && reader.is_finished()
+        {
+            return status.code();
+        }
+        assert!(began.elapsed() < PATIENCE, "still running:\n{}", screen());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Makes stdin the terminal that Ctrl-C comes from.
+#[expect(unsafe_code, reason = "only a new process can take a terminal")]
+fn take_terminal(command: &mut Command) {
+    // SAFETY: both calls are system calls that may be made between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            Ok(())
+        });
+    }
+}
