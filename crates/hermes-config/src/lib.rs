@@ -3,6 +3,7 @@
 //! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state,
 //! prints, or talks to a network.
 
+pub mod bridge;
 pub mod file;
 pub mod home;
 pub mod model;
@@ -16,6 +17,7 @@ pub mod variables;
 mod atomic;
 mod yaml;
 
+pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
 pub use home::{Home, HomeError, ProfileName};
 pub use model::*;

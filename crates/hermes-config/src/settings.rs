@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     Home, Variables,
+    bridge::{self, BridgeSettings},
     model::{
         self, AgentSettings, AuxiliaryModel, AuxiliarySettings, CompressionSettings, ModelChoice,
         ModelSettings, ProviderSettings,
@@ -48,6 +49,8 @@ pub struct Settings {
     pub agent: AgentSettings,
     /// `compression.*`.
     pub compression: CompressionSettings,
+    /// `bridge.*`: the MCP server over the conversations.
+    pub bridge: BridgeSettings,
     /// What was ignored or replaced by a default, and why.
     pub warnings: Vec<Warning>,
     /// The variables references are filled from.
@@ -236,6 +239,7 @@ impl Settings {
         let auxiliary = model::auxiliary(&root);
         let agent = model::agent(&root);
         let compression = model::compression(&root);
+        let bridge = bridge::bridge(&root);
         Ok(Self {
             servers,
             mcp,
@@ -248,6 +252,7 @@ impl Settings {
             auxiliary,
             agent,
             compression,
+            bridge,
             warnings: warnings.into_inner(),
             variables,
             document,
