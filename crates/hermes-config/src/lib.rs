@@ -17,6 +17,7 @@ pub mod variables;
 mod atomic;
 mod yaml;
 
+pub use atomic::write as replace_file;
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
 pub use home::{Home, HomeError, ProfileName};
