@@ -20,6 +20,13 @@ pub fn local_iso(epoch: f64) -> String {
     })
 }
 
+/// That moment in UTC, with microseconds: `2026-11-15T02:01:02.467454Z`. Empty if it is no moment at all.
+pub fn utc_iso(epoch: f64) -> String {
+    moment(epoch).map_or_else(String::new, |moment| {
+        moment.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    })
+}
+
 /// `2026-11-15T02:01:02.467454+01:00`, as Python's `isoformat` writes it.
 pub(crate) fn zoned_iso(time: &Zoned) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
@@ -48,6 +55,15 @@ mod tests {
         assert!(local_iso(0.0).ends_with(".000000"));
         assert_eq!(local_iso(f64::NAN), "");
         assert_eq!(local_iso(1e30), "");
+    }
+
+    #[test]
+    fn universal_times_end_in_a_z() {
+        assert_eq!(
+            utc_iso(1_794_708_062.467_454),
+            "2026-11-15T02:01:02.467454Z"
+        );
+        assert_eq!(utc_iso(f64::INFINITY), "");
     }
 
     #[test]

@@ -29,6 +29,8 @@ const BEGIN_ATTEMPTS: u32 = 15;
 const WRITER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a reader waits for a lock.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
+/// The same for one that looks again soon anyway.
+const HELD_PATIENCE: Duration = Duration::from_millis(100);
 /// Enough to read while somebody else reads; each costs a thread and a page cache.
 const READERS: u32 = 4;
 /// Writes after which the log is copied back into the database file.
@@ -53,6 +55,36 @@ impl Database {
             writer: None,
             writes: AtomicU32::new(0),
         }
+    }
+
+    /// One reader that stays open, so that its `data_version` can be compared.
+    pub(crate) fn held(path: &Path, options: SqliteConnectOptions) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            readers: lasting(options.busy_timeout(HELD_PATIENCE)),
+            writer: None,
+            writes: AtomicU32::new(0),
+        }
+    }
+
+    /// A database without a file, gone when it is closed.
+    pub(crate) fn in_memory() -> Self {
+        let only = lasting(quiet(SqliteConnectOptions::new()).in_memory(true));
+        Self {
+            path: PathBuf::from(":memory:"),
+            readers: only.clone(),
+            writer: Some(only),
+            writes: AtomicU32::new(0),
+        }
+    }
+
+    /// A number that is another one as soon as any other connection, of whatever process, has changed the file.
+    /// Only to be compared with what the same held connection said before.
+    pub(crate) async fn data_version(&self) -> Result<i64, StoreError> {
+        sqlx::query_scalar("PRAGMA data_version")
+            .fetch_one(&self.readers)
+            .await
+            .map_err(|error| self.error(error))
     }
 
     /// One writer and some readers.
@@ -175,6 +207,17 @@ fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
         .test_before_acquire(false)
         .max_lifetime(None)
         .idle_timeout(Duration::from_mins(2))
+        .connect_lazy_with(options)
+}
+
+/// A single connection that is never closed for want of work.
+fn lasting(options: SqliteConnectOptions) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(1)
+        .min_connections(0)
+        .test_before_acquire(false)
+        .max_lifetime(None)
+        .idle_timeout(None)
         .connect_lazy_with(options)
 }
 

@@ -24,8 +24,9 @@ mod random;
 mod search;
 mod sessions;
 mod store;
+mod watch;
 
-pub use clock::{epoch_seconds, local_iso};
+pub use clock::{epoch_seconds, local_iso, utc_iso};
 pub use error::StoreError;
 pub use ids::{MessageId, SessionId, SessionKey};
 pub use messages::{
@@ -35,7 +36,8 @@ pub use messages::{
 pub use origin::{KeyPolicy, Origin};
 pub use search::{Hit, Matching, Search, SearchOrder};
 pub use sessions::{
-    Conversation, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder, SessionQuery,
-    SessionSummary, Usage, clean_title,
+    Chat, Conversation, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder,
+    SessionQuery, SessionSummary, Usage, clean_title,
 };
 pub use store::{Access, Store};
+pub use watch::{LiveStore, Seen, Version};

@@ -46,7 +46,8 @@ fn sessions_dir(home: &Home) -> PathBuf {
     home.path().join("sessions")
 }
 
-fn sessions_file(home: &Home) -> PathBuf {
+/// Where the copy of the routing is.
+pub fn sessions_file(home: &Home) -> PathBuf {
     sessions_dir(home).join("sessions.json")
 }
 
@@ -82,6 +83,14 @@ pub async fn save_routing(
 
 /// What `sessions.json` says. No file is no entries; what is no entry is passed over.
 pub fn read_sessions_file(home: &Home) -> Result<Vec<RoutingEntry>, StoreError> {
+    Ok(read_sessions_json(home)?
+        .iter()
+        .filter_map(|(key, value)| RoutingEntry::from_json(key, value))
+        .collect())
+}
+
+/// The same as it stands in the file, in its order.
+pub fn read_sessions_json(home: &Home) -> Result<Vec<(SessionKey, Value)>, StoreError> {
     let path = sessions_file(home);
     let text = file::read_if_there(&path).map_err(|source| StoreError::Io {
         path: path.clone(),
@@ -94,9 +103,9 @@ pub fn read_sessions_file(home: &Home) -> Result<Vec<RoutingEntry>, StoreError> 
         return Ok(Vec::new());
     };
     Ok(map
-        .iter()
+        .into_iter()
         .filter(|(key, _)| !key.starts_with('_'))
-        .filter_map(|(key, value)| RoutingEntry::from_json(&SessionKey::new(key), value))
+        .map(|(key, value)| (SessionKey::new(key), value))
         .collect())
 }
 

@@ -11,11 +11,16 @@ use crate::{
 };
 
 mod approvals;
+mod events;
 
 pub use approvals::{Answer, Answered, Approval, ApprovalState, NewApproval, Outcome};
+pub use events::{EventLog, EventPage, Keeping, LogLimits, LoggedEvent};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/runtime/0001.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/runtime/0001.sql"),
+    include_str!("../migrations/runtime/0002.sql"),
+];
 
 /// A home's running state. Clones share the connections.
 #[derive(Debug, Clone)]
@@ -33,6 +38,18 @@ impl RuntimeStore {
         let path = path(home);
         db::create_file(&path)?;
         let database = Database::for_writing(&path);
+        db::use_write_ahead_log(&mut *database.writer().await?)
+            .await
+            .map_err(|error| database.error(error))?;
+        migrate(&database).await?;
+        Ok(Self {
+            database: Arc::new(database),
+        })
+    }
+
+    /// A store that has no file and is forgotten with the process.
+    pub async fn in_memory() -> Result<Self, StoreError> {
+        let database = Database::in_memory();
         migrate(&database).await?;
         Ok(Self {
             database: Arc::new(database),
@@ -77,12 +94,9 @@ fn path(home: &Home) -> PathBuf {
 /// Takes the steps that are missing, each in a transaction of its own.
 async fn migrate(database: &Database) -> Result<(), StoreError> {
     let error = |error| database.error(error);
-    let mut connection = database.writer().await?;
-    db::use_write_ahead_log(&mut connection)
+    let done = version(&mut *database.writer().await?)
         .await
         .map_err(error)?;
-    let done = version(&mut connection).await.map_err(error)?;
-    drop(connection);
     if done > MIGRATIONS.len() {
         return Err(StoreError::Newer {
             path: database.path().to_path_buf(),

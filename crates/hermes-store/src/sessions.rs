@@ -10,12 +10,14 @@ use crate::{
     db::{self, Code, row},
 };
 
+mod chat;
 mod end;
 mod list;
 mod routing;
 mod title;
 mod usage;
 
+pub use chat::Chat;
 pub use end::EndReason;
 pub use list::{Conversation, Listing, SessionOrder, SessionQuery, SessionSummary};
 pub use title::clean_title;

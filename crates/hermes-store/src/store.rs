@@ -46,6 +46,19 @@ impl Store {
         })
     }
 
+    /// Opens the database of a home on one connection, which stays open.
+    pub(crate) async fn open_held(home: &Home) -> Result<Self, StoreError> {
+        let (database, layout) = state::open_held(home).await?;
+        Ok(Self {
+            inner: Arc::new(Inner { database, layout }),
+        })
+    }
+
+    /// What changes with the file; see [`Database::data_version`].
+    pub(crate) async fn data_version(&self) -> Result<i64, StoreError> {
+        self.inner.database.data_version().await
+    }
+
     /// Writes everything back into the one file and closes the connections, those of clones too.
     pub async fn close(&self) {
         self.inner.database.close().await;

@@ -1,1 +1,242 @@
 //! What happened in the conversations of a home, as a log with cursors that survive restarts.
+//!
+//! The log itself is in the store and shared by all bridges of a home. Here it is kept up to date (`watcher`), its
+//! newest part is held in memory (`tail`) so that many who wait cost no more than one, and those who ask are answered.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use hermes_config::Home;
+use hermes_store::{StoreError, runtime::RuntimeStore};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+mod event;
+mod files;
+mod tail;
+mod watcher;
+
+pub use event::{Cursor, Event, EventKind};
+
+use tail::Tail;
+use watcher::Watcher;
+
+/// How long a caller waits for a look at the databases. After that the answer is what was known before.
+const LOOK_PATIENCE: Duration = Duration::from_millis(500);
+/// How long opening waits for the first look, and who asks waits for a log that is not open yet.
+const OPEN_PATIENCE: Duration = Duration::from_secs(2);
+/// Requests that wait for the same look. Whoever finds no room waits for a place.
+const REQUESTS: usize = 64;
+
+/// How much of the log is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventLimits {
+    /// At most so many events.
+    pub most: usize,
+    /// None older than this.
+    pub age: Duration,
+}
+
+impl EventLimits {
+    /// A smaller log than this would lose events between two polls.
+    pub const LEAST: usize = 1000;
+}
+
+impl Default for EventLimits {
+    fn default() -> Self {
+        Self {
+            most: 10_000,
+            age: Duration::from_hours(7 * 24),
+        }
+    }
+}
+
+/// Why the log could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EventError {
+    /// The bridge is ending.
+    #[error("the event log is closed")]
+    Closed,
+    /// The log could not be opened so far. It is tried again all the time.
+    #[error("the event log is not available yet; try again")]
+    NotReady,
+    /// The database of the log failed.
+    #[error("the event log can not be read: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// Part of the log, and how far the log reaches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// In the order of their cursors.
+    pub events: Vec<Event>,
+    /// The lowest cursor that is still there.
+    pub oldest: Option<Cursor>,
+    /// The highest cursor ever given; 0 if there was none.
+    pub last: Cursor,
+    /// How many events after the cursor asked for are no longer there.
+    pub dropped: u64,
+}
+
+/// The events of a home. One per process; clones are the same feed.
+#[derive(Debug, Clone)]
+pub struct EventFeed {
+    shared: Arc<Shared>,
+    requests: mpsc::Sender<oneshot::Sender<()>>,
+    tasks: TaskTracker,
+}
+
+/// What the feed and its watcher share.
+#[derive(Debug)]
+struct Shared {
+    tail: Mutex<Tail>,
+    /// The newest cursor; none before the log is open.
+    newest: watch::Sender<Option<Cursor>>,
+    changes: watch::Sender<Cursor>,
+    /// Set once the log is open.
+    log: std::sync::OnceLock<RuntimeStore>,
+    closing: CancellationToken,
+}
+
+impl Shared {
+    fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventFeed {
+    /// Begins to follow a home. Waits for the first look, so that whatever is written from now on becomes an event,
+    /// but not for long: a locked database is tried again in the background.
+    pub async fn open(home: &Home, limits: EventLimits) -> Self {
+        let (requests, asked) = mpsc::channel(REQUESTS);
+        let shared = Arc::new(Shared {
+            tail: Mutex::default(),
+            newest: watch::Sender::new(None),
+            changes: watch::Sender::new(Cursor::default()),
+            log: std::sync::OnceLock::new(),
+            closing: CancellationToken::new(),
+        });
+        let limits = EventLimits {
+            most: limits.most.max(EventLimits::LEAST),
+            ..limits
+        };
+        let tasks = TaskTracker::new();
+        tasks.spawn(Watcher::new(home.clone(), limits, Arc::clone(&shared), asked).run());
+        let feed = Self {
+            shared,
+            requests,
+            tasks,
+        };
+        // Not being ready is told to whoever asks.
+        let _ = feed.ready().await;
+        feed
+    }
+
+    /// Where the log ends now. While it can not be opened, as when another process keeps it locked, this waits.
+    pub async fn position(&self) -> Cursor {
+        while let Err(EventError::NotReady) = self.look().await {}
+        self.shared.tail().last()
+    }
+
+    /// The events after a cursor, of one chat or of all, `limit` at most. What was written before the call is among
+    /// them.
+    pub async fn poll(
+        &self,
+        after: Cursor,
+        session_key: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, EventError> {
+        self.look().await?;
+        self.read(after, session_key, limit).await
+    }
+
+    /// The next event after a cursor, of one chat or of all, as soon as there is one. Dropping this ends the
+    /// waiting; how long it lasts is for the caller to say.
+    pub async fn wait(&self, after: Cursor, session_key: Option<&str>) -> Result<Page, EventError> {
+        let mut changes = self.changes();
+        let mut page = self.poll(after, session_key, 1).await?;
+        let mut seen = after;
+        while page.events.is_empty() {
+            seen = seen.max(page.last);
+            tokio::select! {
+                changed = changes.changed() => changed.map_err(|_| EventError::Closed)?,
+                () = self.shared.closing.cancelled() => return Err(EventError::Closed),
+            }
+            page = self.read(seen, session_key, 1).await?;
+        }
+        page.dropped = dropped(after, page.oldest, page.last);
+        Ok(page)
+    }
+
+    /// The newest cursor, for those who want to hear of every change.
+    pub fn changes(&self) -> watch::Receiver<Cursor> {
+        self.shared.changes.subscribe()
+    }
+
+    /// Ends the watching and whoever waits, and closes the databases.
+    pub async fn close(&self) {
+        self.shared.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// From memory, or from the database where that does not reach back far enough.
+    async fn read(
+        &self,
+        after: Cursor,
+        session_key: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, EventError> {
+        if let Some(page) = self.shared.tail().page(after, session_key, limit) {
+            return Ok(page);
+        }
+        let log = self.shared.log.get().ok_or(EventError::NotReady)?;
+        let page = log
+            .events_after(after.into_stored(), session_key, limit)
+            .await?;
+        let (oldest, last) = (page.oldest.map(Cursor::stored), Cursor::stored(page.last));
+        Ok(Page {
+            events: event::read_all(page.events),
+            oldest,
+            last,
+            dropped: dropped(after, oldest, last),
+        })
+    }
+
+    /// Has the watcher look now, so that an answer is not older than the question.
+    async fn look(&self) -> Result<(), EventError> {
+        self.ready().await?;
+        let (done, looked) = oneshot::channel();
+        let look = async {
+            if self.requests.send(done).await.is_ok() {
+                // The watcher drops this when it fails; it says so itself.
+                let _ = looked.await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(LOOK_PATIENCE, look) => Ok(()),
+            () = self.shared.closing.cancelled() => Err(EventError::Closed),
+        }
+    }
+
+    async fn ready(&self) -> Result<(), EventError> {
+        let mut newest = self.shared.newest.subscribe();
+        let ready = async { newest.wait_for(Option::is_some).await.is_ok() };
+        tokio::select! {
+            ready = tokio::time::timeout(OPEN_PATIENCE, ready) => match ready {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(EventError::Closed),
+                Err(_) => Err(EventError::NotReady),
+            },
+            () = self.shared.closing.cancelled() => Err(EventError::Closed),
+        }
+    }
+}
+
+/// How many events after a cursor are gone: they go from the beginning, and cursors have no gaps.
+fn dropped(after: Cursor, oldest: Option<Cursor>, last: Cursor) -> u64 {
+    let next = oldest.map_or(last.0 + 1, |oldest| oldest.0);
+    next.saturating_sub(after.0 + 1)
+}

@@ -8,7 +8,7 @@ use std::{
 
 use hermes_config::Home;
 use jiff::Zoned;
-use sqlx::{AssertSqlSafe, SqliteConnection};
+use sqlx::{AssertSqlSafe, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{
     Code, Database, beside, code, create_file, reader, row,
@@ -168,19 +168,31 @@ pub(crate) fn path(home: &Home) -> PathBuf {
     home.path().join("state.db")
 }
 
+/// How the connections of a reader are kept.
+type Readers = fn(&Path, SqliteConnectOptions) -> Database;
+
 /// Opens for reading. Nothing is created or changed.
 pub(crate) async fn open_for_reading(home: &Home) -> Result<(Database, Layout), StoreError> {
+    open_readers(home, Database::for_reading).await
+}
+
+/// Opens one connection for reading, which stays open.
+pub(crate) async fn open_held(home: &Home) -> Result<(Database, Layout), StoreError> {
+    open_readers(home, Database::held).await
+}
+
+async fn open_readers(home: &Home, open: Readers) -> Result<(Database, Layout), StoreError> {
     let path = path(home);
     if !path.exists() {
         return Err(StoreError::Absent { path });
     }
-    let database = Database::for_reading(&path, reader(&path));
+    let database = open(&path, reader(&path));
     let (database, inspection) = match look(&database).await {
         Ok(inspection) => (database, inspection),
         // SQLite wants files beside the database. Where it may not make them, and none holds newer data, the
         // database can still be read as it is.
         Err(error) if code(&error) == Some(Code::CanNotOpen) && !log_of(&path).exists() => {
-            let database = Database::for_reading(&path, reader(&path).immutable(true));
+            let database = open(&path, reader(&path).immutable(true));
             let inspection = look(&database)
                 .await
                 .map_err(|error| database.error(error))?;

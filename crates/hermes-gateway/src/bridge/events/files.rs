@@ -1,0 +1,72 @@
+//! Hears when the databases of a home are written.
+
+use std::sync::Arc;
+
+use hermes_config::Home;
+use notify::{RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+
+/// A watch on the databases of a home. Dropping it ends the watch.
+#[derive(Debug)]
+pub(super) struct FileWatch {
+    written: Arc<Notify>,
+    _watcher: Option<notify::RecommendedWatcher>,
+}
+
+impl FileWatch {
+    /// Begins to watch. Where there are no file events (some network drives), nothing is ever heard.
+    pub(super) fn new(home: &Home) -> Self {
+        let written = Arc::new(Notify::new());
+        let heard = Arc::clone(&written);
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            let Ok(event) = event else { return };
+            let is_ours = |path: &std::path::PathBuf| {
+                path.file_name()
+                    .and_then(|name| name.to_str())
+                    .is_some_and(is_database)
+            };
+            if !event.kind.is_access() && event.paths.iter().any(is_ours) {
+                heard.notify_one();
+            }
+        });
+        // The directory, since files come and go.
+        let watcher = watcher.and_then(|mut watcher| {
+            watcher.watch(home.path(), RecursiveMode::NonRecursive)?;
+            Ok(watcher)
+        });
+        Self {
+            written,
+            _watcher: watcher
+                .inspect_err(|error| tracing::debug!(%error, "no file events; looking regularly"))
+                .ok(),
+        }
+    }
+
+    /// Resolves when something was written since the last time.
+    pub(super) async fn written(&self) {
+        self.written.notified().await;
+    }
+}
+
+/// The databases and the files that SQLite writes before them. A commit shows in the log, or in a journal's end.
+fn is_database(name: &str) -> bool {
+    ["state.db", "runtime.db"]
+        .iter()
+        .filter_map(|database| name.strip_prefix(database))
+        .any(|rest| matches!(rest, "" | "-wal" | "-journal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_commit_writes_is_heard() {
+        for name in ["state.db", "state.db-wal", "runtime.db-journal"] {
+            assert!(is_database(name), "{name}");
+        }
+        for name in ["state.db-shm", "state.db.bak-20260101", "config.yaml"] {
+            assert!(!is_database(name), "{name}");
+        }
+    }
+}

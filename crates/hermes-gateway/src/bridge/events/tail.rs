@@ -1,0 +1,132 @@
+//! The newest part of the log in memory.
+
+use std::collections::VecDeque;
+
+use super::{Cursor, Event, Page, dropped};
+
+/// More than anybody who keeps up will ask for.
+const LENGTH: usize = 1000;
+
+/// The events after a certain cursor, all of them.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    events: VecDeque<Event>,
+    /// Everything after this cursor is here.
+    after: Cursor,
+    oldest: Option<Cursor>,
+    last: Cursor,
+}
+
+impl Tail {
+    pub(super) const LENGTH: usize = LENGTH;
+
+    /// The highest cursor ever given.
+    pub(super) fn last(&self) -> Cursor {
+        self.last
+    }
+
+    /// Forgets all events up to that cursor.
+    pub(super) fn begin_after(&mut self, cursor: Cursor) {
+        self.events.clear();
+        self.after = cursor;
+        self.last = cursor;
+    }
+
+    /// Adds the events that follow, up to `last`.
+    pub(super) fn extend(&mut self, events: Vec<Event>, oldest: Option<Cursor>, last: Cursor) {
+        self.events.extend(events);
+        while self.events.len() > LENGTH {
+            if let Some(event) = self.events.pop_front() {
+                self.after = event.cursor;
+            }
+        }
+        self.oldest = oldest;
+        self.last = last;
+    }
+
+    /// The answer to a question, if it is about this part.
+    pub(super) fn page(
+        &self,
+        after: Cursor,
+        session_key: Option<&str>,
+        limit: usize,
+    ) -> Option<Page> {
+        if after < self.after {
+            return None;
+        }
+        let start = self.events.partition_point(|event| event.cursor <= after);
+        let events = self
+            .events
+            .range(start..)
+            // What has been trimmed is gone here, too.
+            .filter(|event| self.oldest.is_some_and(|oldest| oldest <= event.cursor))
+            .filter(|event| session_key.is_none_or(|key| event.session_key == key))
+            .take(limit)
+            .cloned()
+            .collect();
+        Some(Page {
+            events,
+            oldest: self.oldest,
+            last: self.last,
+            dropped: dropped(after, self.oldest, self.last),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bridge::events::EventKind;
+
+    fn event(cursor: u64) -> Event {
+        Event {
+            cursor: Cursor(cursor),
+            kind: EventKind::ApprovalResolved {
+                approval_id: "a".into(),
+                decision: "deny".into(),
+            },
+            session_key: format!("chat {}", cursor % 2),
+        }
+    }
+
+    fn cursors(page: &Page) -> Vec<u64> {
+        page.events.iter().map(|event| event.cursor.0).collect()
+    }
+
+    #[test]
+    fn it_answers_only_for_what_it_has() {
+        let mut tail = Tail::default();
+        tail.begin_after(Cursor(5));
+        tail.extend((6..=9).map(event).collect(), Some(Cursor(2)), Cursor(9));
+        assert_eq!(tail.page(Cursor(4), None, 9), None);
+        let page = tail.page(Cursor(5), None, 3).unwrap();
+        assert_eq!((cursors(&page), page.last), (vec![6, 7, 8], Cursor(9)));
+        let page = tail.page(Cursor(5), Some("chat 1"), 9).unwrap();
+        assert_eq!(cursors(&page), [7, 9]);
+        assert_eq!(cursors(&tail.page(Cursor(12), None, 9).unwrap()), [0; 0]);
+    }
+
+    #[test]
+    fn the_oldest_events_leave_it_first() {
+        let mut tail = Tail::default();
+        let length = LENGTH as u64;
+        tail.extend(
+            (1..=length + 2).map(event).collect(),
+            Some(Cursor(1)),
+            Cursor(length + 2),
+        );
+        assert_eq!(tail.page(Cursor(1), None, 1), None);
+        assert_eq!(cursors(&tail.page(Cursor(2), None, 1).unwrap()), [3]);
+    }
+
+    #[test]
+    fn what_is_trimmed_counts_as_dropped() {
+        let mut tail = Tail::default();
+        tail.extend((1..=5).map(event).collect(), Some(Cursor(4)), Cursor(5));
+        let page = tail.page(Cursor(1), None, 9).unwrap();
+        assert_eq!((cursors(&page), page.dropped), (vec![4, 5], 2));
+        tail.extend(Vec::new(), None, Cursor(5));
+        let page = tail.page(Cursor(1), None, 9).unwrap();
+        assert_eq!((cursors(&page), page.dropped), (vec![], 4));
+    }
+}

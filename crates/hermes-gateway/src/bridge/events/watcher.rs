@@ -1,0 +1,226 @@
+//! The task that keeps the log up to date: looks at the databases when they were written, when somebody asks, and
+//! now and then.
+
+use std::{sync::Arc, time::Duration};
+
+use hermes_config::Home;
+use hermes_store::{
+    StoreError,
+    runtime::{EventLog, Keeping, LogLimits},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{Cursor, EventLimits, Shared, event, files::FileWatch, tail::Tail};
+
+/// How often to look where file events are not to be had.
+const FALLBACK: Duration = Duration::from_millis(150);
+/// How often to try again what failed, so that a lasting failure costs little.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// The log file is written a moment before the commit can be seen.
+const AFTER_WRITE: [Duration; 4] = [
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(4),
+    Duration::from_millis(8),
+];
+
+/// What the task owns.
+pub(super) struct Watcher {
+    home: Home,
+    limits: EventLimits,
+    shared: Arc<Shared>,
+    asked: mpsc::Receiver<oneshot::Sender<()>>,
+    waiting: Vec<oneshot::Sender<()>>,
+    log: Option<EventLog>,
+    /// Whether the tail lags behind the log.
+    is_behind: bool,
+    /// What was last warned about.
+    warned: Option<String>,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Change,
+    Nothing,
+    Failure,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        home: Home,
+        limits: EventLimits,
+        shared: Arc<Shared>,
+        asked: mpsc::Receiver<oneshot::Sender<()>>,
+    ) -> Self {
+        Self {
+            home,
+            limits,
+            shared,
+            asked,
+            waiting: Vec::new(),
+            log: None,
+            is_behind: true,
+            warned: None,
+        }
+    }
+
+    /// Runs until the feed is closed.
+    pub(super) async fn run(mut self) {
+        let closing = self.shared.closing.clone();
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = self.watch() => {}
+        }
+        if let Some(log) = &self.log {
+            log.close().await;
+        }
+    }
+
+    async fn watch(&mut self) {
+        // Opened first: that makes the directory.
+        let mut found = self.look().await;
+        let files = FileWatch::new(&self.home);
+        // What was written while the watch was set up.
+        if found != Found::Failure {
+            found = self.look().await;
+        }
+        loop {
+            let pause = match found {
+                Found::Failure => AFTER_FAILURE,
+                Found::Change | Found::Nothing => FALLBACK,
+            };
+            let next = Instant::now() + pause;
+            let heard = tokio::select! {
+                () = files.written() => true,
+                () = sleep_until(next) => false,
+                asked = self.asked.recv() => match asked {
+                    Some(asked) => {
+                        self.waiting.push(asked);
+                        false
+                    }
+                    // Nobody is left who could ask or listen.
+                    None => return,
+                },
+            };
+            found = self.look().await;
+            if heard {
+                for pause in AFTER_WRITE {
+                    if found == Found::Change {
+                        break;
+                    }
+                    sleep(pause).await;
+                    found = self.look().await;
+                }
+            }
+        }
+    }
+
+    /// Looks once, for all who have asked until now.
+    async fn look(&mut self) -> Found {
+        while let Ok(asked) = self.asked.try_recv() {
+            self.waiting.push(asked);
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let found = match self.try_look().await {
+            Ok(found) => {
+                self.warned = None;
+                found
+            }
+            Err(error) => {
+                self.warn(&error);
+                Found::Failure
+            }
+        };
+        for asked in waiting {
+            let _ = asked.send(());
+        }
+        found
+    }
+
+    async fn try_look(&mut self) -> Result<Found, StoreError> {
+        if self.log.is_none() {
+            self.log = Some(self.open().await?);
+        }
+        let Some(log) = &mut self.log else {
+            return Ok(Found::Failure);
+        };
+        let looked = log.look().await;
+        // Others may have written to the log, even where our own look failed.
+        self.is_behind |= !matches!(looked, Ok(false));
+        if self.is_behind {
+            self.catch_up().await?;
+            self.is_behind = false;
+        }
+        Ok(if looked? {
+            Found::Change
+        } else {
+            Found::Nothing
+        })
+    }
+
+    async fn open(&self) -> Result<EventLog, StoreError> {
+        let limits = LogLimits {
+            most: self.limits.most,
+            age: self.limits.age,
+        };
+        let (log, keeping) = EventLog::open(&self.home, limits).await?;
+        if let Keeping::Memory(error) = keeping {
+            tracing::warn!(
+                %error,
+                "events are only kept in memory, until this process ends; make the home directory writable to keep them"
+            );
+        }
+        let _ = self.shared.log.set(log.runtime().clone());
+        Ok(log)
+    }
+
+    /// Takes over what is new in the log and tells those who wait.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        let Some(log) = &self.log else {
+            return Ok(());
+        };
+        let is_first = self.shared.newest.borrow().is_none();
+        let known = self.shared.tail().last();
+        let after = if is_first {
+            // Only its end is wanted.
+            i64::MAX
+        } else {
+            known.into_stored()
+        };
+        let page = log
+            .runtime()
+            .events_after(after, None, Tail::LENGTH + 1)
+            .await?;
+        let last = Cursor::stored(page.last);
+        {
+            let mut tail = self.shared.tail();
+            if is_first || page.events.len() > Tail::LENGTH || last < known {
+                // More than fits: whoever asks for it gets it from the database.
+                tail.begin_after(last);
+                tail.extend(Vec::new(), page.oldest.map(Cursor::stored), last);
+            } else {
+                let oldest = page.oldest.map(Cursor::stored);
+                tail.extend(event::read_all(page.events), oldest, last);
+            }
+        }
+        self.shared.newest.send_replace(Some(last));
+        self.shared.changes.send_if_modified(|newest| {
+            let is_newer = *newest != last;
+            *newest = last;
+            is_newer
+        });
+        Ok(())
+    }
+
+    fn warn(&mut self, error: &StoreError) {
+        let text = error.to_string();
+        if self.warned.as_ref() != Some(&text) {
+            tracing::warn!(%error, "looking for events failed; it is tried again");
+            self.warned = Some(text);
+        }
+    }
+}

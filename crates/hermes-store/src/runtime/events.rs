@@ -1,0 +1,244 @@
+//! The log of what happened in a home's conversations: messages of chats, approvals asked and closed.
+//!
+//! The log is shared by all processes of a home. Whoever notices a change first writes the events, under the write
+//! lock of `runtime.db`; a unique key per source keeps a second one from writing them again. Cursors grow by one and
+//! are never used twice. `state.db` is only read.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use hermes_config::Home;
+use serde_json::Value;
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
+
+use super::{RuntimeStore, path};
+use crate::{
+    LiveStore, SessionKey, StoreError, Version,
+    db::{self, Database, row},
+};
+
+mod asked;
+mod ingest;
+mod marks;
+mod rules;
+mod source;
+
+/// How long a session that could not be read is left alone.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often old events are looked for when there are no new ones.
+const TRIM: Duration = Duration::from_mins(10);
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoggedEvent {
+    /// Its place in the log.
+    pub cursor: i64,
+    /// `message`, `approval_requested` or `approval_resolved`.
+    pub kind: String,
+    /// The chat it happened in.
+    pub session_key: Option<SessionKey>,
+    /// What is known about it, an object.
+    pub payload: Value,
+}
+
+/// Part of the log, and how far the log reaches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventPage {
+    /// In the order of their cursors.
+    pub events: Vec<LoggedEvent>,
+    /// The lowest cursor that is still there.
+    pub oldest: Option<i64>,
+    /// The highest cursor ever given; 0 if there was none.
+    pub last: i64,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    /// At most so many events.
+    pub most: usize,
+    /// None older than this.
+    pub age: Duration,
+}
+
+/// Where a log is kept.
+#[derive(Debug)]
+pub enum Keeping {
+    /// In `runtime.db`, for all processes and restarts.
+    Shared,
+    /// In memory, since `runtime.db` can not be written.
+    Memory(StoreError),
+}
+
+/// Keeps the log up to date. One per process is enough.
+#[derive(Debug)]
+pub struct EventLog {
+    runtime: RuntimeStore,
+    /// Watches `runtime.db`; nobody else can change a log in memory.
+    held: Option<Database>,
+    live: LiveStore,
+    limits: LogLimits,
+    seen: Option<(Option<Version>, Option<i64>)>,
+    retry_at: Option<Instant>,
+    trim_at: Instant,
+    /// Sessions whose failure has been reported.
+    reported: HashSet<String>,
+}
+
+impl EventLog {
+    /// Opens the log of a home, or one in memory if the home can not be written. Only a lock is an error: trying
+    /// again may help.
+    pub async fn open(home: &Home, limits: LogLimits) -> Result<(Self, Keeping), StoreError> {
+        let (runtime, keeping) = match open_writable(home).await {
+            Ok(runtime) => (runtime, Keeping::Shared),
+            Err(error @ StoreError::Locked { .. }) => return Err(error),
+            Err(error) => (RuntimeStore::in_memory().await?, Keeping::Memory(error)),
+        };
+        let held = matches!(keeping, Keeping::Shared).then(|| {
+            let path = path(home);
+            Database::held(&path, db::reader(&path))
+        });
+        let log = Self {
+            runtime,
+            held,
+            live: LiveStore::new(home),
+            limits,
+            seen: None,
+            retry_at: None,
+            trim_at: Instant::now(),
+            reported: HashSet::new(),
+        };
+        Ok((log, keeping))
+    }
+
+    /// Where the events are read.
+    pub fn runtime(&self) -> &RuntimeStore {
+        &self.runtime
+    }
+
+    /// Turns what has happened since the last look into events. Tells whether there was anything to look at; if
+    /// not, this costs next to nothing.
+    pub async fn look(&mut self) -> Result<bool, StoreError> {
+        let shared = match &self.held {
+            Some(held) => Some(held.data_version().await?),
+            None => None,
+        };
+        let (store, problem) = match self.live.look().await {
+            Ok(seen) => (seen, None),
+            // Being made at this moment, perhaps.
+            Err(StoreError::Unavailable { .. }) => (None, None),
+            Err(error) => (None, Some(error)),
+        };
+        let version = match &problem {
+            None => store.as_ref().map(|seen| seen.version),
+            // Nothing more is known than before.
+            Some(_) => self.seen.and_then(|(version, _)| version),
+        };
+        let seen = Some((version, shared));
+        let now = Instant::now();
+        let is_due = self.retry_at.is_some_and(|at| at <= now) || self.trim_at <= now;
+        if self.seen == seen && !is_due {
+            return problem.map_or(Ok(false), Err);
+        }
+        let source = match (&store, &problem) {
+            (Some(seen), _) => ingest::Source::Store(&seen.store),
+            (None, None) => ingest::Source::Absent,
+            (None, Some(_)) => ingest::Source::Unreadable,
+        };
+        let unread = ingest::run(&self.runtime.database, source, self.limits).await?;
+        self.trim_at = now + TRIM;
+        self.retry_at = (!unread.is_empty()).then(|| now + RETRY);
+        self.report(unread);
+        self.seen = seen;
+        problem.map_or(Ok(true), Err)
+    }
+
+    /// Closes all connections. The log stays as it is.
+    pub async fn close(&self) {
+        self.live.close().await;
+        if let Some(held) = &self.held {
+            held.close().await;
+        }
+        self.runtime.close().await;
+    }
+
+    fn report(&mut self, unread: Vec<ingest::Unread>) {
+        self.reported
+            .retain(|session| unread.iter().any(|unread| unread.session == *session));
+        for unread in unread {
+            if self.reported.insert(unread.session) {
+                tracing::warn!(
+                    session_key = unread.session_key,
+                    error = %unread.error,
+                    "this conversation can not be read; it is tried again every few seconds, the others go on"
+                );
+            }
+        }
+    }
+}
+
+/// Opens the database and makes sure that it can be written.
+async fn open_writable(home: &Home) -> Result<RuntimeStore, StoreError> {
+    let runtime = RuntimeStore::open(home).await?;
+    drop(runtime.database.begin().await?);
+    Ok(runtime)
+}
+
+impl RuntimeStore {
+    /// The events after a cursor, of one chat or of all, and how far the log reaches at that moment.
+    pub async fn events_after(
+        &self,
+        cursor: i64,
+        session_key: Option<&str>,
+        limit: usize,
+    ) -> Result<EventPage, StoreError> {
+        let page = async {
+            let mut read = self.database.readers().begin().await?;
+            let (oldest, last) = reach(&mut read).await?;
+            let rows = sqlx::query(
+                "SELECT cursor, type, session_key, payload FROM bridge_events \
+                 WHERE cursor > ?1 AND (?2 IS NULL OR session_key = ?2) ORDER BY cursor LIMIT ?3",
+            )
+            .bind(cursor)
+            .bind(session_key)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *read)
+            .await?;
+            let events: Result<_, sqlx::Error> = rows.iter().map(LoggedEvent::read).collect();
+            Ok(EventPage {
+                events: events?,
+                oldest,
+                last,
+            })
+        };
+        page.await.map_err(|error| self.database.error(error))
+    }
+}
+
+/// The lowest cursor there is and the highest ever given.
+async fn reach(connection: &mut SqliteConnection) -> Result<(Option<i64>, i64), sqlx::Error> {
+    let found = sqlx::query(
+        "SELECT (SELECT MIN(cursor) FROM bridge_events) AS oldest, \
+         CAST((SELECT value FROM meta WHERE key = ?1) AS INTEGER) AS last",
+    )
+    .bind(marks::LAST_CURSOR)
+    .fetch_one(connection)
+    .await?;
+    Ok((
+        row::optional_integer(&found, "oldest")?,
+        row::integer(&found, "last")?,
+    ))
+}
+
+impl LoggedEvent {
+    fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            cursor: row::integer(found, "cursor")?,
+            kind: row::required(found, "type")?,
+            session_key: row::text(found, "session_key")?.map(SessionKey::new),
+            payload: row::json(found, "payload")?.unwrap_or_default(),
+        })
+    }
+}

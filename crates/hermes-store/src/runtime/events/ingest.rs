@@ -1,0 +1,372 @@
+//! One look: under the write lock, what is new in `state.db` and among the approvals becomes events, and the marks
+//! go on with them.
+
+use serde_json::{Value, json};
+use sqlx::SqliteConnection;
+
+use super::{
+    LogLimits, asked,
+    marks::{self, GlobalMark, Pending},
+    reach,
+    rules::{self, Said},
+    source::{Examined, Fresh, Message, Row, Snapshot, Unreadable},
+};
+use crate::{
+    Store, StoreError,
+    clock::epoch_seconds,
+    db::{self, Code, Database},
+};
+
+/// Where messages come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// From this store.
+    Store(&'a Store),
+    /// There is none.
+    Absent,
+    /// There is one, but not for us at the moment.
+    Unreadable,
+}
+
+/// A session that could not be read.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pub(super) session: String,
+    pub(super) session_key: String,
+    pub(super) error: String,
+}
+
+/// The end of the log while it is written.
+pub(super) struct Log<'a> {
+    pub(super) connection: &'a mut SqliteConnection,
+    before: i64,
+    last: i64,
+    has_changed: bool,
+    now: f64,
+}
+
+impl Log<'_> {
+    /// Adds an event, unless its source has one.
+    pub(super) async fn add(
+        &mut self,
+        source_key: &str,
+        kind: &str,
+        session_key: Option<&str>,
+        payload: &Value,
+    ) -> Result<(), sqlx::Error> {
+        let done = sqlx::query(
+            "INSERT INTO bridge_events (cursor, source_key, type, session_key, payload, created_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(source_key) DO NOTHING",
+        )
+        .bind(self.last + 1)
+        .bind(source_key)
+        .bind(kind)
+        .bind(session_key)
+        .bind(payload.to_string())
+        .bind(self.now)
+        .execute(&mut *self.connection)
+        .await?;
+        if done.rows_affected() > 0 {
+            self.last += 1;
+        }
+        Ok(())
+    }
+
+    /// Says that marks were written.
+    pub(super) fn touch(&mut self) {
+        self.has_changed = true;
+    }
+}
+
+/// Looks once. Tells which sessions could not be read.
+pub(super) async fn run(
+    runtime: &Database,
+    source: Source<'_>,
+    limits: LogLimits,
+) -> Result<Vec<Unread>, StoreError> {
+    let error = |error| runtime.error(error);
+    let mut write = runtime.begin().await?;
+    let (oldest, last) = reach(&mut write).await.map_err(error)?;
+    let mut log = Log {
+        connection: &mut write,
+        before: last,
+        last,
+        has_changed: false,
+        now: epoch_seconds(),
+    };
+    let unread = match source {
+        Source::Store(store) => {
+            messages(&mut log, store, limits)
+                .await
+                .map_err(|failure| match failure {
+                    Failure::Log(error) => runtime.error(error),
+                    Failure::Source(Unreadable(error)) => store.error(error),
+                })?
+        }
+        Source::Absent => {
+            begin_empty(&mut log).await.map_err(error)?;
+            Vec::new()
+        }
+        Source::Unreadable => Vec::new(),
+    };
+    asked::log(&mut log).await.map_err(error)?;
+    let (before, last) = (log.before, log.last);
+    let mut is_written = log.has_changed;
+    if last > before {
+        marks::save_last_cursor(&mut write, last)
+            .await
+            .map_err(error)?;
+        is_written = true;
+    }
+    is_written |= trim(&mut write, oldest.unwrap_or(before + 1), last, limits)
+        .await
+        .map_err(error)?;
+    if is_written {
+        write.commit().await?;
+    }
+    Ok(unread)
+}
+
+/// Which database a statement failed on.
+enum Failure {
+    Log(sqlx::Error),
+    Source(Unreadable),
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<Unreadable> for Failure {
+    fn from(error: Unreadable) -> Self {
+        Self::Source(error)
+    }
+}
+
+/// Without a store there is nothing to begin after: all that it will have is new.
+async fn begin_empty(log: &mut Log<'_>) -> Result<(), sqlx::Error> {
+    if marks::global(log.connection).await?.is_none() {
+        marks::save_global(log.connection, &GlobalMark::default()).await?;
+        log.touch();
+    }
+    Ok(())
+}
+
+async fn messages(
+    log: &mut Log<'_>,
+    store: &Store,
+    limits: LogLimits,
+) -> Result<Vec<Unread>, Failure> {
+    let mut snapshot = Snapshot::take(store).await?;
+    let end = snapshot.end().await?;
+    let known = marks::global(log.connection).await?;
+    let Some(mut mark) = known else {
+        begin_at(log, &mut snapshot, GlobalMark::default(), end).await?;
+        return Ok(Vec::new());
+    };
+    let mut pending = marks::pending(log.connection).await?;
+    if is_another_file(&mut snapshot, &mark, end.as_ref()).await? {
+        let begin = match mark.newest() {
+            Some(newest) => snapshot.last_until(newest).await?,
+            None => None,
+        };
+        mark = mark.in_another_file();
+        pending = Pending::new();
+        marks::save_pending(log.connection, &pending).await?;
+        mark = begin_at(log, &mut snapshot, mark, begin).await?;
+    }
+    let Some(end) = end.filter(|end| end.id > mark.last_id || !pending.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let before = pending.clone();
+    let unread = log_rows(log, &mut snapshot, &mark, &mut pending, limits).await?;
+    if pending != before {
+        marks::save_pending(log.connection, &pending).await?;
+        log.touch();
+    }
+    if end.id > mark.last_id {
+        mark.advance(end.id, &end.session, end.timestamp);
+        marks::save_global(log.connection, &mark).await?;
+        log.touch();
+    }
+    Ok(unread)
+}
+
+/// Whether the marks were made on another file than this one: ids are never used twice in one.
+async fn is_another_file(
+    snapshot: &mut Snapshot<'_>,
+    mark: &GlobalMark,
+    end: Option<&Row>,
+) -> Result<bool, Unreadable> {
+    if mark.last_id == 0 {
+        return Ok(false);
+    }
+    if end.is_none_or(|end| end.id < mark.last_id) {
+        let highest = snapshot.highest_ever().await;
+        return Ok(highest.is_none_or(|highest| highest < mark.last_id));
+    }
+    let known = snapshot.row(mark.last_id).await?;
+    // The row may have been deleted.
+    Ok(known.is_some_and(|known| !mark.is_at(&known.session, known.timestamp)))
+}
+
+/// Sets all marks to that row: what comes after it is new.
+async fn begin_at(
+    log: &mut Log<'_>,
+    snapshot: &mut Snapshot<'_>,
+    mut mark: GlobalMark,
+    row: Option<Row>,
+) -> Result<GlobalMark, Failure> {
+    if let Some(row) = row {
+        mark.advance(row.id, &row.session, row.timestamp);
+    }
+    marks::forget_sessions(log.connection).await?;
+    for (session, known) in snapshot.marks().await? {
+        if known.last_id <= mark.last_id {
+            marks::save_session(log.connection, &session, known).await?;
+        }
+    }
+    marks::save_global(log.connection, &mark).await?;
+    log.touch();
+    Ok(mark)
+}
+
+/// Logs the rows after the mark, and those of sessions that could not be read before.
+async fn log_rows(
+    log: &mut Log<'_>,
+    snapshot: &mut Snapshot<'_>,
+    mark: &GlobalMark,
+    pending: &mut Pending,
+    limits: LogLimits,
+) -> Result<Vec<Unread>, Failure> {
+    let mut unread = Vec::new();
+    let mut sessions: Vec<(Fresh, i64, Examined)> = Vec::new();
+    for (fresh, known) in fresh_sessions(snapshot, mark, pending).await? {
+        let marked = marks::of_session(log.connection, &fresh.session).await?;
+        match snapshot.examine(&fresh, marked).await {
+            Ok(examined) => sessions.push((fresh, known, examined)),
+            Err(error) => unread.push(leave(pending, &fresh, known, error)?),
+        }
+    }
+    let rows: Vec<_> = sessions
+        .iter()
+        .map(|(_, known, examined)| (*known, examined.rows.clone()))
+        .collect();
+    let said = rules::said(&rows, |one, other| {
+        sessions[one].0.session_key == sessions[other].0.session_key
+    });
+    let kept_from = said.len().saturating_sub(limits.most);
+    for (at, said) in said.iter().enumerate() {
+        let (fresh, ..) = &sessions[said.session];
+        if unread.iter().any(|unread| unread.session == fresh.session) {
+            continue;
+        }
+        match snapshot.message(said.id).await {
+            // It would be trimmed at once, but it happened.
+            Ok(Some(_)) if at < kept_from => log.last += 1,
+            Ok(Some(message)) => add_message(log, mark, said, fresh, &message).await?,
+            Ok(None) => {}
+            Err(error) => unread.push(leave(pending, fresh, said.first - 1, error)?),
+        }
+    }
+    for (fresh, _, examined) in &sessions {
+        if !unread.iter().any(|unread| unread.session == fresh.session) {
+            pending.remove(&fresh.session);
+            marks::save_session(log.connection, &fresh.session, examined.mark).await?;
+        }
+    }
+    Ok(unread)
+}
+
+/// The sessions with rows to log, each with the last row that is done with.
+async fn fresh_sessions(
+    snapshot: &mut Snapshot<'_>,
+    mark: &GlobalMark,
+    pending: &mut Pending,
+) -> Result<Vec<(Fresh, i64)>, Unreadable> {
+    let mut sessions = Vec::new();
+    for (session, known) in pending.clone() {
+        match snapshot.fresh_in(&session, known).await? {
+            Some(fresh) => sessions.push((fresh, known)),
+            // Deleted in the meantime.
+            None => drop(pending.remove(&session)),
+        }
+    }
+    for fresh in snapshot.fresh(mark.last_id).await? {
+        if !pending.contains_key(&fresh.session) {
+            sessions.push((fresh, mark.last_id));
+        }
+    }
+    Ok(sessions)
+}
+
+/// Leaves a session for later. A lock concerns them all: then nothing is logged now.
+fn leave(
+    pending: &mut Pending,
+    fresh: &Fresh,
+    known: i64,
+    Unreadable(error): Unreadable,
+) -> Result<Unread, Unreadable> {
+    if db::code(&error) == Some(Code::Busy) {
+        return Err(Unreadable(error));
+    }
+    pending.insert(fresh.session.clone(), known);
+    Ok(Unread {
+        session: fresh.session.clone(),
+        session_key: fresh.session_key.clone(),
+        error: db::message(&error),
+    })
+}
+
+async fn add_message(
+    log: &mut Log<'_>,
+    mark: &GlobalMark,
+    said: &Said,
+    fresh: &Fresh,
+    message: &Message,
+) -> Result<(), sqlx::Error> {
+    let source_key = format!("message:{}:{}", mark.file, said.first);
+    let payload = json!({
+        "role": message.role,
+        "content": message.content,
+        "timestamp": format!("{:?}", message.timestamp),
+        "message_id": said.id.to_string(),
+    });
+    log.add(&source_key, "message", Some(&fresh.session_key), &payload)
+        .await
+}
+
+/// Removes what is too much or too old, always from the beginning. Tells whether there was any.
+async fn trim(
+    connection: &mut SqliteConnection,
+    oldest: i64,
+    last: i64,
+    limits: LogLimits,
+) -> Result<bool, sqlx::Error> {
+    let most = i64::try_from(limits.most).unwrap_or(i64::MAX);
+    let mut until = last.saturating_sub(most);
+    let limit = epoch_seconds() - limits.age.as_secs_f64();
+    let is_old: Option<bool> =
+        sqlx::query_scalar("SELECT created_at < ?1 FROM bridge_events ORDER BY cursor LIMIT 1")
+            .bind(limit)
+            .fetch_optional(&mut *connection)
+            .await?;
+    if is_old == Some(true) {
+        let old: Option<i64> =
+            sqlx::query_scalar("SELECT MAX(cursor) FROM bridge_events WHERE created_at < ?1")
+                .bind(limit)
+                .fetch_one(&mut *connection)
+                .await?;
+        until = until.max(old.unwrap_or_default());
+    }
+    if until < oldest {
+        return Ok(false);
+    }
+    let done = sqlx::query("DELETE FROM bridge_events WHERE cursor <= ?1")
+        .bind(until)
+        .execute(connection)
+        .await?;
+    Ok(done.rows_affected() > 0)
+}

@@ -1,0 +1,323 @@
+//! What the log reads from `state.db`. All of one look comes from one snapshot, and every statement goes by an index:
+//! the store may have a million messages.
+
+use std::collections::HashMap;
+
+use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
+
+use super::{marks::SessionMark, rules::NewRow};
+use crate::{Content, Store, db::row, messages::is_structured};
+
+/// What is kept of a message's text.
+const CONTENT_LENGTH: usize = 500;
+
+/// Why `state.db` could not be read.
+#[derive(Debug)]
+pub(super) struct Unreadable(pub(super) sqlx::Error);
+
+impl From<sqlx::Error> for Unreadable {
+    fn from(error: sqlx::Error) -> Self {
+        Self(error)
+    }
+}
+
+/// A snapshot of the store.
+pub(super) struct Snapshot<'a> {
+    store: &'a Store,
+    read: Transaction<'static, Sqlite>,
+}
+
+/// A row by which a state of the store is known.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) id: i64,
+    pub(super) session: String,
+    pub(super) timestamp: f64,
+}
+
+/// A session of a chat and its rows that were not there before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fresh {
+    pub(super) session: String,
+    pub(super) session_key: String,
+    pub(super) has_parent: bool,
+    pub(super) ids: Vec<i64>,
+}
+
+/// The rows of one session as the rules want them, and its next mark.
+#[derive(Debug)]
+pub(super) struct Examined {
+    pub(super) rows: Vec<NewRow>,
+    pub(super) mark: SessionMark,
+}
+
+/// A message as it is logged.
+#[derive(Debug, PartialEq)]
+pub(super) struct Message {
+    pub(super) role: String,
+    pub(super) content: String,
+    pub(super) timestamp: f64,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(super) async fn take(store: &'a Store) -> Result<Self, Unreadable> {
+        let read = store.readers().begin().await?;
+        Ok(Self { store, read })
+    }
+
+    /// The last row there is.
+    pub(super) async fn end(&mut self) -> Result<Option<Row>, Unreadable> {
+        const SQL: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m ORDER BY m.id DESC LIMIT 1";
+        let found = sqlx::query(self.store.sql(SQL))
+            .fetch_optional(&mut *self.read)
+            .await?;
+        found.as_ref().map(Row::read).transpose()
+    }
+
+    /// The row of that id.
+    pub(super) async fn row(&mut self, id: i64) -> Result<Option<Row>, Unreadable> {
+        const SQL: &str =
+            "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m WHERE m.id = ?1";
+        let found = sqlx::query(self.store.sql(SQL))
+            .bind(id)
+            .fetch_optional(&mut *self.read)
+            .await?;
+        found.as_ref().map(Row::read).transpose()
+    }
+
+    /// The last row up to a time, in the order of ids.
+    pub(super) async fn last_until(&mut self, timestamp: f64) -> Result<Option<Row>, Unreadable> {
+        const SQL: &str = "SELECT MAX(m.id) AS id FROM {messages} AS m WHERE m.timestamp <= ?1";
+        let found = sqlx::query(self.store.sql(SQL))
+            .bind(timestamp)
+            .fetch_one(&mut *self.read)
+            .await?;
+        match row::optional_integer(&found, "id")? {
+            Some(id) => self.row(id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The highest id ever given, where SQLite keeps that.
+    pub(super) async fn highest_ever(&mut self) -> Option<i64> {
+        sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
+            .fetch_optional(&mut *self.read)
+            .await
+            .ok()
+            .flatten()
+    }
+
+    /// The marks of all sessions of chats up to a row.
+    pub(super) async fn marks(&mut self) -> Result<Vec<(String, SessionMark)>, Unreadable> {
+        // The latest live row: a deletion of the history would take it along.
+        const SQL: &str = "SELECT s.id, \
+             (SELECT m.id FROM {messages} AS m WHERE m.session_id = s.id AND m.active = 1 \
+             ORDER BY m.timestamp DESC LIMIT 1) AS last_id, \
+             (SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id) AS max_timestamp \
+             FROM {sessions} AS s WHERE s.session_key IS NOT NULL";
+        let rows = sqlx::query(self.store.sql(SQL))
+            .fetch_all(&mut *self.read)
+            .await?;
+        let mut marks = Vec::new();
+        for found in &rows {
+            let last_id = row::optional_integer(found, "last_id")?;
+            let max_timestamp = row::real(found, "max_timestamp")?;
+            if let (Some(last_id), Some(max_timestamp)) = (last_id, max_timestamp) {
+                let mark = SessionMark {
+                    last_id,
+                    max_timestamp,
+                };
+                marks.push((row::required(found, "id")?, mark));
+            }
+        }
+        Ok(marks)
+    }
+
+    /// The sessions of chats with rows after that one.
+    pub(super) async fn fresh(&mut self, after: i64) -> Result<Vec<Fresh>, Unreadable> {
+        // Only what lies at the beginning of a row is read: one with a damaged text is still found.
+        const SQL: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
+             FROM {messages} AS m CROSS JOIN {sessions} AS s \
+             WHERE m.id > ?1 AND s.id = m.session_id AND s.session_key IS NOT NULL ORDER BY m.id";
+        let rows = sqlx::query(self.store.sql(SQL))
+            .bind(after)
+            .fetch_all(&mut *self.read)
+            .await?;
+        collect(&rows)
+    }
+
+    /// The same for one session that was left behind.
+    pub(super) async fn fresh_in(
+        &mut self,
+        session: &str,
+        after: i64,
+    ) -> Result<Option<Fresh>, Unreadable> {
+        const SQL: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
+             FROM {sessions} AS s CROSS JOIN {messages} AS m \
+             WHERE s.id = ?1 AND s.session_key IS NOT NULL AND m.session_id = s.id AND m.id > ?2 ORDER BY m.id";
+        let rows = sqlx::query(self.store.sql(SQL))
+            .bind(session)
+            .bind(after)
+            .fetch_all(&mut *self.read)
+            .await?;
+        Ok(collect(&rows)?.pop())
+    }
+
+    /// The new rows of a session and what they repeat.
+    pub(super) async fn examine(
+        &mut self,
+        fresh: &Fresh,
+        mark: Option<SessionMark>,
+    ) -> Result<Examined, Unreadable> {
+        const SQL: &str = "SELECT n.id, n.role, n.timestamp, n.active, n.compacted, \
+             n.content IS NOT NULL AND n.content != '' AS has_content, \
+             (SELECT MIN(c.id) FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
+             WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
+             AND c.role = n.role AND c.content IS n.content) AS first, \
+             EXISTS (SELECT 1 FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
+             WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
+             AND c.role = n.role AND c.content IS n.content \
+             AND (c.session_id != n.session_id OR c.active = 0)) AS replaces \
+             FROM json_each(?1) AS i CROSS JOIN {messages} AS n WHERE n.id = i.value ORDER BY n.id";
+        let lineage = self.lineage(fresh).await?;
+        let rewritten_until = match mark {
+            Some(mark) if !self.is_there(&fresh.session, mark.last_id).await? => {
+                Some(mark.max_timestamp)
+            }
+            _ => None,
+        };
+        let found = sqlx::query(self.store.sql(SQL))
+            .bind(serde_json::json!(fresh.ids).to_string())
+            .bind(serde_json::json!(lineage).to_string())
+            .fetch_all(&mut *self.read)
+            .await?;
+        let mut next = mark.unwrap_or(SessionMark {
+            last_id: 0,
+            max_timestamp: f64::MIN,
+        });
+        let mut is_live = false;
+        let mut rows = Vec::with_capacity(found.len());
+        for found in &found {
+            let id = row::integer(found, "id")?;
+            let timestamp = row::real(found, "timestamp")?.unwrap_or_default();
+            let active = row::optional_integer(found, "active")?.unwrap_or(1) == 1;
+            let is_kept = active || row::integer(found, "compacted")? == 1;
+            let role = row::required(found, "role")?;
+            let first = row::optional_integer(found, "first")?;
+            let rewritten = rewritten_until.is_some_and(|until| timestamp <= until);
+            next.max_timestamp = next.max_timestamp.max(timestamp);
+            if active || !is_live {
+                next.last_id = id;
+                is_live = active;
+            }
+            rows.push(NewRow {
+                id,
+                first: first.unwrap_or(id),
+                replaces: rewritten || row::integer(found, "replaces")? != 0,
+                rewritten,
+                active,
+                is_candidate: is_kept
+                    && row::integer(found, "has_content")? != 0
+                    && matches!(role.as_str(), "user" | "assistant"),
+            });
+        }
+        Ok(Examined { rows, mark: next })
+    }
+
+    async fn lineage(&mut self, fresh: &Fresh) -> Result<Vec<String>, Unreadable> {
+        // `UNION` ends even in a circle.
+        const SQL: &str = "WITH RECURSIVE line(id) AS (SELECT ?1 UNION \
+             SELECT s.parent_session_id FROM line CROSS JOIN {sessions} AS s \
+             WHERE s.id = line.id AND s.parent_session_id IS NOT NULL) SELECT id FROM line";
+        if !fresh.has_parent {
+            return Ok(vec![fresh.session.clone()]);
+        }
+        let rows = sqlx::query(self.store.sql(SQL))
+            .bind(&fresh.session)
+            .fetch_all(&mut *self.read)
+            .await?;
+        let ids: Result<_, sqlx::Error> = rows
+            .iter()
+            .map(|found| row::required(found, "id"))
+            .collect();
+        Ok(ids?)
+    }
+
+    async fn is_there(&mut self, session: &str, id: i64) -> Result<bool, Unreadable> {
+        const SQL: &str =
+            "SELECT EXISTS (SELECT 1 FROM {messages} AS m WHERE m.id = ?1 AND m.session_id = ?2)";
+        let is_there = sqlx::query_scalar(self.store.sql(SQL))
+            .bind(id)
+            .bind(session)
+            .fetch_one(&mut *self.read)
+            .await?;
+        Ok(is_there)
+    }
+
+    /// A message as it is logged; none if its parts have no text.
+    pub(super) async fn message(&mut self, id: i64) -> Result<Option<Message>, Unreadable> {
+        // A code point has four bytes at most, and no more than the beginning is wanted.
+        const SQL: &str = "SELECT m.role, m.timestamp, substr(CAST(m.content AS BLOB), 1, 2000) AS beginning \
+             FROM {messages} AS m WHERE m.id = ?1";
+        let found = sqlx::query(self.store.sql(SQL))
+            .bind(id)
+            .fetch_one(&mut *self.read)
+            .await?;
+        let beginning = row::required(&found, "beginning")?;
+        let text = if is_structured(&beginning) {
+            self.text_of_parts(id).await?
+        } else {
+            beginning
+        };
+        let content: String = text.chars().take(CONTENT_LENGTH).collect();
+        if content.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Message {
+            role: row::required(&found, "role")?,
+            content,
+            timestamp: row::real(&found, "timestamp")?.unwrap_or_default(),
+        }))
+    }
+
+    async fn text_of_parts(&mut self, id: i64) -> Result<String, Unreadable> {
+        let found = sqlx::query("SELECT content FROM messages WHERE id = ?1")
+            .bind(id)
+            .fetch_one(&mut *self.read)
+            .await?;
+        let stored = row::required(&found, "content")?;
+        Ok(Content::decode(stored).text().into_owned())
+    }
+}
+
+impl Row {
+    fn read(found: &SqliteRow) -> Result<Self, Unreadable> {
+        Ok(Self {
+            id: row::integer(found, "id")?,
+            session: row::required(found, "session_id")?,
+            timestamp: row::real(found, "timestamp")?.unwrap_or_default(),
+        })
+    }
+}
+
+/// Sorts rows by session; the sessions are in the order of their first rows.
+fn collect(rows: &[SqliteRow]) -> Result<Vec<Fresh>, Unreadable> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut sessions: Vec<Fresh> = Vec::new();
+    for found in rows {
+        let id = row::integer(found, "id")?;
+        let session = row::required(found, "session_id")?;
+        if let Some(&place) = places.get(&session) {
+            sessions[place].ids.push(id);
+            continue;
+        }
+        places.insert(session.clone(), sessions.len());
+        sessions.push(Fresh {
+            session,
+            session_key: row::required(found, "session_key")?,
+            has_parent: row::integer(found, "has_parent")? != 0,
+            ids: vec![id],
+        });
+    }
+    Ok(sessions)
+}

@@ -1,0 +1,76 @@
+//! The chats of the gateway, each with the session it is in, without what is long in a session's row.
+
+use serde_json::Value;
+use sqlx::sqlite::SqliteRow;
+
+use crate::{SessionId, SessionKey, Store, StoreError, db::row};
+
+/// A chat of the gateway and the session it is in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chat {
+    /// The chat.
+    pub session_key: SessionKey,
+    /// The session.
+    pub session: SessionId,
+    /// The platform.
+    pub source: String,
+    /// Who talks.
+    pub user_id: Option<String>,
+    /// The chat on its platform.
+    pub chat_id: Option<String>,
+    /// The chat's type.
+    pub chat_type: Option<String>,
+    /// The thread inside the chat.
+    pub thread_id: Option<String>,
+    /// The chat's name for people.
+    pub display_name: Option<String>,
+    /// Where it takes place, as stored; none if that is no object.
+    pub origin: Option<Value>,
+    /// Seconds since 1970.
+    pub started_at: Option<f64>,
+    /// When the last message was written, or the session began.
+    pub last_active: Option<f64>,
+    /// Tokens sent.
+    pub input_tokens: i64,
+    /// Tokens received.
+    pub output_tokens: i64,
+}
+
+impl Store {
+    /// The chats that are in an open session, in no order. The newest session of a chat counts: if that is ended,
+    /// the chat is in none.
+    pub async fn chats(&self) -> Result<Vec<Chat>, StoreError> {
+        // A few steps along the index over (session_id, timestamp) for each chat; no message is read.
+        const SQL: &str = "SELECT s.id, s.source, s.user_id, s.session_key, s.chat_id, s.chat_type, s.thread_id, \
+             s.display_name, s.origin_json, s.started_at, s.input_tokens, s.output_tokens, \
+             COALESCE((SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id), s.started_at) \
+             AS last_active FROM {sessions} AS s \
+             WHERE s.session_key IS NOT NULL AND s.ended_at IS NULL AND s.id = (\
+             SELECT newest.id FROM {sessions} AS newest WHERE newest.session_key = s.session_key \
+             ORDER BY newest.started_at DESC LIMIT 1)";
+        let rows = sqlx::query(self.sql(SQL)).fetch_all(self.readers()).await;
+        rows.and_then(|rows| rows.iter().map(Chat::read).collect())
+            .map_err(|error| self.error(error))
+    }
+}
+
+impl Chat {
+    fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
+        let text = |column| row::text(found, column);
+        Ok(Self {
+            session_key: SessionKey::new(row::required(found, "session_key")?),
+            session: SessionId::stored(row::required(found, "id")?),
+            source: row::required(found, "source")?,
+            user_id: text("user_id")?,
+            chat_id: text("chat_id")?,
+            chat_type: text("chat_type")?,
+            thread_id: text("thread_id")?,
+            display_name: text("display_name")?,
+            origin: row::json(found, "origin_json")?.filter(Value::is_object),
+            started_at: row::real(found, "started_at")?,
+            last_active: row::real(found, "last_active")?,
+            input_tokens: row::integer(found, "input_tokens")?,
+            output_tokens: row::integer(found, "output_tokens")?,
+        })
+    }
+}
