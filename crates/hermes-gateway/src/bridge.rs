@@ -3,7 +3,10 @@
 //! Reading needs neither a gateway nor a network, and changes nothing but the bridge's own log of events. Nothing is
 //! opened before a request needs it, but for that log: it begins with the process.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use hermes_config::{Home, Settings};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
@@ -29,6 +32,8 @@ use crate::send::Sender;
 
 /// So many calls of `events_wait` may be open.
 const MOST_WAITS: usize = 1000;
+/// How long a log that can not be opened is waited for.
+const POSITION_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Which tools a bridge offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -169,8 +174,15 @@ impl Bridge {
     /// Where the log stood when this process began.
     async fn beginning(&self) -> Result<Cursor, EventError> {
         let log = self.log().await;
-        let beginning = log.beginning.get_or_try_init(|| log.feed.position());
+        let beginning = log.beginning.get_or_try_init(|| self.position());
         beginning.await.copied()
+    }
+
+    /// Where the log ends now.
+    async fn position(&self) -> Result<Cursor, EventError> {
+        let feed = self.feed().await;
+        let position = tokio::time::timeout(POSITION_PATIENCE, feed.position());
+        position.await.map_err(|_| EventError::NotReady)
     }
 
     /// A place among those who wait for events, if there is one.

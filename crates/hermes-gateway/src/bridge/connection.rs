@@ -96,12 +96,11 @@ impl Connection {
 
     /// The present end of the log: what is told of from now on.
     async fn now(&self) -> Result<Cursor, ErrorData> {
-        let position = self.bridge.feed().await.position().await;
+        let position = self.bridge.position().await;
         position.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 }
 
-#[expect(deprecated, reason = "subscriptions of the older revisions have other methods")]
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -122,7 +121,7 @@ impl ServerHandler for Connection {
     ) -> Result<InitializeResult, ErrorData> {
         // On stdio the session is the process. Over HTTP many begin while one process runs.
         if Principal::of(&context.extensions).is_some()
-            && let Ok(position) = self.now().await
+            && let Ok(position) = self.bridge.position().await
         {
             let _ = self.beginning.0.set(position);
         }
@@ -140,12 +139,13 @@ impl ServerHandler for Connection {
         if !client.is_some_and(|client| self.pushes_to(&client.client_info)) {
             return;
         }
-        let Ok(from) = self.now().await else {
+        let Ok(from) = self.bridge.position().await else {
             return;
         };
+        let feed = self.bridge.feed().await.clone();
         let mut tellers = self.tellers();
         if !std::mem::replace(&mut tellers.pushes_messages, true) {
-            let push = follow::push_messages(self.bridge.clone(), from, context.peer);
+            let push = follow::push_messages(self.bridge.clone(), feed, from, context.peer);
             tellers.tasks.spawn(push);
         }
     }
@@ -204,16 +204,12 @@ impl ServerHandler for Connection {
             return Err(ErrorData::resource_not_found(problem, None));
         }
         let from = self.now().await?;
+        let feed = self.bridge.feed().await.clone();
         self.watched().insert(uri);
         let mut tellers = self.tellers();
         if !std::mem::replace(&mut tellers.tells_of_resources, true) {
             let watched = Arc::clone(&self.watched);
-            let interesting = move |changed: &BTreeSet<String>| {
-                let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
-                watched.intersection(changed).cloned().collect()
-            };
-            let bridge = self.bridge.clone();
-            let tell = follow::tell_of_resources(bridge, from, context.peer, interesting);
+            let tell = follow::tell_of_resources(feed, from, context.peer, watched);
             tellers.tasks.spawn(tell);
         }
         Ok(())
@@ -242,7 +238,7 @@ impl ServerHandler for Connection {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let from = self.now().await?;
-        follow::listen(&self.bridge, from, &context).await;
+        follow::listen(self.bridge.feed().await.clone(), from, &context).await;
         Ok(())
     }
 

@@ -1,6 +1,9 @@
 //! Telling a client of events as they happen: resources it watches, and messages pushed to Claude Code.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use hermes_store::{Content, SessionId};
 use rmcp::{
@@ -12,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     Bridge,
-    events::{Cursor, Event, EventKind},
+    events::{Cursor, Event, EventError, EventFeed, EventKind},
     resources::{self, Address},
     tools,
 };
@@ -20,31 +23,30 @@ use super::{
 /// So many events are taken at once.
 const AT_ONCE: usize = 200;
 
-/// Hands on each batch of events after a cursor, until nobody takes them any more or the log fails.
-async fn follow(
-    bridge: &Bridge,
-    from: Cursor,
-    mut take: impl AsyncFnMut(&[Event]) -> ControlFlow<()>,
-) {
-    let feed = bridge.feed().await;
-    let mut after = from;
-    loop {
-        let page = match feed.wait(after, None).await {
-            Ok(_) => feed.poll(after, None, AT_ONCE).await,
-            Err(error) => Err(error),
+/// Reads the log on from a cursor.
+struct Follower {
+    feed: EventFeed,
+    after: Cursor,
+}
+
+impl Follower {
+    /// The next events, as soon as there are some. `None` when the log has ended.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        let events = async {
+            self.feed.wait(self.after, None).await?;
+            let page = self.feed.poll(self.after, None, AT_ONCE).await?;
+            Ok::<_, EventError>(page.events)
         };
-        let page = match page {
-            Ok(page) => page,
+        match events.await {
+            Ok(events) => {
+                self.after = events.last().map_or(self.after, |event| event.cursor);
+                Some(events)
+            }
+            Err(EventError::Closed) => None,
             Err(error) => {
                 tracing::warn!(%error, "events are no longer told to the client");
-                return;
+                None
             }
-        };
-        if let Some(last) = page.events.last() {
-            after = last.cursor;
-        }
-        if take(&page.events).await.is_break() {
-            return;
         }
     }
 }
@@ -79,58 +81,70 @@ pub(super) fn canonical(uri: &str) -> String {
 
 /// Tells a client of changed resources while it is interested in them.
 pub(super) async fn tell_of_resources(
-    bridge: Bridge,
+    feed: EventFeed,
     from: Cursor,
     peer: Peer<RoleServer>,
-    watched: impl Fn(&BTreeSet<String>) -> Vec<String> + Send,
+    watched: Arc<Mutex<BTreeSet<String>>>,
 ) {
-    follow(&bridge, from, async |events| {
-        for uri in watched(&changed(events)) {
+    let mut follower = Follower { feed, after: from };
+    while let Some(events) = follower.next().await {
+        let changed = changed(&events);
+        let interesting: Vec<String> = {
+            let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.intersection(&changed).cloned().collect()
+        };
+        for uri in interesting {
             let update = ResourceUpdatedNotificationParam::new(uri);
             if peer.notify_resource_updated(update).await.is_err() {
-                return ControlFlow::Break(());
+                return;
             }
         }
-        ControlFlow::Continue(())
-    })
-    .await;
+    }
 }
 
 /// Serves one `subscriptions/listen` until it is cancelled.
-pub(super) async fn listen(bridge: &Bridge, from: Cursor, context: &SubscriptionContext) {
+pub(super) async fn listen(feed: EventFeed, from: Cursor, context: &SubscriptionContext) {
     let accepted = context.accepted().resource_subscriptions.clone();
     let accepted = accepted.unwrap_or_default();
-    let told = follow(bridge, from, async |events| {
-        let changed = changed(events);
-        for uri in accepted.iter().filter(|uri| changed.contains(&canonical(uri))) {
-            if context.sink().notify_resource_updated(uri).await.is_err() {
-                return ControlFlow::Break(());
+    let mut follower = Follower { feed, after: from };
+    let told = async {
+        while let Some(events) = follower.next().await {
+            let changed = changed(&events);
+            for uri in &accepted {
+                if changed.contains(&canonical(uri))
+                    && context.sink().notify_resource_updated(uri).await.is_err()
+                {
+                    return;
+                }
             }
         }
-        ControlFlow::Continue(())
-    });
+    };
     tokio::select! {
-        () = told => context.cancelled().await,
+        () = told => {}
         () = context.cancelled() => {}
     }
 }
 
 /// Pushes each new message of a person to Claude Code.
-pub(super) async fn push_messages(bridge: Bridge, from: Cursor, peer: Peer<RoleServer>) {
-    follow(&bridge, from, async |events| {
-        for event in events {
+pub(super) async fn push_messages(
+    bridge: Bridge,
+    feed: EventFeed,
+    from: Cursor,
+    peer: Peer<RoleServer>,
+) {
+    let mut follower = Follower { feed, after: from };
+    while let Some(events) = follower.next().await {
+        for event in &events {
             let Some(params) = pushed(&bridge, event).await else {
                 continue;
             };
             let notification = CustomNotification::new("notifications/claude/channel", Some(params));
             let notification = ServerNotification::CustomNotification(notification);
             if peer.send_notification(notification).await.is_err() {
-                return ControlFlow::Break(());
+                return;
             }
         }
-        ControlFlow::Continue(())
-    })
-    .await;
+    }
 }
 
 /// What is pushed for an event: a person's message with where it came from, all of it texts.
@@ -171,7 +185,7 @@ async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
 
 /// The text of a message, which an event may have cut.
 async fn whole_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> {
-    let store = bridge.databases().conversations().await.ok()?;
+    let store = bridge.databases().conversations().await.ok()??;
     let session = SessionId::parse(session).ok()?;
     let message = tools::find_message(&store, &session, id).await.ok()?;
     let content = message.body.content.as_ref().map(Content::text)?;

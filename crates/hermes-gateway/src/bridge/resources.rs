@@ -157,7 +157,7 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
         } => {
             let session = SessionId::parse(&session).map_err(|_| not_found())?;
             let store = bridge.databases().conversations().await;
-            let store = store.map_err(|_| not_found())?;
+            let store = store.ok().flatten().ok_or_else(not_found)?;
             let message = tools::find_message(&store, &session, &message).await;
             let message = message.map_err(|refusal| refused(&refusal.0))?;
             let mut attachments = tools::attachments_of(&message);

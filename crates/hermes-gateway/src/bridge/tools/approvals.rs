@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use hermes_store::{
-    StoreError,
+    StoreError, utc_iso,
     runtime::{Answer, Answered, Approval, ApprovalState, RuntimeStore},
 };
 use serde_json::{Value, json};
@@ -41,8 +41,8 @@ fn shown(approval: &Approval) -> Value {
         "session_key": approval.session_key.as_ref().map(|key| key.as_str()),
         "command": approval.command,
         "description": approval.description,
-        "created_at": utc(approval.created_at),
-        "expires_at": approval.expires_at.map(utc),
+        "created_at": utc_iso(approval.created_at),
+        "expires_at": approval.expires_at.map(utc_iso),
         "allow_permanent": approval.allow_permanent,
     })
 }
@@ -153,14 +153,4 @@ fn is_owned(_approval: &Approval) -> bool {
 
 fn unavailable(error: &StoreError) -> Refusal {
     Refusal::new(format!("Approvals unavailable: {error}"))
-}
-
-/// A moment in UTC, as RFC 3339.
-fn utc(seconds: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "what is out of bounds is no time, as is checked next"
-    )]
-    let moment = jiff::Timestamp::from_microsecond((seconds * 1e6) as i64);
-    moment.map_or_else(|_| String::new(), |moment| moment.to_string())
 }

@@ -100,14 +100,13 @@ pub(super) async fn open(
         return Err(Refusal::new("No session ID for this conversation"));
     }
     let session = SessionId::parse(&conversation.session_id).map_err(|error| failed(&error))?;
-    let store = bridge.databases().conversations().await;
-    let store = store.map_err(|error| match error {
-        StoreError::Absent { .. } | StoreError::Unavailable { .. } => {
-            Refusal::new("Session database unavailable")
+    match bridge.databases().conversations().await {
+        Ok(Some(store)) => Ok((store, session)),
+        Ok(None) | Err(StoreError::Unavailable { .. }) => {
+            Err(Refusal::new("Session database unavailable"))
         }
-        error => failed(&error),
-    })?;
-    Ok((store, session))
+        Err(error) => Err(failed(&error)),
+    }
 }
 
 pub(super) fn failed(error: &StoreError) -> Refusal {
