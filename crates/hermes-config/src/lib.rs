@@ -5,6 +5,7 @@
 
 pub mod bridge;
 pub mod file;
+pub mod gateway;
 pub mod home;
 pub mod model;
 pub mod redact;
@@ -20,6 +21,7 @@ mod yaml;
 pub use atomic::write as replace_file;
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
+pub use gateway::{GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use home::{Home, HomeError, ProfileName};
 pub use model::*;
 pub use redact::Redactor;

@@ -8,8 +8,9 @@ use std::{cell::RefCell, fmt, fs, io, path::PathBuf, time::Duration};
 use serde_json::Value;
 
 use crate::{
-    Home, Variables,
+    GatewaySettings, Home, Variables,
     bridge::{self, BridgeSettings},
+    gateway,
     model::{
         self, AgentSettings, AuxiliaryModel, AuxiliarySettings, CompressionSettings, ModelChoice,
         ModelSettings, ProviderSettings,
@@ -51,6 +52,8 @@ pub struct Settings {
     pub compression: CompressionSettings,
     /// `bridge.*`: the MCP server over the conversations.
     pub bridge: BridgeSettings,
+    /// The messaging platforms.
+    pub gateway: GatewaySettings,
     /// What was ignored or replaced by a default, and why.
     pub warnings: Vec<Warning>,
     /// The variables references are filled from.
@@ -217,7 +220,10 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(SettingsError::Unreadable { path, source }),
         };
-        let mut settings = Self::parse(&text, variables).map_err(|error| error.in_file(path))?;
+        let (older, older_warning) = gateway_file(home);
+        let mut settings = Self::parse_with(&text, older.as_ref(), variables)
+            .map_err(|error| error.in_file(path))?;
+        settings.warnings.extend(older_warning);
         settings.warnings.extend(variable_warnings);
         settings.warnings.extend(misplaced::file_in(home));
         Ok(settings)
@@ -225,6 +231,15 @@ impl Settings {
 
     /// Reads a configuration from text.
     pub fn parse(text: &str, variables: Variables) -> Result<Self, SettingsError> {
+        Self::parse_with(text, None, variables)
+    }
+
+    /// As [`Settings::parse`], with the content of a `gateway.json`.
+    fn parse_with(
+        text: &str,
+        gateway_json: Option<&Value>,
+        variables: Variables,
+    ) -> Result<Self, SettingsError> {
         let document = yaml::read(text)?;
         let warnings = RefCell::new(Vec::new());
         let root = Fields::root(&document, &variables, &warnings);
@@ -240,6 +255,9 @@ impl Settings {
         let agent = model::agent(&root);
         let compression = model::compression(&root);
         let bridge = bridge::bridge(&root);
+        let older = gateway_json.map(|document| Fields::root(document, &variables, &warnings));
+        let documents: Vec<&Fields> = [&root].into_iter().chain(&older).collect();
+        let gateway = gateway::gateway(&documents, &variables);
         Ok(Self {
             servers,
             mcp,
@@ -253,6 +271,7 @@ impl Settings {
             agent,
             compression,
             bridge,
+            gateway,
             warnings: warnings.into_inner(),
             variables,
             document,
@@ -265,6 +284,21 @@ impl Settings {
             .iter()
             .find(|entry| entry.name.as_str() == name)
     }
+}
+
+/// What older versions wrote beside `config.yaml`. One that can not be read is a warning.
+fn gateway_file(home: &Home) -> (Option<Value>, Option<Warning>) {
+    let path = home.path().join("gateway.json");
+    let reason = match fs::read_to_string(&path) {
+        Ok(text) => match serde_json::from_str(&text) {
+            Ok(document) => return (Some(document), None),
+            Err(error) => error.to_string(),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return (None, None),
+        Err(error) => error.to_string(),
+    };
+    let message = format!("`{}` is ignored: {reason}", path.display());
+    (None, Some(Warning { key: None, message }))
 }
 
 impl SettingsError {

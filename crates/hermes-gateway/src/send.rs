@@ -1,1 +1,238 @@
 //! Sends a message to a chat of a platform, once, without a running gateway.
+//!
+//! A [`Sender`] finds the chat, cuts the message to what the platform takes, posts the parts in order, and adds what it
+//! sent to the conversation of that chat. Each platform is a small file of plain requests: a client library for each
+//! would be more code than what it saves.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use hermes_config::{GatewaySettings, Home, Platform, Redactor, Settings};
+use reqwest::Client;
+use serde::Serialize;
+
+mod chunk;
+mod delivery;
+mod discord;
+mod error;
+mod http;
+mod known;
+mod markdown;
+mod media;
+mod mirror;
+mod multipart;
+mod slack;
+mod target;
+mod telegram;
+
+use self::{
+    delivery::{Delivered, Piece},
+    discord::Discord,
+    http::Api,
+    media::{Extracted, Gate},
+    mirror::Sending,
+    slack::Slack,
+    target::Destination,
+    telegram::Telegram,
+};
+
+pub use self::{
+    error::{Failure, SendError},
+    known::Target,
+    media::MediaPolicy,
+};
+
+/// How long a platform may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sends messages for a home. Making one opens nothing; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    inner: Arc<Inner>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct Inner {
+    home: Home,
+    user: Option<PathBuf>,
+    gateway: GatewaySettings,
+    redactor: Redactor,
+    clients: [OnceLock<Client>; Platform::ALL.len()],
+}
+
+/// A message that was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    success: bool,
+    /// The platform.
+    pub platform: &'static str,
+    /// The chat it went to.
+    pub chat_id: String,
+    /// The platform's name of the last part.
+    pub message_id: String,
+    /// The thread or topic in the chat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// What did not go as it should have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Where it went, if no chat was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Whether it was added to the conversation of that chat.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mirrored: bool,
+}
+
+impl Sender {
+    /// A sender with the settings of a home.
+    pub fn new(home: &Home, settings: &Settings) -> Self {
+        let user = settings.variables.get("HOME").map(PathBuf::from);
+        Self {
+            inner: Arc::new(Inner {
+                home: home.clone(),
+                user: user.or_else(std::env::home_dir),
+                gateway: settings.gateway.clone(),
+                redactor: Redactor::new(settings.gateway.secrets()),
+                clients: [const { OnceLock::new() }; Platform::ALL.len()],
+            }),
+            patience: PATIENCE,
+        }
+    }
+
+    /// Waits this long for an answer instead of half a minute.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sends a message to `platform` or `platform:chat`.
+    pub async fn send(
+        &self,
+        target: &str,
+        message: &str,
+        media: MediaPolicy,
+    ) -> Result<Sent, SendError> {
+        let destination = target::resolve(&self.inner.home, &self.inner.gateway, target)?;
+        let extracted = match media {
+            MediaPolicy::Literal => Extracted::literal(message),
+            MediaPolicy::Upload => media::extract(message),
+        };
+        let (files, mut warnings) = extracted.read(&self.gate()).await;
+        let mut stored = extracted.text.trim().to_owned();
+        for file in &files {
+            stored.push_str(if stored.is_empty() {
+                "MEDIA:"
+            } else {
+                "\nMEDIA:"
+            });
+            stored.push_str(&file.path.to_string_lossy());
+        }
+        let limits = match destination.platform {
+            Platform::Telegram => telegram::LIMITS,
+            Platform::Discord => discord::LIMITS,
+            Platform::Slack => slack::LIMITS,
+        };
+        let pieces = delivery::pieces(&extracted.text, files, &limits);
+        if pieces.is_empty() {
+            return Err(SendError::Nothing { warnings });
+        }
+        let delivered = self.deliver(&destination, &pieces).await?;
+        warnings.extend(delivered.warnings);
+        let platform = destination.platform.name();
+        let chat = delivered.chat;
+        let mut chats = vec![chat.id.as_str()];
+        chats.extend(delivered.receipt.chat_id.as_deref());
+        // A thread of Discord is a channel of its own.
+        chats.extend(
+            chat.thread
+                .as_deref()
+                .filter(|_| destination.platform == Platform::Discord),
+        );
+        let sending = Sending {
+            platform,
+            chats,
+            thread: chat.thread.as_deref(),
+            text: &stored,
+            message_id: &delivered.receipt.message_id,
+        };
+        let mirrored = mirror::append(&self.inner.home, &sending).await;
+        Ok(Sent {
+            success: true,
+            platform,
+            note: destination
+                .is_home
+                .then(|| format!("Sent to {platform} home channel (chat_id: {})", chat.id)),
+            chat_id: chat.id,
+            thread_id: chat.thread,
+            message_id: delivered.receipt.message_id,
+            warnings,
+            mirrored,
+        })
+    }
+
+    /// The chats that are known, of one platform or of all.
+    pub async fn targets(&self, platform: Option<&str>) -> Result<Vec<Target>, SendError> {
+        Ok(known::targets(&self.inner.home, platform).await?)
+    }
+
+    async fn deliver(
+        &self,
+        destination: &Destination,
+        pieces: &[Piece],
+    ) -> Result<Delivered, SendError> {
+        let platform = destination.platform;
+        let api = self.api(platform)?;
+        let chat = destination.chat.clone();
+        let opening = |failure| (failure, 0);
+        let delivered = match platform {
+            Platform::Telegram => delivery::deliver(Telegram::new(&api, chat), pieces).await,
+            Platform::Discord => match Discord::open(&api, chat).await {
+                Ok(discord) => delivery::deliver(discord, pieces).await,
+                Err(failure) => Err(opening(failure)),
+            },
+            Platform::Slack => match Slack::open(&api, chat).await {
+                Ok(slack) => delivery::deliver(slack, pieces).await,
+                Err(failure) => Err(opening(failure)),
+            },
+        };
+        delivered.map_err(|(failure, sent_chunks)| SendError::Failed {
+            platform,
+            failure,
+            sent_chunks,
+        })
+    }
+
+    fn api(&self, platform: Platform) -> Result<Api<'_>, SendError> {
+        let settings = self.inner.gateway.platform(platform);
+        let Some(token) = &settings.token else {
+            return Err(SendError::NotConfigured {
+                platform: platform.name().into(),
+            });
+        };
+        let place = &self.inner.clients[platform as usize];
+        let client = if let Some(client) = place.get() {
+            client
+        } else {
+            let client = http::client(platform, settings)?;
+            place.get_or_init(|| client)
+        };
+        Ok(Api {
+            settings,
+            token,
+            client,
+            patience: self.patience,
+            redactor: &self.inner.redactor,
+        })
+    }
+
+    fn gate(&self) -> Gate {
+        let inner = &self.inner;
+        Gate::new(&inner.home, inner.user.clone(), &inner.gateway.media_dirs)
+    }
+}

@@ -1,4 +1,5 @@
-//! Test equipment: MCP servers that misbehave on demand, a scripted model, temporary homes, and eyes on processes.
+//! Test equipment: MCP servers that misbehave on demand, a scripted model, messaging platforms, temporary homes, and
+//! eyes on processes.
 //!
 //! A [`Behaviour`] says what a server does. It is served on stdio by the program `testkit-stdio` and over
 //! HTTP by [`HttpServer`], in the test's own process or as the program `testkit-http`. The servers write
@@ -11,6 +12,7 @@ mod home;
 mod http;
 pub mod model;
 mod observe;
+pub mod platform;
 mod record;
 mod script;
 mod stdio;

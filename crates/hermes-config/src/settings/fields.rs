@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::{Variables, reference, settings::Warning};
 
 /// A mapping of the document, or an empty one where it is missing, with the dotted path that leads to it.
+#[derive(Clone)]
 pub(crate) struct Fields<'a> {
     path: String,
     map: Option<&'a Map<String, Value>>,

@@ -2,8 +2,7 @@
 
 use hermes_gateway::bridge::ChannelPush;
 use rmcp::model::{
-    ClientRequest, GetPromptRequestParams, ReadResourceRequestParams, Request,
-    SubscribeRequestParams, SubscriptionFilter, SubscriptionsListenRequestParams,
+    GetPromptRequestParams, ReadResourceRequestParams, SubscribeRequestParams, SubscriptionFilter,
     UnsubscribeRequestParams,
 };
 
@@ -68,13 +67,12 @@ async fn a_stateless_client_listens_to_conversations() {
         .tools_list_changed()
         .build();
     let mut subscription = client.running.listen(filter).await.unwrap();
-    let accepted = subscription.accepted().clone();
+    let accepted = subscription.acknowledged().clone();
     assert_eq!(accepted.resource_subscriptions, Some(vec![URI.to_owned()]));
     assert_eq!(accepted.tools_list_changed, None);
     store.append(&id(SESSION), &user("hello")).await.unwrap();
-    let told = tokio::time::timeout(PATIENCE, subscription.recv()).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap();
     assert!(format!("{told:?}").contains(URI), "{told:?}");
-    let _: Option<(ClientRequest, Request<()>, SubscriptionsListenRequestParams)> = None;
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn a_conversation_is_shown_with_all_it_has() {
     assert_eq!(shown["thread_id"], Value::Null);
     let missing = client.ask("conversation_get", json!({"session_key": "k"})).await;
     assert_eq!(missing, json!({"error": "Conversation not found: k"}));
-    store.end_session(&id(SESSION), EndReason::Reset).await.unwrap();
+    store.end_session(&id(SESSION), EndReason::SessionReset).await.unwrap();
     let ended = client.ask("conversation_get", json!({"session_key": KEY})).await;
     assert_eq!(ended, json!({"error": format!("Conversation not found: {KEY}")}));
 }

@@ -1,0 +1,210 @@
+//! The messaging platforms: tokens, home channels, and where their servers are.
+//!
+//! A variable wins over `config.yaml`, which wins over `gateway.json`. In each file a platform's keys may stand under
+//! `<platform>`, `platforms.<platform>` or `gateway.platforms.<platform>`; the first place that has a key counts.
+
+use std::{fmt, path::PathBuf};
+
+use crate::{Secret, Variables, settings::fields::Fields};
+
+/// The platforms messages can be sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// Telegram, by its bot API.
+    Telegram,
+    /// Discord, by its REST API.
+    Discord,
+    /// Slack, by its web API.
+    Slack,
+}
+
+impl Platform {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Telegram, Self::Discord, Self::Slack];
+
+    /// The platform of that name, which is in lower case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|platform| platform.name() == name)
+    }
+
+    /// Its name in targets, in the configuration and in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Telegram => "telegram",
+            Self::Discord => "discord",
+            Self::Slack => "slack",
+        }
+    }
+
+    /// A variable about it, such as `TELEGRAM_BOT_TOKEN` for `BOT_TOKEN`.
+    pub fn variable(self, what: &str) -> String {
+        format!("{}_{what}", self.name().to_ascii_uppercase())
+    }
+
+    fn default_base_url(self) -> &'static str {
+        match self {
+            Self::Telegram => "https://api.telegram.org/bot",
+            Self::Discord => "https://discord.com/api/v10",
+            Self::Slack => "https://slack.com/api",
+        }
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Telegram => "Telegram",
+            Self::Discord => "Discord",
+            Self::Slack => "Slack",
+        })
+    }
+}
+
+/// Everything that is set about messaging.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewaySettings {
+    telegram: PlatformSettings,
+    discord: PlatformSettings,
+    slack: PlatformSettings,
+    /// `HERMES_MEDIA_ALLOW_DIRS`: directories whose files may be sent wherever they are.
+    pub media_dirs: Vec<PathBuf>,
+}
+
+impl GatewaySettings {
+    /// What is set about a platform.
+    pub fn platform(&self, platform: Platform) -> &PlatformSettings {
+        match platform {
+            Platform::Telegram => &self.telegram,
+            Platform::Discord => &self.discord,
+            Platform::Slack => &self.slack,
+        }
+    }
+
+    /// All tokens, so that they can be taken out of messages.
+    pub fn secrets(&self) -> impl Iterator<Item = Secret<String>> {
+        Platform::ALL
+            .into_iter()
+            .filter_map(|platform| self.platform(platform).token.clone())
+    }
+}
+
+/// What is set about one platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatformSettings {
+    /// The bot's token. None if there is none, or the platform is switched off.
+    pub token: Option<Secret<String>>,
+    /// Where messages go that name no chat.
+    pub home_channel: Option<HomeChannel>,
+    /// Where the platform's API is.
+    pub base_url: String,
+    /// Whether the token may be sent without TLS to another machine.
+    pub allow_http: bool,
+    /// The proxy to use instead of the system's (`DISCORD_PROXY`).
+    pub proxy: Option<String>,
+}
+
+/// A chat that messages go to by default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HomeChannel {
+    /// The chat.
+    pub chat_id: String,
+    /// Its name for people.
+    pub name: Option<String>,
+    /// The thread or topic in it.
+    pub thread_id: Option<String>,
+}
+
+/// Reads the settings from the documents, the most important one first.
+pub(crate) fn gateway(documents: &[&Fields], variables: &Variables) -> GatewaySettings {
+    let parents: Vec<Fields> = documents
+        .iter()
+        .flat_map(|document| {
+            let deeper = document.section("gateway").section("platforms");
+            [(*document).clone(), document.section("platforms"), deeper]
+        })
+        .collect();
+    let read = |platform| PlatformSettings::read(platform, &parents, variables);
+    let media_dirs = variables.get("HERMES_MEDIA_ALLOW_DIRS").unwrap_or_default();
+    GatewaySettings {
+        telegram: read(Platform::Telegram),
+        discord: read(Platform::Discord),
+        slack: read(Platform::Slack),
+        media_dirs: std::env::split_paths(media_dirs)
+            .filter(|path| path.is_absolute())
+            .collect(),
+    }
+}
+
+impl PlatformSettings {
+    fn read(platform: Platform, parents: &[Fields], variables: &Variables) -> Self {
+        let places: Vec<Fields> = parents
+            .iter()
+            .map(|parent| parent.section(platform.name()))
+            .collect();
+        let extras: Vec<Fields> = places.iter().map(|place| place.section("extra")).collect();
+        let variable = |what: &str| {
+            variables
+                .get(&platform.variable(what))
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
+        let is_enabled = places
+            .iter()
+            .find(|place| place.is_set("enabled"))
+            .is_none_or(|place| place.flag("enabled", true));
+        Self {
+            token: variable("BOT_TOKEN")
+                .or_else(|| text(&places, "token"))
+                .filter(|_| is_enabled)
+                .map(Secret::new),
+            home_channel: variable("HOME_CHANNEL")
+                .map(|chat_id| HomeChannel {
+                    chat_id,
+                    name: variable("HOME_CHANNEL_NAME"),
+                    thread_id: variable("HOME_CHANNEL_THREAD_ID"),
+                })
+                .or_else(|| places.iter().find_map(home_channel)),
+            base_url: variable("BASE_URL")
+                .or_else(|| text(&extras, "base_url"))
+                .unwrap_or_else(|| platform.default_base_url().to_owned()),
+            allow_http: extras
+                .iter()
+                .find(|extra| extra.is_set("allow_http"))
+                .is_some_and(|extra| extra.flag("allow_http", false)),
+            proxy: variable("PROXY").filter(|_| platform == Platform::Discord),
+        }
+    }
+}
+
+/// The first text of that key, if it is one and its variables are set.
+fn text(places: &[Fields], key: &str) -> Option<String> {
+    let place = places.iter().find(|place| place.is_set(key))?;
+    let text = place.filled_text(key)?.trim().to_owned();
+    (!text.is_empty() && !text.contains("${")).then_some(text)
+}
+
+/// `home_channel`: an id, or a mapping with `chat_id`.
+fn home_channel(place: &Fields) -> Option<HomeChannel> {
+    let filled = |fields: &Fields, key| {
+        let text = fields.filled_text(key)?.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    };
+    if !place.get("home_channel")?.is_object() {
+        return Some(HomeChannel {
+            chat_id: filled(place, "home_channel")?,
+            name: None,
+            thread_id: None,
+        });
+    }
+    let channel = place.section("home_channel");
+    Some(HomeChannel {
+        chat_id: filled(&channel, "chat_id")?,
+        name: filled(&channel, "name"),
+        thread_id: filled(&channel, "thread_id"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Messages that are longer than a platform takes, in parts: cut where it hurts least, with blocks of code closed and
+//! opened again.
+
+use unicode_segmentation::GraphemeCursor;
+
+use super::markdown;
+
+/// How long a message may be on a platform.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// So much.
+    pub(super) most: usize,
+    /// In these units. At least one for every character.
+    pub(super) measure: fn(&str) -> usize,
+}
+
+/// Room for ` (1/2)`.
+const RESERVE: usize = 10;
+const CLOSING: &str = "\n```";
+
+impl Limit {
+    pub(super) fn holds(&self, text: &str) -> bool {
+        (self.measure)(text) <= self.most
+    }
+}
+
+/// The mark at the end of a part; empty where there is only one.
+pub(super) fn number(part: usize, parts: usize) -> String {
+    match parts {
+        1 => String::new(),
+        _ => format!(" ({part}/{parts})"),
+    }
+}
+
+/// Cuts a text so that every part is within the limit, together with its number.
+pub(super) fn split(text: &str, limit: &Limit) -> Vec<String> {
+    if limit.holds(text) {
+        return vec![text.to_owned()];
+    }
+    let mut reserve = RESERVE;
+    loop {
+        let room = Limit {
+            most: limit.most.saturating_sub(reserve),
+            ..*limit
+        };
+        let parts = parts(text, &room);
+        let widest = (limit.measure)(&number(parts.len(), parts.len()));
+        if widest <= reserve {
+            return parts;
+        }
+        reserve = widest;
+    }
+}
+
+fn parts(text: &str, limit: &Limit) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    // The language of the block of code the last part ended in.
+    let mut open: Option<String> = None;
+    while !rest.trim().is_empty() {
+        let language = open.take();
+        let cut = Cut {
+            rest,
+            open: language.as_deref(),
+            limit,
+        };
+        let end = cut.end();
+        let part = cut.part(end);
+        open = part.open;
+        if !rest[..end].trim().is_empty() {
+            parts.push(part.text.trim_end().to_owned());
+        }
+        rest = &rest[end..];
+        if open.is_none() {
+            rest = rest.trim_start();
+        } else if let Some(after) = rest.trim_start().strip_prefix("```") {
+            // The block has been closed, so that its own end would open another.
+            rest = after.trim_start_matches('`').trim_start();
+            open = None;
+        } else {
+            // Code keeps its indentation.
+            rest = rest.strip_prefix('\n').unwrap_or(rest);
+        }
+    }
+    parts
+}
+
+/// A place to cut that is being looked for.
+struct Cut<'t> {
+    rest: &'t str,
+    /// The language of the block of code in which the text begins.
+    open: Option<&'t str>,
+    limit: &'t Limit,
+}
+
+/// What a cut would give.
+struct Part {
+    text: String,
+    open: Option<String>,
+}
+
+impl Cut<'_> {
+    /// What would be sent if the text were cut there.
+    fn part(&self, end: usize) -> Part {
+        let body = &self.rest[..end];
+        let mut text = match self.open {
+            Some(language) => format!("```{language}\n{body}"),
+            None => body.to_owned(),
+        };
+        let open = open_fence(self.open, body).map(str::to_owned);
+        if open.is_some() {
+            text.push_str(CLOSING);
+        }
+        Part { text, open }
+    }
+
+    fn fits(&self, end: usize) -> bool {
+        self.limit.holds(&self.part(end).text)
+    }
+
+    /// Where to cut: at the end, if all of it fits.
+    fn end(&self) -> usize {
+        // A character has four bytes at most, so no more than this can fit.
+        let most = self.limit.most.saturating_mul(4);
+        if self.rest.len() <= most && self.fits(self.rest.len()) {
+            return self.rest.len();
+        }
+        let mut ceiling = self.rest.len().min(most);
+        loop {
+            let window = self.window(ceiling);
+            if window == 0 {
+                return self.first_character();
+            }
+            let end = break_point(self.open, &self.rest[..window]);
+            // Markup that is cut in two may take more room than it did whole.
+            if end > 0 && self.fits(end) {
+                return end;
+            }
+            ceiling = end.min(window) * 7 / 8;
+        }
+    }
+
+    /// The end of the longest beginning that fits, as far as can be told by halving.
+    fn window(&self, ceiling: usize) -> usize {
+        let (mut fits, mut exceeds) = (0, ceiling + 1);
+        while exceeds - fits > 1 {
+            let middle = fits + (exceeds - fits) / 2;
+            if self.fits(self.rest.floor_char_boundary(middle)) {
+                fits = middle;
+            } else {
+                exceeds = middle;
+            }
+        }
+        let fits = self.rest.floor_char_boundary(fits);
+        whole_graphemes(self.rest, fits)
+    }
+
+    /// Too little room for anything sensible still takes a character at a time.
+    fn first_character(&self) -> usize {
+        self.rest.chars().next().map_or(0, char::len_utf8)
+    }
+}
+
+/// The last end of a grapheme up to here; if the first one is longer than that, here.
+fn whole_graphemes(text: &str, end: usize) -> usize {
+    let mut cursor = GraphemeCursor::new(end, text.len(), true);
+    match cursor.is_boundary(text, 0) {
+        Ok(false) => match cursor.prev_boundary(text, 0) {
+            Ok(Some(before)) if before > 0 => before,
+            _ => end,
+        },
+        _ => end,
+    }
+}
+
+/// The language of the block of code that is open at the end of a text, given the one open at its beginning.
+fn open_fence<'t>(mut open: Option<&'t str>, text: &'t str) -> Option<&'t str> {
+    for line in text.split('\n') {
+        open = match open {
+            Some(_) if markdown::closes(line) => None,
+            None => markdown::fence(line),
+            still => still,
+        };
+    }
+    open
+}
+
+/// A good place to cut within what fits: before a line, else before a word, and not inside of code.
+fn break_point(open: Option<&str>, window: &str) -> usize {
+    let newline = window.rfind('\n').filter(|at| *at >= window.len() / 2);
+    let end = newline
+        .or_else(|| window.rfind(' '))
+        .filter(|at| *at > 0)
+        .unwrap_or(window.len());
+    let line_start = window[..end].rfind('\n').map_or(0, |at| at + 1);
+    let last_line = &window[line_start..end];
+    if open_fence(open, &window[..end]).is_some() {
+        // A block whose first line is the last one here begins in the next part.
+        let begins_here = markdown::fence(last_line).is_some();
+        return if begins_here && line_start > 1 {
+            line_start - 1
+        } else {
+            end
+        };
+    }
+    unpaired_tick(last_line)
+        .and_then(|tick| window[..line_start + tick].rfind([' ', '\n']))
+        .filter(|at| *at > window.len() / 4)
+        .unwrap_or(end)
+}
+
+/// Where code begins that does not end on its line.
+fn unpaired_tick(line: &str) -> Option<usize> {
+    let ticks = line
+        .match_indices('`')
+        .filter(|(at, _)| !line[..*at].ends_with('\\'));
+    let ticks: Vec<usize> = ticks.map(|(at, _)| at).collect();
+    (ticks.len() % 2 == 1).then(|| ticks.last().copied())?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Why a message was not sent, in words that programs of the bridge's clients know.
+
+use std::time::Duration;
+
+use hermes_config::Platform;
+use hermes_store::StoreError;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+/// Why a message was not sent, or not all of it. Texts from outside have been redacted.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// No chat of that name is known.
+    #[error(
+        "Could not resolve '{reference}' on {platform}. Use send_message(action='list') to see available targets."
+    )]
+    Unresolved {
+        /// The platform, as it was given.
+        platform: String,
+        /// The chat, as it was given.
+        reference: String,
+    },
+    /// There is no such platform.
+    #[error("Unknown platform: {platform}")]
+    UnknownPlatform {
+        /// As it was given.
+        platform: String,
+    },
+    /// The platform has no token, or can not be used yet.
+    #[error(
+        "Platform '{platform}' is not configured. Set up credentials in ~/.hermes/config.yaml or environment variables."
+    )]
+    NotConfigured {
+        /// Its name.
+        platform: String,
+    },
+    /// No chat was named and there is none by default.
+    #[error(
+        "No home channel set for {} to determine where to send the message. Name a chat as '{}:CHAT', or set {} to the one to use.",
+        platform.name(), platform.name(), platform.variable("HOME_CHANNEL")
+    )]
+    NoHome {
+        /// The platform.
+        platform: Platform,
+    },
+    /// Neither text nor a file is left to be sent.
+    #[error("No deliverable text or media remained{}", listed(warnings))]
+    Nothing {
+        /// What happened to the files.
+        warnings: Vec<String>,
+    },
+    /// The platform's address can not be used.
+    #[error("The address of {platform} can not be used: {reason}")]
+    BadAddress {
+        /// The platform.
+        platform: Platform,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The platform did not take the message.
+    #[error("{}", failure.describe(*platform))]
+    Failed {
+        /// The platform.
+        platform: Platform,
+        /// What happened.
+        failure: Failure,
+        /// So many parts of the message had been sent by then.
+        sent_chunks: usize,
+    },
+    /// The known chats can not be read.
+    #[error("The known chats can not be read: {0}")]
+    Targets(#[from] StoreError),
+}
+
+/// What a platform did instead of taking a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failure {
+    /// It refused.
+    Refused {
+        /// The HTTP status; none where the platform says so in the body of a success.
+        status: Option<u16>,
+        /// Its words.
+        reason: String,
+    },
+    /// It wants us to wait for longer than we do.
+    Limited {
+        /// For so long.
+        wait: Duration,
+    },
+    /// It did not answer in time. The message may have arrived.
+    NoAnswer {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// There was no connection, or it broke.
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+    /// The answer is none of the platform's.
+    Unintelligible {
+        /// The HTTP status.
+        status: u16,
+    },
+}
+
+impl Failure {
+    fn describe(&self, platform: Platform) -> String {
+        match self {
+            Self::Refused { status, reason } => match status {
+                Some(status) => format!("{platform} API error ({status}): {reason}"),
+                None => format!("{platform} API error: {reason}"),
+            },
+            Self::Limited { wait } => format!(
+                "{platform} takes no more messages for {} s; try again after that",
+                wait.as_secs().max(1)
+            ),
+            Self::NoAnswer { waited } => format!(
+                "{platform} did not answer within {} s; the message may have arrived all the same",
+                waited.as_secs_f32()
+            ),
+            Self::Unreachable { reason } => format!("{platform} could not be reached: {reason}"),
+            Self::Unintelligible { status } => format!(
+                "{platform} gave an answer that is not its own (HTTP {status}); is something between us and it?"
+            ),
+        }
+    }
+
+    /// Whether the token is the trouble.
+    fn is_about_the_token(&self) -> bool {
+        let Self::Refused { status, reason } = self else {
+            return false;
+        };
+        let words = [
+            "invalid_auth",
+            "not_authed",
+            "token_revoked",
+            "token_expired",
+            "account_inactive",
+        ];
+        *status == Some(401) || words.contains(&reason.as_str())
+    }
+}
+
+impl SendError {
+    /// How many parts of the message had been sent before it failed.
+    pub fn sent_chunks(&self) -> usize {
+        match self {
+            Self::Failed { sent_chunks, .. } => *sent_chunks,
+            _ => 0,
+        }
+    }
+
+    /// What to do about it, for a person at a command line.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unresolved { .. } => {
+                Some("`hermes channels list` shows the chats that are known".into())
+            }
+            Self::UnknownPlatform { .. } => Some(
+                "a target is `telegram`, `discord` or `slack`, with `:CHAT` after it if need be"
+                    .into(),
+            ),
+            Self::NotConfigured { platform } => Platform::from_name(platform).map(|platform| {
+                format!(
+                    "put `{}=…` into `.env` of the home",
+                    platform.variable("BOT_TOKEN")
+                )
+            }),
+            Self::Failed {
+                platform, failure, ..
+            } if failure.is_about_the_token() => {
+                Some(format!("check `{}`", platform.variable("BOT_TOKEN")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `{"error": "…"}`, with `sent_chunks` where some were.
+impl Serialize for SendError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("error", &self.to_string())?;
+        if self.sent_chunks() > 0 {
+            map.serialize_entry("sent_chunks", &self.sent_chunks())?;
+        }
+        map.end()
+    }
+}
+
+fn listed(warnings: &[String]) -> String {
+    if warnings.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", warnings.join("; "))
+    }
+}

@@ -1,0 +1,277 @@
+//! Requests to a platform's API: who may be spoken to, how long an answer may take, and when to ask again.
+
+use std::{net::IpAddr, time::Duration};
+
+use bytes::Bytes;
+use hermes_config::{Platform, PlatformSettings, Redactor, Secret};
+use reqwest::{
+    Client, Method, RequestBuilder, Response,
+    header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER},
+    redirect,
+};
+use serde_json::Value;
+use url::{Host, Url};
+
+use super::{
+    error::{Failure, SendError},
+    multipart::Multipart,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a message is tried in all.
+const ATTEMPTS: u32 = 3;
+/// A platform that wants more than this gets an error instead.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// Uploads may take this many times longer than other requests.
+const UPLOAD_FACTOR: u32 = 10;
+const REPLY_LIMIT: usize = 4 << 20;
+
+/// A platform's API with the token it wants.
+pub(super) struct Api<'a> {
+    pub(super) settings: &'a PlatformSettings,
+    pub(super) token: &'a Secret<String>,
+    pub(super) client: &'a Client,
+    /// How long an answer may take.
+    pub(super) patience: Duration,
+    pub(super) redactor: &'a Redactor,
+}
+
+/// What goes along with a request.
+pub(super) enum Body<'b> {
+    Nothing,
+    Json(&'b Value),
+    /// Names and values, as web forms send them.
+    Fields(&'b [(&'b str, String)]),
+    Multipart(&'b Multipart),
+    Bytes(Bytes),
+}
+
+/// An answer of the platform.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+    wait: Option<Duration>,
+}
+
+/// Makes the client of a platform. Loading the system's certificates takes time, so this waits for the first use.
+pub(super) fn client(platform: Platform, settings: &PlatformSettings) -> Result<Client, SendError> {
+    let bad = |reason: String| SendError::BadAddress { platform, reason };
+    let address = check(&settings.base_url, settings.allow_http).map_err(bad)?;
+    let mut builder = Client::builder()
+        .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        // The token is for one host only.
+        .redirect(redirect::Policy::none());
+    if address.scheme() == "http" {
+        // Not every system has certificates, and here they are not needed.
+        builder = builder.tls_certs_only([]);
+    }
+    if is_loopback(&address) {
+        builder = builder.no_proxy();
+    } else if let Some(proxy) = &settings.proxy {
+        let proxy = reqwest::Proxy::all(proxy)
+            .map_err(|_| bad(format!("`{}` is no proxy", platform.variable("PROXY"))))?;
+        builder = builder.proxy(proxy);
+    }
+    builder
+        .build()
+        .map_err(|error| bad(innermost(&error.without_url())))
+}
+
+/// The address, if it is one that a token may be sent to.
+fn check(address: &str, allow_http: bool) -> Result<Url, String> {
+    let url = Url::parse(address).map_err(|error| format!("it is no URL ({error})"))?;
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if allow_http || is_loopback(&url) => Ok(url),
+        "http" => Err(
+            "plain http is only for this machine; use https, or set `extra.allow_http: true`"
+                .into(),
+        ),
+        _ => Err("it is neither https nor http".into()),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+impl Api<'_> {
+    /// Where the API is, without a slash at its end.
+    pub(super) fn base_url(&self) -> &str {
+        self.settings.base_url.trim_end_matches('/')
+    }
+
+    /// Whether an address the platform gave us may be used.
+    pub(super) fn check(&self, address: &str) -> Result<(), Failure> {
+        match check(address, self.settings.allow_http) {
+            Ok(_) => Ok(()),
+            Err(reason) => {
+                Err(self.unreachable(&format!("it names an address of its own: {reason}")))
+            }
+        }
+    }
+
+    /// Asks, and asks again where the platform wants us to wait, or its status is among `again`.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &HeaderMap,
+        body: &Body<'_>,
+        again: &[u16],
+    ) -> Result<Answer, Failure> {
+        let mut attempt = 1;
+        loop {
+            let answer = self.once(method.clone(), url, headers, body).await?;
+            let is_limited = answer.status == 429;
+            if !is_limited && !again.contains(&answer.status) {
+                return Ok(answer);
+            }
+            let wait = match answer.wait {
+                Some(wait) if is_limited => wait,
+                _ => Duration::from_millis(500) * attempt,
+            };
+            if is_limited && (attempt == ATTEMPTS || wait > LONGEST_WAIT) {
+                return Err(Failure::Limited { wait });
+            }
+            if attempt == ATTEMPTS {
+                return Ok(answer);
+            }
+            attempt += 1;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn once(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &HeaderMap,
+        body: &Body<'_>,
+    ) -> Result<Answer, Failure> {
+        let patience = match body {
+            Body::Multipart(_) | Body::Bytes(_) => self.patience * UPLOAD_FACTOR,
+            _ => self.patience,
+        };
+        let request = self.client.request(method, url).headers(headers.clone());
+        let request = with_body(request, body).timeout(patience);
+        let read = async {
+            let response = request.send().await?;
+            let status = response.status().as_u16();
+            let header = retry_after(response.headers());
+            let bytes = content(response).await?;
+            Ok((status, header, bytes))
+        };
+        let (status, header, bytes) = read.await.map_err(|error: reqwest::Error| {
+            // The address holds Telegram's token.
+            let error = error.without_url();
+            if error.is_timeout() && !error.is_connect() {
+                Failure::NoAnswer { waited: patience }
+            } else {
+                self.unreachable(&innermost(&error))
+            }
+        })?;
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let wait = header.or_else(|| {
+            let said = body
+                .pointer("/parameters/retry_after")
+                .or(body.get("retry_after"));
+            seconds(said?.as_f64()?)
+        });
+        Ok(Answer { status, body, wait })
+    }
+
+    fn unreachable(&self, reason: &str) -> Failure {
+        let reason = self.redactor.redact(reason).into_owned();
+        Failure::Unreachable { reason }
+    }
+
+    /// The failure behind an answer that is no success.
+    pub(super) fn refusal(&self, answer: &Answer, reason: Option<&str>) -> Failure {
+        let status = answer.status;
+        match reason {
+            Some(reason) => Failure::Refused {
+                status: Some(status),
+                reason: self.redactor.redact(reason).into_owned(),
+            },
+            None if status >= 400 => Failure::Refused {
+                status: Some(status),
+                reason: "it gave no reason".into(),
+            },
+            None => Failure::Unintelligible { status },
+        }
+    }
+
+    /// A refusal in the platform's own words, without a status.
+    pub(super) fn refused(&self, reason: &str) -> Failure {
+        Failure::Refused {
+            status: None,
+            reason: self.redactor.redact(reason).into_owned(),
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+fn with_body(request: RequestBuilder, body: &Body<'_>) -> RequestBuilder {
+    match body {
+        Body::Nothing => request,
+        Body::Json(value) => request
+            .header(CONTENT_TYPE, "application/json")
+            .body(value.to_string()),
+        Body::Fields(fields) => {
+            let mut encoded = url::form_urlencoded::Serializer::new(String::new());
+            encoded.extend_pairs(fields.iter());
+            request
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .body(encoded.finish())
+        }
+        Body::Multipart(form) => request
+            .header(CONTENT_TYPE, &form.content_type)
+            .body(form.content.clone()),
+        Body::Bytes(bytes) => request
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .body(bytes.clone()),
+    }
+}
+
+/// The body, as far as it is of a reasonable length.
+async fn content(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if bytes.len() + chunk.len() > REPLY_LIMIT {
+            break;
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    seconds(text.trim().parse().ok()?)
+}
+
+fn seconds(number: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(number).ok()
+}
+
+/// What is at the bottom of an error: the part that says something.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

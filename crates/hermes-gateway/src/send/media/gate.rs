@@ -1,0 +1,224 @@
+//! Which files may leave this machine.
+
+use std::path::{Path, PathBuf};
+
+use hermes_config::Home;
+
+/// Directories of the system that hold credentials and its own affairs.
+const SYSTEM: [&str; 9] = [
+    "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/var/log", "/var/lib", "/var/run",
+];
+
+/// Directories of a user that hold credentials.
+const OF_USERS: [&str; 9] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".config",
+    ".azure",
+    ".gcloud",
+    "Library/Keychains",
+];
+
+/// What holds settings and credentials in a home.
+const OF_HOMES: [&str; 13] = [
+    "config.yaml",
+    ".env",
+    "gateway.json",
+    "auth.json",
+    "auth.lock",
+    "auth",
+    "credentials",
+    ".anthropic_oauth.json",
+    "google_token.json",
+    "google_oauth_pending.json",
+    "webhook_subscriptions.json",
+    "mcp-tokens",
+    "bridge",
+];
+
+/// Decides by the place of a file, links resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    denied: Vec<PathBuf>,
+    allowed: Vec<PathBuf>,
+    homes: Vec<PathBuf>,
+    user: Option<PathBuf>,
+}
+
+impl Gate {
+    /// The rules for a home and a user. Files under `allowed` may be sent wherever they are.
+    pub(crate) fn new(home: &Home, user: Option<PathBuf>, allowed: &[PathBuf]) -> Self {
+        let system = SYSTEM.iter().map(PathBuf::from);
+        let of_users = user
+            .iter()
+            .flat_map(|user| OF_USERS.map(|name| user.join(name)));
+        let denied = system.chain(of_users).flat_map(both_names).collect();
+        let allowed = allowed.iter().cloned().chain([home.cache_dir()]);
+        let mut homes = vec![home.path().to_path_buf()];
+        // A profile belongs to the home around it.
+        let parent = home.path().parent();
+        if let Some(profiles) = parent.filter(|parent| parent.ends_with("profiles")) {
+            homes.extend(profiles.parent().map(Path::to_path_buf));
+        }
+        Self {
+            denied,
+            allowed: allowed
+                .filter_map(|path| path.canonicalize().ok())
+                .collect(),
+            homes: homes.into_iter().flat_map(both_names).collect(),
+            user,
+        }
+    }
+
+    /// The file's own path, or why it stays here.
+    pub(crate) fn admit(&self, written: &str) -> Result<PathBuf, String> {
+        let path = match (written.strip_prefix("~/"), &self.user) {
+            (Some(rest), Some(user)) => user.join(rest),
+            _ => PathBuf::from(written),
+        };
+        let path = path.canonicalize().map_err(|error| error.to_string())?;
+        if self
+            .allowed
+            .iter()
+            .any(|directory| path.starts_with(directory))
+        {
+            return Ok(path);
+        }
+        if let Some(directory) = self.denied.iter().find(|denied| path.starts_with(denied)) {
+            return Err(format!(
+                "nothing under `{}` is ever sent",
+                directory.display()
+            ));
+        }
+        if self.homes.iter().any(|home| is_private(home, &path)) {
+            return Err("it may hold credentials".into());
+        }
+        Ok(path)
+    }
+}
+
+/// A path as it is written and as it is without links.
+fn both_names(path: PathBuf) -> Vec<PathBuf> {
+    let real = path.canonicalize().ok().filter(|real| *real != path);
+    [path].into_iter().chain(real).collect()
+}
+
+/// Whether a file is one of the private ones of a home or of its profiles.
+fn is_private(home: &Path, path: &Path) -> bool {
+    let Ok(mut inner) = path.strip_prefix(home) else {
+        return false;
+    };
+    if let Ok(profile) = inner.strip_prefix("profiles") {
+        let name = profile.iter().next().unwrap_or_default();
+        inner = profile.strip_prefix(name).unwrap_or(profile);
+    }
+    OF_HOMES.iter().any(|name| inner.starts_with(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    struct Place {
+        _directory: tempfile::TempDir,
+        root: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().canonicalize().unwrap();
+            Self {
+                _directory: directory,
+                root,
+            }
+        }
+
+        fn write(&self, name: &str) -> String {
+            let path = self.root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, name).unwrap();
+            path.to_str().unwrap().to_owned()
+        }
+
+        fn gate(&self, allowed: &[PathBuf]) -> Gate {
+            let home = Home::at(self.root.join("user/.hermes"));
+            Gate::new(&home, Some(self.root.join("user")), allowed)
+        }
+    }
+
+    #[test]
+    fn ordinary_files_may_be_sent_and_credentials_may_not() {
+        let place = Place::new();
+        for name in [
+            "user/a.png",
+            "user/.hermes/skills/a.md",
+            "b.txt",
+            "user/.hermes/logs/auth.json",
+        ] {
+            let path = place.write(name);
+            assert_eq!(place.gate(&[]).admit(&path), Ok(path.into()));
+        }
+        for name in [
+            "user/.ssh/key.txt",
+            "user/.config/gh/hosts.yml",
+            "user/.hermes/config.yaml",
+            "user/.hermes/auth.json",
+            "user/.hermes/mcp-tokens/x.json",
+            "user/.hermes/profiles/work/config.yaml",
+        ] {
+            let path = place.write(name);
+            assert!(place.gate(&[]).admit(&path).is_err(), "{name}");
+        }
+        assert!(place.gate(&[]).admit("/etc/hostname").is_err());
+        assert!(place.gate(&[]).admit("/nowhere/at/all.png").is_err());
+    }
+
+    #[test]
+    fn a_link_is_judged_by_where_it_leads() {
+        let place = Place::new();
+        place.write("user/.ssh/id.txt");
+        symlink(
+            place.root.join("user/.ssh/id.txt"),
+            place.root.join("harmless.txt"),
+        )
+        .unwrap();
+        let harmless = place.root.join("harmless.txt");
+        assert!(place.gate(&[]).admit(harmless.to_str().unwrap()).is_err());
+        let around = place.root.join("user/x/../.ssh/id.txt");
+        fs::create_dir(place.root.join("user/x")).unwrap();
+        assert!(place.gate(&[]).admit(around.to_str().unwrap()).is_err());
+    }
+
+    #[test]
+    fn the_cache_and_named_directories_are_allowed_in_any_place() {
+        let place = Place::new();
+        let inside = place.write("user/.config/out/a.png");
+        assert!(place.gate(&[]).admit(&inside).is_err());
+        let allowed = [place.root.join("user/.config/out")];
+        assert!(place.gate(&allowed).admit(&inside).is_ok());
+        let cached = place.write("user/.hermes/cache/images/a.png");
+        assert!(place.gate(&[]).admit(&cached).is_ok());
+    }
+
+    #[test]
+    fn a_tilde_is_the_users_directory() {
+        let place = Place::new();
+        let path = place.write("user/a.png");
+        assert_eq!(place.gate(&[]).admit("~/a.png"), Ok(path.into()));
+    }
+
+    #[test]
+    fn a_profile_does_not_reach_the_home_around_it() {
+        let place = Place::new();
+        let secret = place.write("h/.env");
+        let home = Home::at(place.root.join("h/profiles/work"));
+        fs::create_dir_all(home.path()).unwrap();
+        assert!(Gate::new(&home, None, &[]).admit(&secret).is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! What was sent, in the conversation it was sent to: the agent on the other side knows of it then.
+
+use std::time::Duration;
+
+use hermes_config::Home;
+use hermes_store::{Access, Conversation, NewMessage, Role, SessionId, Store, StoreError};
+
+/// Another process may be writing, but nobody waits for this.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A message that was sent, and where.
+pub(super) struct Sending<'s> {
+    pub(super) platform: &'s str,
+    /// The names the chat may have in the store.
+    pub(super) chats: Vec<&'s str>,
+    pub(super) thread: Option<&'s str>,
+    pub(super) text: &'s str,
+    pub(super) message_id: &'s str,
+}
+
+/// Appends a message to the session of its chat: whether that was done. Failing is no failure of the sending.
+pub(super) async fn append(home: &Home, sending: &Sending<'_>) -> bool {
+    match tokio::time::timeout(PATIENCE, try_append(home, sending)).await {
+        Ok(Ok(is_done)) => is_done,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the message was sent, but not added to its conversation");
+            false
+        }
+        Err(_) => {
+            tracing::warn!(
+                "the message was sent, but its conversation could not be written to in time"
+            );
+            false
+        }
+    }
+}
+
+async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreError> {
+    // To look is enough for most chats, and makes no file.
+    let store = match Store::open(home, Access::ReadOnly).await {
+        Err(StoreError::Absent { .. }) => return Ok(false),
+        opened => opened?,
+    };
+    let conversations = store.conversations().await;
+    store.close().await;
+    let Some(session) = session(&conversations?, sending) else {
+        return Ok(false);
+    };
+    let store = Store::open(home, Access::ReadWrite).await?;
+    let mut message = NewMessage::new(Role::Assistant, sending.text);
+    message.platform_message_id = Some(sending.message_id.to_owned());
+    let appended = store.append(&session, &message).await;
+    store.close().await;
+    appended.map(|_| true)
+}
+
+/// The newest session of the chat and thread, unless it could be that of one user or of another.
+fn session(conversations: &[Conversation], sending: &Sending) -> Option<SessionId> {
+    let thread = sending.thread.unwrap_or_default();
+    let is_there = |conversation: &&Conversation| {
+        let session = &conversation.session;
+        let chat = session.chat_id.as_deref().unwrap_or_default();
+        session.source.eq_ignore_ascii_case(sending.platform)
+            && sending.chats.contains(&chat)
+            && (session.thread_id.as_deref().unwrap_or_default() == thread || chat == thread)
+    };
+    let found: Vec<_> = conversations.iter().filter(is_there).collect();
+    let user = |conversation: &Conversation| {
+        let user = conversation.session.user_id.clone();
+        user.filter(|user| !user.trim().is_empty())
+    };
+    let mut users: Vec<String> = found.iter().filter_map(|one| user(one)).collect();
+    users.sort();
+    users.dedup();
+    if users.len() > 1 {
+        return None;
+    }
+    let newest = found
+        .into_iter()
+        .max_by(|a, b| a.session.started_at.total_cmp(&b.session.started_at))?;
+    Some(newest.session.id.clone())
+}

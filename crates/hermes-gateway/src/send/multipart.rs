@@ -1,0 +1,102 @@
+//! A request body of several parts, for uploads.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+/// A body that is ready to be sent, more than once if need be.
+pub(super) struct Multipart {
+    /// The header that says what this is.
+    pub(super) content_type: String,
+    /// All of it.
+    pub(super) content: Bytes,
+}
+
+/// Fields and files that are put together.
+pub(super) struct Form {
+    boundary: String,
+    content: Vec<u8>,
+}
+
+impl Form {
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        Self {
+            // 128 random bits, which no file has in it by chance.
+            boundary: format!("hermes-{:016x}{:016x}", random(), random()),
+            content: Vec::new(),
+        }
+    }
+
+    /// Adds a text.
+    pub(super) fn text(&mut self, name: &str, value: &str) {
+        self.part(
+            &format!("name=\"{}\"", quoted(name)),
+            None,
+            value.as_bytes(),
+        );
+    }
+
+    /// Adds a file.
+    pub(super) fn file(&mut self, name: &str, file_name: &str, content: &[u8]) {
+        let disposition = format!(
+            "name=\"{}\"; filename=\"{}\"",
+            quoted(name),
+            quoted(file_name)
+        );
+        self.part(&disposition, Some("application/octet-stream"), content);
+    }
+
+    fn part(&mut self, disposition: &str, content_type: Option<&str>, content: &[u8]) {
+        let mut head = format!(
+            "--{}\r\nContent-Disposition: form-data; {disposition}\r\n",
+            self.boundary
+        );
+        if let Some(content_type) = content_type {
+            let _ = write!(head, "Content-Type: {content_type}\r\n");
+        }
+        head.push_str("\r\n");
+        self.content.extend_from_slice(head.as_bytes());
+        self.content.extend_from_slice(content);
+        self.content.extend_from_slice(b"\r\n");
+    }
+
+    /// The whole body.
+    pub(super) fn finish(mut self) -> Multipart {
+        let end = format!("--{}--\r\n", self.boundary);
+        self.content.extend_from_slice(end.as_bytes());
+        Multipart {
+            content_type: format!("multipart/form-data; boundary={}", self.boundary),
+            content: self.content.into(),
+        }
+    }
+}
+
+/// A name that can not end its quotes or its line.
+fn quoted(name: &str) -> String {
+    name.replace('"', "%22")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_within_their_quotes() {
+        let mut form = Form::new();
+        form.file("f", "a\"; name=\"b\r\nX: y", b"content");
+        let text = String::from_utf8(form.finish().content.to_vec()).unwrap();
+        assert!(
+            text.contains("filename=\"a%22; name=%22b%0D%0AX: y\"\r\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_two_forms_have_the_same_boundary() {
+        assert_ne!(Form::new().boundary, Form::new().boundary);
+    }
+}

@@ -1,0 +1,308 @@
+//! Where a message is to go: `platform`, or `platform:chat`, where the chat is an id or a name of the channel directory.
+
+use hermes_config::{GatewaySettings, Home, Platform};
+use hermes_store::mirror::{Channel, ChannelDirectory};
+
+use super::error::SendError;
+
+/// Every platform there is a name for, whether messages can be sent to it or not.
+const KNOWN: [&str; 24] = [
+    "local",
+    "telegram",
+    "discord",
+    "slack",
+    "whatsapp",
+    "whatsapp_cloud",
+    "signal",
+    "mattermost",
+    "matrix",
+    "homeassistant",
+    "email",
+    "sms",
+    "dingtalk",
+    "api_server",
+    "webhook",
+    "msgraph_webhook",
+    "feishu",
+    "wecom",
+    "wecom_callback",
+    "weixin",
+    "bluebubbles",
+    "qqbot",
+    "yuanbao",
+    "relay",
+];
+
+/// A chat of a platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Destination {
+    pub(super) platform: Platform,
+    pub(super) chat: Chat,
+    /// Whether the chat was named, or is the one that is set.
+    pub(super) is_home: bool,
+}
+
+/// A chat, and a thread or topic in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chat {
+    pub(super) id: String,
+    pub(super) thread: Option<String>,
+}
+
+impl Chat {
+    fn new(id: &str, thread: Option<&str>) -> Self {
+        Self {
+            id: id.to_owned(),
+            thread: thread.map(str::to_owned),
+        }
+    }
+}
+
+/// The chat that is meant.
+pub(super) fn resolve(
+    home: &Home,
+    settings: &GatewaySettings,
+    target: &str,
+) -> Result<Destination, SendError> {
+    let (platform, reference) = match target.split_once(':') {
+        Some((platform, reference)) => (platform, reference.trim()),
+        None => (target, ""),
+    };
+    let name = platform.trim().to_lowercase();
+    let named = match reference {
+        "" => None,
+        reference => Some(named(home, &name, reference)?),
+    };
+    if !KNOWN.contains(&name.as_str()) {
+        return Err(SendError::UnknownPlatform { platform: name });
+    }
+    let usable =
+        Platform::from_name(&name).filter(|platform| settings.platform(*platform).token.is_some());
+    let Some(platform) = usable else {
+        return Err(SendError::NotConfigured { platform: name });
+    };
+    if let Some(chat) = named {
+        return Ok(Destination {
+            platform,
+            chat,
+            is_home: false,
+        });
+    }
+    let set = settings.platform(platform).home_channel.as_ref();
+    let set = set.ok_or(SendError::NoHome { platform })?;
+    let mut chat =
+        explicit(platform.name(), &set.chat_id).unwrap_or_else(|| Chat::new(&set.chat_id, None));
+    if set.thread_id.is_some() {
+        chat.thread.clone_from(&set.thread_id);
+    }
+    Ok(Destination {
+        platform,
+        chat,
+        is_home: true,
+    })
+}
+
+fn named(home: &Home, platform: &str, reference: &str) -> Result<Chat, SendError> {
+    if let Some(chat) = explicit(platform, reference) {
+        return Ok(chat);
+    }
+    let unresolved = || SendError::Unresolved {
+        platform: platform.to_owned(),
+        reference: reference.to_owned(),
+    };
+    let directory = ChannelDirectory::load(home).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the channel directory is left aside");
+        None
+    });
+    let directory = directory.ok_or_else(unresolved)?;
+    let channel =
+        look_up(platform, directory.platform(platform), reference).ok_or_else(unresolved)?;
+    let id = channel.id.as_deref().ok_or_else(unresolved)?;
+    let mut chat = explicit(platform, id).unwrap_or_else(|| Chat::new(id, None));
+    if chat.thread.is_none() {
+        chat.thread.clone_from(&channel.thread_id);
+    }
+    Ok(chat)
+}
+
+/// A chat given by its id.
+fn explicit(platform: &str, reference: &str) -> Option<Chat> {
+    let (id, thread) = match reference.split_once(':') {
+        Some((id, thread)) => (id, Some(thread)),
+        None => (reference, None),
+    };
+    let is_valid = match platform {
+        "telegram" => is_telegram_id(id) && thread.is_none_or(is_number) || is_handle(reference),
+        "discord" => is_number(id) && thread.is_none_or(is_number),
+        "slack" => match thread {
+            None => is_slack_id(id, "CGDU"),
+            Some(thread) => is_slack_id(id, "CGD") && is_thread(thread),
+        },
+        _ => false,
+    };
+    is_valid.then(|| Chat::new(id, thread))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_telegram_id(text: &str) -> bool {
+    is_number(text.strip_prefix('-').unwrap_or(text))
+}
+
+fn is_handle(text: &str) -> bool {
+    let Some(name) = text.strip_prefix('@') else {
+        return false;
+    };
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    (4..=32).contains(&name.len()) && name.bytes().all(is_letter)
+}
+
+fn is_slack_id(text: &str, kinds: &str) -> bool {
+    let mut letters = text.chars();
+    letters.next().is_some_and(|kind| kinds.contains(kind))
+        && letters.as_str().len() >= 8
+        && letters.all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+}
+
+/// The time of a Slack message, which is the name of its thread.
+fn is_thread(text: &str) -> bool {
+    text.split_once('.')
+        .is_some_and(|(seconds, rest)| is_number(seconds) && is_number(rest))
+}
+
+/// The channel that is meant: by id, by name or label, by server and name, by the beginning of one name only.
+fn look_up<'c>(platform: &str, channels: &'c [Channel], reference: &str) -> Option<&'c Channel> {
+    if let Some(found) = channels
+        .iter()
+        .find(|channel| channel.id.as_deref() == Some(reference))
+    {
+        return Some(found);
+    }
+    let wanted = plain(reference);
+    let is_named = |channel: &&Channel| {
+        plain(&channel.name) == wanted || plain(&label(platform, channel)) == wanted
+    };
+    if let Some(found) = channels.iter().find(is_named) {
+        return Some(found);
+    }
+    if let Some((guild, name)) = wanted.rsplit_once('/') {
+        let is_there = |channel: &&Channel| {
+            let theirs = channel.guild.as_deref().unwrap_or_default();
+            theirs.trim().to_lowercase() == guild && plain(&channel.name) == plain(name)
+        };
+        if let Some(found) = channels.iter().find(is_there) {
+            return Some(found);
+        }
+    }
+    let mut beginnings = channels
+        .iter()
+        .filter(|channel| plain(&channel.name).starts_with(&wanted));
+    beginnings
+        .next()
+        .filter(|_| beginnings.next().is_none() && !wanted.is_empty())
+}
+
+/// A name as it is compared.
+fn plain(name: &str) -> String {
+    let name = name.trim();
+    name.strip_prefix('#').unwrap_or(name).trim().to_lowercase()
+}
+
+/// What a channel is called in lists.
+fn label(platform: &str, channel: &Channel) -> String {
+    match platform {
+        "discord" if channel.guild.is_some() => format!("#{}", channel.name),
+        _ if channel.kind.is_empty() => channel.name.clone(),
+        _ => format!("{} ({})", channel.name, channel.kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_known_by_their_form() {
+        for (platform, reference, id, thread) in [
+            ("telegram", "123", "123", None),
+            ("telegram", "-100123", "-100123", None),
+            ("telegram", "-100123:7", "-100123", Some("7")),
+            ("telegram", "@some_bot", "@some_bot", None),
+            ("discord", "42", "42", None),
+            ("discord", "42:43", "42", Some("43")),
+            ("slack", "C12345678", "C12345678", None),
+            ("slack", "U12345678", "U12345678", None),
+            ("slack", "D1234567AB:17.01", "D1234567AB", Some("17.01")),
+        ] {
+            assert_eq!(
+                explicit(platform, reference),
+                Some(Chat::new(id, thread)),
+                "{platform}:{reference}"
+            );
+        }
+        for (platform, reference) in [
+            ("telegram", "12a"),
+            ("telegram", "-"),
+            ("telegram", "1:x"),
+            ("telegram", "@abc"),
+            ("telegram", "@with space"),
+            ("discord", "-42"),
+            ("discord", "general"),
+            ("slack", "C1234567"),
+            ("slack", "c12345678"),
+            ("slack", "U12345678:17.01"),
+            ("slack", "X12345678"),
+            ("whatsapp", "123"),
+        ] {
+            assert_eq!(
+                explicit(platform, reference),
+                None,
+                "{platform}:{reference}"
+            );
+        }
+    }
+
+    fn channel(id: &str, name: &str, kind: &str, guild: Option<&str>) -> Channel {
+        Channel {
+            id: Some(id.into()),
+            name: name.into(),
+            kind: kind.into(),
+            guild: guild.map(str::to_owned),
+            thread_id: None,
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_the_order_of_their_certainty() {
+        let channels = [
+            channel("1", "general", "channel", Some("Work")),
+            channel("2", "general", "channel", Some("Play")),
+            channel("3", "Alerts", "channel", Some("Work")),
+            channel("4", "1", "dm", None),
+            channel("5", "Anna", "dm", None),
+        ];
+        for (reference, id) in [
+            ("1", Some("1")),
+            ("GENERAL", Some("1")),
+            ("#general", Some("1")),
+            ("play/general", Some("2")),
+            ("Play/#general", Some("2")),
+            ("al", Some("3")),
+            ("#ale", Some("3")),
+            ("anna (dm)", Some("5")),
+            ("a", None),
+            ("gene", None),
+            ("#", None),
+            ("nobody", None),
+        ] {
+            let found = look_up("discord", &channels, reference);
+            assert_eq!(
+                found.and_then(|found| found.id.as_deref()),
+                id,
+                "{reference}"
+            );
+        }
+    }
+}

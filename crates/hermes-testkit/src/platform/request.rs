@@ -1,0 +1,125 @@
+//! What a platform was asked: JSON, web forms, and forms with files.
+
+use axum::http::HeaderMap;
+use serde_json::{Map, Value};
+
+/// A request as it arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlatformRequest {
+    /// `GET`, `POST`.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The `Authorization` header.
+    pub authorization: Option<String>,
+    /// The fields: a JSON object, or those of a form, as texts.
+    pub body: Value,
+    /// The files of a form.
+    pub files: Vec<FormPart>,
+    /// The body as it is, where it is neither.
+    pub bytes: Vec<u8>,
+}
+
+/// A file in a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormPart {
+    /// The field.
+    pub name: String,
+    /// The name of the file.
+    pub file_name: String,
+    /// What is in it.
+    pub content: Vec<u8>,
+}
+
+impl PlatformRequest {
+    pub(super) fn new(method: &str, path: &str, headers: &HeaderMap, bytes: &[u8]) -> Self {
+        let header = |name: &str| {
+            let value = headers.get(name)?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        let mut request = Self {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            authorization: header("authorization"),
+            body: Value::Null,
+            files: Vec::new(),
+            bytes: Vec::new(),
+        };
+        let content_type = header("content-type").unwrap_or_default();
+        if let Some((_, boundary)) = content_type.split_once("boundary=") {
+            request.read_form(bytes, boundary);
+        } else if content_type.starts_with("application/json") {
+            request.body = serde_json::from_slice(bytes).unwrap_or_default();
+        } else if content_type.starts_with("application/x-www-form-urlencoded") {
+            request.body = fields(&String::from_utf8_lossy(bytes)).into();
+        } else {
+            request.bytes = bytes.to_vec();
+        }
+        request
+    }
+
+    /// A field, as text.
+    pub fn field(&self, name: &str) -> String {
+        match &self.body[name] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// The last part of the path: the method, for Telegram and Slack.
+    pub fn last_segment(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    fn read_form(&mut self, bytes: &[u8], boundary: &str) {
+        let mut fields = Map::new();
+        let separator = format!("--{boundary}");
+        for part in split(bytes, separator.as_bytes()) {
+            let Some(at) = find(part, b"\r\n\r\n") else {
+                continue;
+            };
+            let head = String::from_utf8_lossy(&part[..at]).into_owned();
+            let content = &part[at + 4..part.len().saturating_sub(2)];
+            let value = |key: &str| {
+                let (_, rest) = head.split_once(&format!(" {key}=\""))?;
+                rest.split_once('"').map(|(value, _)| value.to_owned())
+            };
+            let name = value("name").unwrap_or_default();
+            if let Some(file_name) = value("filename") {
+                self.files.push(FormPart {
+                    name,
+                    file_name,
+                    content: content.to_vec(),
+                });
+            } else {
+                let text = String::from_utf8_lossy(content).into_owned();
+                fields.insert(name, text.into());
+            }
+        }
+        self.body = fields.into();
+    }
+}
+
+fn fields(text: &str) -> Map<String, Value> {
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.replace('+', " ").into()))
+        .collect()
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
+}
+
+fn split<'b>(bytes: &'b [u8], separator: &[u8]) -> Vec<&'b [u8]> {
+    let mut parts = Vec::new();
+    let mut rest = bytes;
+    while let Some(at) = find(rest, separator) {
+        parts.push(&rest[..at]);
+        rest = &rest[at + separator.len()..];
+    }
+    parts
+}

@@ -1,0 +1,98 @@
+//! The way of a request to a platform: recorded, then failed as ordered or answered.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use tokio_util::sync::CancellationToken;
+
+use super::{PlatformFault, PlatformRequest, discord, slack, telegram};
+use crate::script::lock;
+
+/// No test sends more than this.
+const BODY_LIMIT: usize = 64 << 20;
+
+/// Which platform is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Telegram,
+    Discord,
+    Slack,
+}
+
+/// What all requests share.
+pub(super) struct Server {
+    kind: Kind,
+    pub(super) token: String,
+    pub(super) address: SocketAddr,
+    requests: Mutex<Vec<PlatformRequest>>,
+    faults: Mutex<Vec<(String, PlatformFault)>>,
+    last_id: AtomicU64,
+}
+
+impl Server {
+    pub(super) fn new(kind: Kind, token: &str, address: SocketAddr) -> Self {
+        Self {
+            kind,
+            token: token.to_owned(),
+            address,
+            requests: Mutex::default(),
+            faults: Mutex::default(),
+            last_id: AtomicU64::new(100),
+        }
+    }
+
+    pub(super) fn add_fault(&self, path: &str, fault: PlatformFault) {
+        lock(&self.faults).push((path.to_owned(), fault));
+    }
+
+    pub(super) fn requests(&self) -> Vec<PlatformRequest> {
+        lock(&self.requests).clone()
+    }
+
+    /// A number no other message has.
+    pub(super) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn take_fault(&self, path: &str) -> Option<PlatformFault> {
+        let mut faults = lock(&self.faults);
+        let index = faults.iter().position(|(part, _)| path.contains(part))?;
+        Some(faults.remove(index).1)
+    }
+}
+
+async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(bytes) = to_bytes(body, BODY_LIMIT).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let path = parts.uri.path();
+    let request = PlatformRequest::new(parts.method.as_str(), path, &parts.headers, &bytes);
+    lock(&server.requests).push(request.clone());
+    if let Some(fault) = server.take_fault(path) {
+        return fault.response().await;
+    }
+    match server.kind {
+        Kind::Telegram => telegram::answer(&server, &request),
+        Kind::Discord => discord::answer(&server, &request),
+        Kind::Slack => slack::answer(&server, &request),
+    }
+}
+
+/// Answers requests until it is stopped. Whatever is still open then is cut off.
+pub(super) async fn serve(socket: TcpListener, server: Arc<Server>, stop: CancellationToken) {
+    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+        return;
+    };
+    let router = Router::new().fallback(handle).with_state(server);
+    tokio::select! {
+        _ = axum::serve(socket, router) => {}
+        () = stop.cancelled() => {}
+    }
+}
