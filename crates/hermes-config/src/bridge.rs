@@ -57,9 +57,10 @@ pub(crate) fn bridge(root: &Fields) -> BridgeSettings {
         events_max: events.integer("max", default.events_max, LEAST_EVENTS),
         allow_media: section.flag("allow_media", default.allow_media),
         http: BridgeHttpSettings {
+            // A reference that leads nowhere is no secret: it was warned of.
             token: http
                 .filled_text("token")
-                .filter(|token| !token.is_empty())
+                .filter(|token| !token.is_empty() && !token.contains("${"))
                 .map(Secret::new),
             allowed_origins: http.texts_or_warn("allowed_origins").unwrap_or_default(),
             allowed_hosts: http.texts_or_warn("allowed_hosts").unwrap_or_default(),
@@ -94,6 +95,14 @@ bridge:
         assert_eq!(bridge.http.token.unwrap().expose(), "s3cret");
         assert_eq!(bridge.http.allowed_origins, ["https://app.example.com"]);
         assert_eq!(bridge.http.allowed_hosts, ["bridge.example.com"]);
+    }
+
+    #[test]
+    fn a_token_that_refers_to_nothing_is_none() {
+        let text = "bridge:\n  http:\n    token: ${BRIDGE_TOKEN}\n";
+        let settings = Settings::parse(text, Variables::default()).unwrap();
+        assert_eq!(settings.bridge.http.token, None);
+        assert_eq!(settings.warnings.len(), 1);
     }
 
     #[test]

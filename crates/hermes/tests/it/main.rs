@@ -17,6 +17,7 @@ mod observe;
 mod program;
 mod running;
 mod screen;
+mod serve;
 mod sessions;
 mod skills;
 mod talk;
