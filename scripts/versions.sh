@@ -21,6 +21,21 @@ sqlite_server=(
   "mcp<2"
 )
 
+# Clients that others wrote: both generations of the TypeScript SDK, and the inspector, which needs a newer Node than
+# many systems have.
+npm_clients=(
+  node@22
+  @modelcontextprotocol/inspector@2.12.0
+  @modelcontextprotocol/sdk@1.32.2
+  @modelcontextprotocol/client@2.4.0
+  @modelcontextprotocol/core@2.4.0
+)
+
+# The Python SDK as a client.
+python_client=(
+  mcp==2.3.0
+)
+
 # The official conformance suite needs Node 22, which it gets from npm.
 conformance_suite=(
   node@22

@@ -11,7 +11,7 @@ use std::{
 /// Writes `content` to `path` by renaming a temporary file of the same directory over it.
 ///
 /// A symbolic link is followed. An existing file keeps its mode; a new one is for its owner alone.
-pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let path = follow_links(path)?;
     let mode = match fs::metadata(&path) {
         Ok(metadata) => Some(metadata.permissions()),

@@ -3,6 +3,7 @@
 //! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state,
 //! prints, or talks to a network.
 
+pub mod bridge;
 pub mod file;
 pub mod gateway;
 pub mod home;
@@ -17,6 +18,8 @@ pub mod variables;
 mod atomic;
 mod yaml;
 
+pub use atomic::write as replace_file;
+pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
 pub use gateway::{GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use home::{Home, HomeError, ProfileName};

@@ -8,7 +8,9 @@ use std::{cell::RefCell, fmt, fs, io, path::PathBuf, time::Duration};
 use serde_json::Value;
 
 use crate::{
-    GatewaySettings, Home, Variables, gateway,
+    GatewaySettings, Home, Variables,
+    bridge::{self, BridgeSettings},
+    gateway,
     model::{
         self, AgentSettings, AuxiliaryModel, AuxiliarySettings, CompressionSettings, ModelChoice,
         ModelSettings, ProviderSettings,
@@ -48,6 +50,8 @@ pub struct Settings {
     pub agent: AgentSettings,
     /// `compression.*`.
     pub compression: CompressionSettings,
+    /// `bridge.*`: the MCP server over the conversations.
+    pub bridge: BridgeSettings,
     /// The messaging platforms.
     pub gateway: GatewaySettings,
     /// What was ignored or replaced by a default, and why.
@@ -250,6 +254,7 @@ impl Settings {
         let auxiliary = model::auxiliary(&root);
         let agent = model::agent(&root);
         let compression = model::compression(&root);
+        let bridge = bridge::bridge(&root);
         let older = gateway_json.map(|document| Fields::root(document, &variables, &warnings));
         let documents: Vec<&Fields> = [&root].into_iter().chain(&older).collect();
         let gateway = gateway::gateway(&documents, &variables);
@@ -265,6 +270,7 @@ impl Settings {
             auxiliary,
             agent,
             compression,
+            bridge,
             gateway,
             warnings: warnings.into_inner(),
             variables,

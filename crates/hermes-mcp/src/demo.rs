@@ -11,7 +11,7 @@ mod tools;
 mod tests;
 
 use rmcp::{
-    ErrorData, RoleServer, ServerHandler, ServiceExt,
+    ErrorData, RoleServer, ServerHandler,
     handler::server::wrapper::Parameters,
     model::{
         GetPromptResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
@@ -20,12 +20,14 @@ use rmcp::{
         ServerConfig,
     },
     prompt, prompt_handler, prompt_router,
-    service::{RequestContext, ServerInitializeError},
+    service::RequestContext,
     tool_handler,
-    transport::io::stdio_pipes,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::serve::{self, ServeError};
 
 /// The name the server gives itself.
 pub const NAME: &str = "hermes-demo";
@@ -39,27 +41,9 @@ const WELCOME: &str = "Welcome to Hermes.\n\n\
 This text is a resource of the built-in demo server. Add a server of your own with `hermes mcp add`, \
 bring those of another program with `hermes mcp import`, or choose one from `hermes mcp catalog`.\n";
 
-/// Why the demo server stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    /// The first message was not one a server can begin with.
-    #[error("the client did not open the connection as MCP asks: {0}")]
-    Opening(#[source] Box<ServerInitializeError>),
-    /// The server's own task failed.
-    #[error("the demo server failed: {0}")]
-    Task(#[from] tokio::task::JoinError),
-}
-
 /// Serves on stdin and stdout until stdin closes. Nothing else may be written to stdout meanwhile.
-pub async fn serve_stdio() -> Result<(), DemoError> {
-    let running = match Demo.serve(stdio_pipes()).await {
-        Ok(running) => running,
-        // Closed before the first message: the client only looked whether we start.
-        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(error) => return Err(DemoError::Opening(Box::new(error))),
-    };
-    running.waiting().await?;
-    Ok(())
+pub async fn serve_stdio() -> Result<(), ServeError> {
+    serve::stdio::serve(Demo, CancellationToken::new()).await
 }
 
 /// The server. It has no state: every answer follows from the request and the clock.

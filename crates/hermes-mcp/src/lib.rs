@@ -26,6 +26,7 @@ mod owner;
 pub mod process;
 pub mod registry;
 pub mod schema;
+pub mod serve;
 pub mod session;
 pub mod status;
 pub mod toolset;

@@ -20,7 +20,7 @@ pub(crate) use cron::{
 };
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
-    NameArgs, PsArgs, ReloadArgs, RemoveArgs, StatusArgs, TestArgs, ToolsArgs,
+    NameArgs, PsArgs, ReloadArgs, RemoveArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
 pub(crate) use send::SendArgs;

@@ -1,6 +1,11 @@
 //! One module per command. Each takes its arguments and ends well or with a `Failure`.
 
-use crate::{cli::Command, context::Context, failure::Failure, logging};
+use crate::{
+    cli::{Command, McpArgs, McpCommand},
+    context::Context,
+    failure::Failure,
+    logging,
+};
 
 mod channels;
 mod chat;
@@ -17,9 +22,12 @@ mod up;
 
 /// Runs a command.
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
-    // `up` and `chat` may stay and have a log file; the others are over soon.
-    if !matches!(command, Command::Up(_) | Command::Chat(_)) {
-        logging::to_stderr_if_asked()?;
+    // `up` and `chat` may stay and have a log file, `mcp serve` tells its client; the others are over soon.
+    let is_serve = |args: &McpArgs| matches!(args.command, Some(McpCommand::Serve(_)));
+    match &command {
+        Command::Up(_) | Command::Chat(_) => {}
+        Command::Mcp(args) if is_serve(args) => {}
+        _ => logging::to_stderr_if_asked()?,
     }
     match command {
         Command::Chat(args) => chat::run(context, &args),

@@ -12,7 +12,7 @@ mod editors;
 mod finish;
 mod goose;
 mod opencode;
-mod parse;
+pub(crate) mod parse;
 mod places;
 mod references;
 mod secrets;

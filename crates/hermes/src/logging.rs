@@ -40,11 +40,21 @@ pub(crate) fn is_asked() -> bool {
 
 /// Sends log lines to stderr if the user wants to see any.
 pub(crate) fn to_stderr_if_asked() -> Result<(), Failure> {
-    let Ok(wanted) = std::env::var(VARIABLE) else {
-        return Ok(());
-    };
+    match std::env::var(VARIABLE) {
+        Ok(wanted) => to_stderr(&wanted),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Sends log lines to stderr: those the user asks for, or else these.
+pub(crate) fn to_stderr_or_else(usual: &str) -> Result<(), Failure> {
+    let wanted = std::env::var(VARIABLE);
+    to_stderr(wanted.as_deref().unwrap_or(usual))
+}
+
+fn to_stderr(wanted: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
-        .with_env_filter(filter(&wanted)?)
+        .with_env_filter(filter(wanted)?)
         .with_ansi(false)
         .with_writer(std::io::stderr)
         .init();

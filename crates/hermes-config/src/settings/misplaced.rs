@@ -11,8 +11,9 @@ use crate::{
 };
 
 /// Top-level keys that are worth a guess when mistyped; all others may belong to other parts.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "auxiliary",
+    "bridge",
     "compression",
     "custom_providers",
     "fallback_providers",

@@ -1,1 +1,215 @@
 //! The bridge as its clients see it.
+
+mod approvals;
+mod events;
+mod faults;
+mod offers;
+mod reading;
+
+use std::time::Duration;
+
+use hermes_config::{Home, Settings, Variables};
+use hermes_gateway::bridge::{Bridge, BridgeOptions};
+use hermes_mcp::serve::stdio;
+use hermes_store::{Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store};
+use rmcp::{
+    ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
+    model::{
+        CallToolRequestParams, CallToolResult, ClientConfig, CustomNotification, Implementation,
+        ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam,
+    },
+    service::{NotificationContext, RunningService},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(30);
+const KEY: &str = "agent:main:telegram:dm:1";
+const SESSION: &str = "20260101_010101_0badcafe";
+
+/// A home without a database.
+struct Place {
+    _directory: TempDir,
+    home: Home,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        Self {
+            _directory: directory,
+            home,
+        }
+    }
+
+    async fn store(&self) -> Store {
+        Store::open(&self.home, Access::ReadWrite).await.unwrap()
+    }
+
+    fn bridge(&self, options: BridgeOptions) -> Bridge {
+        self.bridge_with("", options)
+    }
+
+    fn bridge_with(&self, config: &str, options: BridgeOptions) -> Bridge {
+        let settings = Settings::parse(config, Variables::default()).unwrap();
+        assert_eq!(settings.warnings, []);
+        Bridge::new(self.home.clone(), settings, options)
+    }
+
+    async fn client(&self) -> Client {
+        Client::of(&self.bridge(BridgeOptions::default())).await
+    }
+}
+
+fn id(text: &str) -> SessionId {
+    SessionId::parse(text).unwrap()
+}
+
+/// A chat with Ann, in an open session.
+async fn add_chat(store: &Store, session: &str, key: &str, chat: &str) {
+    let mut new = NewSession::new(id(session), "telegram");
+    new.session_key = Some(SessionKey::new(key));
+    new.origin = Some(Origin {
+        platform: "telegram".into(),
+        chat_id: Some(chat.into()),
+        chat_type: "dm".into(),
+        chat_name: Some("Ann".into()),
+        user_name: Some("ann".into()),
+        ..Origin::default()
+    });
+    new.started_at = Some(1_780_000_000.5);
+    store.create_session(&new).await.unwrap();
+}
+
+/// A home with one chat.
+async fn with_chat() -> (Place, Store) {
+    let place = Place::new();
+    let store = place.store().await;
+    add_chat(&store, SESSION, KEY, "1").await;
+    (place, store)
+}
+
+fn user(text: &str) -> NewMessage {
+    NewMessage::new(Role::User, text)
+}
+
+fn assistant(text: &str) -> NewMessage {
+    NewMessage::new(Role::Assistant, text)
+}
+
+/// What a client is told without asking.
+#[derive(Debug)]
+enum Told {
+    Progress(ProgressNotificationParam),
+    Updated(String),
+    Custom(CustomNotification),
+}
+
+struct Listener {
+    name: &'static str,
+    told: mpsc::UnboundedSender<Told>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let mut config =
+            ClientConfig::default().with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+        config.client_info = Implementation::new(self.name, "1");
+        config
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.told.send(Told::Progress(params)).unwrap();
+    }
+
+    async fn on_resource_updated(
+        &self,
+        params: ResourceUpdatedNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.told.send(Told::Updated(params.uri)).unwrap();
+    }
+
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.told.send(Told::Custom(notification)).unwrap();
+    }
+}
+
+/// A client that is connected to a bridge.
+struct Client {
+    running: RunningService<RoleClient, Listener>,
+    told: mpsc::UnboundedReceiver<Told>,
+    _server: JoinSet<()>,
+}
+
+impl Client {
+    async fn of(bridge: &Bridge) -> Self {
+        Self::connect(bridge, "test", ClientLifecycleMode::Initialize).await
+    }
+
+    async fn connect(bridge: &Bridge, name: &'static str, era: ClientLifecycleMode) -> Self {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(server);
+        let connection = bridge.connection();
+        bridge.open_log().await;
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let stop = CancellationToken::new();
+            let served = stdio::serve_on(connection, input, output, || false, stop);
+            served.await.unwrap();
+        });
+        let (sender, told) = mpsc::unbounded_channel();
+        let listener = Listener { name, told: sender };
+        let running = listener.serve_with_lifecycle(client, era).await.unwrap();
+        Self {
+            running,
+            told,
+            _server: task,
+        }
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
+        let params = CallToolRequestParams::new(tool.to_owned())
+            .with_arguments(arguments.as_object().unwrap().clone());
+        let called = tokio::time::timeout(PATIENCE, self.running.call_tool(params)).await;
+        called.unwrap().unwrap()
+    }
+
+    /// The document a tool answers with, after a look at what is around it.
+    async fn ask(&self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments).await;
+        let text = only_text(&result);
+        assert_eq!(result.is_error, Some(false), "{text}");
+        assert_eq!(result.structured_content, Some(json!({"result": text})));
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// What the client is told next.
+    async fn next(&mut self) -> Told {
+        let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
+        told.unwrap().unwrap()
+    }
+}
+
+fn only_text(result: &CallToolResult) -> &str {
+    assert_eq!(result.content.len(), 1);
+    &result.content[0].as_text().unwrap().text
+}
+
+fn stateless() -> ClientLifecycleMode {
+    ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+    }
+}

@@ -45,6 +45,8 @@ pub(crate) enum McpCommand {
     Reload(ReloadArgs),
     /// Run the built-in MCP server on stdio.
     Demo,
+    /// Be an MCP server: let other agents read your conversations, answer them and decide on approvals.
+    Serve(ServeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -302,6 +304,50 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct StatusArgs {
     /// Only this server.
     pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a flag it speaks MCP on stdin and stdout: a client starts it. `--install` enters it in a client's file.
+
+Over HTTP every request needs the token: of --token-file, $HERMES_BRIDGE_TOKEN or `bridge.http.token`; without any of
+them one is made and kept in <home>/bridge/token.
+
+Examples:
+  hermes mcp serve --install claude-code
+  hermes mcp serve --http
+  hermes mcp serve --http 127.0.0.1:9000 --read-only")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct ServeArgs {
+    /// Write what happens to stderr.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Serve over HTTP instead, at /mcp of this address.
+    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:8765")]
+    pub(crate) http: Option<String>,
+    /// The file that holds the token clients present.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Allow an address that other machines can reach.
+    #[arg(long, requires = "http")]
+    pub(crate) allow_remote: bool,
+    /// Leave out the tools that send messages and decide on approvals.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Push new messages to the client as a channel of Claude Code; `auto`: if it is Claude Code.
+    #[arg(long, value_name = "WHEN", value_parser = ["off", "on", "auto"], default_value = "auto")]
+    pub(crate) claude_channel: String,
+    /// Enter this server in a client's configuration and end.
+    #[arg(
+        long,
+        value_name = "CLIENT",
+        value_parser = ["claude-code", "claude-desktop", "cursor", "vscode", "codex"],
+        conflicts_with = "http"
+    )]
+    pub(crate) install: Option<String>,
+    /// Accepted and ignored: there are no hooks here.
+    #[arg(long, hide = true)]
+    pub(crate) accept_hooks: bool,
 }
 
 #[derive(Debug, Args)]

@@ -23,6 +23,7 @@ mod remembered;
 mod remove;
 mod save;
 mod secrets;
+mod serve;
 mod status;
 mod test;
 mod tools;
@@ -58,5 +59,6 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Status(args) => status::run(context, &args),
         McpCommand::Reload(args) => reload::run(context, &args),
         McpCommand::Demo => demo::run(context),
+        McpCommand::Serve(args) => serve::run(context, &args),
     }
 }

@@ -10,7 +10,7 @@ use toml_edit::{Document, Item};
 use super::ImportError;
 
 /// JSON with comments and trailing commas. An empty file is `null`.
-pub(super) fn jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
+pub(crate) fn jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -29,6 +29,24 @@ pub(super) fn jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
             line: error.line_display(),
             column: error.column_display(),
             message: error.kind().to_string(),
+        }
+    })
+}
+
+/// JSON as the standard has it. An empty file is `null`.
+pub(crate) fn json(text: &str, path: &Path) -> Result<Value, ImportError> {
+    let text = without_mark(text);
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
+        ImportError::Syntax {
+            path: path.to_owned(),
+            line: error.line(),
+            column: error.column(),
+            message: message.to_owned(),
         }
     })
 }
@@ -59,7 +77,7 @@ pub(super) fn yaml(text: &str, path: &Path) -> Result<Value, ImportError> {
 }
 
 /// TOML. Dates become strings.
-pub(super) fn toml(text: &str, path: &Path) -> Result<Value, ImportError> {
+pub(crate) fn toml(text: &str, path: &Path) -> Result<Value, ImportError> {
     let text = without_mark(text);
     match Document::parse(text) {
         Ok(document) => Ok(value_of(document.as_item())),

@@ -102,6 +102,32 @@ impl Source {
     }
 }
 
+impl Source {
+    /// The file of the user's own servers: the one that exists, or else the one this operating system has. `None` for
+    /// programs that nothing is written for.
+    pub(crate) fn user_file(self, environment: &Environment) -> Option<PathBuf> {
+        let Environment { home_dir: home, .. } = environment;
+        let file = match self {
+            Self::ClaudeCode => return Some(home.join(".claude.json")),
+            Self::Cursor => return Some(home.join(".cursor/mcp.json")),
+            Self::Codex => return Some(home.join(".codex/config.toml")),
+            Self::ClaudeDesktop => "Claude/claude_desktop_config.json",
+            Self::VsCode => "Code/User/mcp.json",
+            _ => return None,
+        };
+        let mut places = application_directories(environment).map(|place| place.join(file));
+        places.find(|place| place.is_file()).or_else(|| {
+            let own = if cfg!(target_os = "macos") {
+                home.join("Library/Application Support")
+            } else {
+                let appdata = environment.appdata.clone();
+                appdata.unwrap_or_else(|| environment.config_dir.clone())
+            };
+            Some(own.join(file))
+        })
+    }
+}
+
 /// Where desktop programs keep their settings: Linux, macOS, Windows.
 fn application_directories(environment: &Environment) -> impl Iterator<Item = PathBuf> {
     [

@@ -19,6 +19,7 @@ mod pty;
 mod running;
 mod screen;
 mod send;
+mod serve;
 mod sessions;
 mod skills;
 mod talk;

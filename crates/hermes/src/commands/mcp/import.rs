@@ -109,9 +109,10 @@ fn files(context: &Context, args: &ImportArgs) -> Result<Vec<Found>, Failure> {
     Ok(files)
 }
 
-fn environment() -> Result<Environment, Failure> {
+/// Where the files of this user are looked for.
+pub(super) fn environment() -> Result<Environment, Failure> {
     let home_dir = std::env::home_dir()
-        .ok_or_else(|| Failure::failed("your home directory is unknown; use `--file`"))?;
+        .ok_or_else(|| Failure::failed("your home directory is unknown; set `HOME`"))?;
     let directory = |name: &str| {
         let value = std::env::var_os(name).filter(|value| !value.is_empty());
         value.map(PathBuf::from)

@@ -1,0 +1,290 @@
+//! The arguments of tools: one table says what a tool takes; schema and check both come from it.
+//!
+//! A check of our own, because its messages are part of what clients see, and because numbers may be written as texts.
+
+use serde_json::{Map, Value, json};
+
+type Object = Map<String, Value>;
+
+/// One argument of a tool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+}
+
+/// What an argument may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// A text that must be given.
+    Text,
+    /// A text, null or nothing.
+    OptionalText,
+    /// A whole number. One out of bounds counts as the nearest within.
+    Integer { default: i64, least: i64, most: i64 },
+}
+
+impl Parameter {
+    pub(super) const fn text(name: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Text,
+        }
+    }
+
+    pub(super) const fn optional(name: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::OptionalText,
+        }
+    }
+
+    pub(super) const fn integer(name: &'static str, default: i64, least: i64, most: i64) -> Self {
+        Self {
+            name,
+            kind: Kind::Integer {
+                default,
+                least,
+                most,
+            },
+        }
+    }
+
+    fn schema(self) -> Value {
+        match self.kind {
+            Kind::Text => json!({"type": "string"}),
+            Kind::OptionalText => {
+                json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null})
+            }
+            Kind::Integer { default, .. } => json!({"type": "integer", "default": default}),
+        }
+    }
+
+    fn check(self, given: Option<&Value>) -> Result<Checked, String> {
+        let wrong = |expected: &str| {
+            let name = self.name;
+            Err(match given {
+                Some(given) => format!("`{name}` must be {expected}, not {}", shown(given)),
+                None => format!("`{name}` is required"),
+            })
+        };
+        match (self.kind, given) {
+            (Kind::Text | Kind::OptionalText, Some(Value::String(text))) => {
+                Ok(Checked::Text(text.clone()))
+            }
+            (Kind::Text, _) => wrong("a string"),
+            (Kind::OptionalText, None | Some(Value::Null)) => Ok(Checked::Absent),
+            (Kind::OptionalText, Some(_)) => wrong("a string or null"),
+            (Kind::Integer { default, .. }, None) => Ok(Checked::Integer(default)),
+            (Kind::Integer { least, most, .. }, Some(value)) => match whole(value) {
+                Some(number) => Ok(Checked::Integer(number.clamp(least, most))),
+                None => wrong("an integer"),
+            },
+        }
+    }
+}
+
+/// An argument after the check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Checked {
+    Text(String),
+    Absent,
+    Integer(i64),
+}
+
+/// The arguments of a call after the check.
+#[derive(Debug)]
+pub(super) struct Arguments(Vec<(&'static str, Checked)>);
+
+impl Arguments {
+    /// Takes what a tool's table names; anything else is passed over. The error names tool and argument.
+    pub(super) fn check(
+        tool: &str,
+        parameters: &[Parameter],
+        given: Option<&Object>,
+    ) -> Result<Self, String> {
+        let check = |parameter: &Parameter| {
+            let value = given.and_then(|given| given.get(parameter.name));
+            let checked = parameter.check(value);
+            checked.map(|checked| (parameter.name, checked))
+        };
+        let checked: Result<_, String> = parameters.iter().map(check).collect();
+        checked
+            .map(Self)
+            .map_err(|problem| format!("Invalid arguments for {tool}: {problem}"))
+    }
+
+    /// A text; empty if there is none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.optional(name).unwrap_or_default()
+    }
+
+    /// A text, if there is one.
+    pub(super) fn optional(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Checked::Text(text) => Some(text),
+            Checked::Absent | Checked::Integer(_) => None,
+        }
+    }
+
+    /// A number; zero if the table has none of that name.
+    pub(super) fn integer(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(Checked::Integer(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// A number that says how many.
+    pub(super) fn count(&self, name: &str) -> usize {
+        usize::try_from(self.integer(name)).unwrap_or_default()
+    }
+
+    fn get(&self, name: &str) -> Option<&Checked> {
+        let mut named = self.0.iter().filter(|(known, _)| *known == name);
+        named.next().map(|(_, checked)| checked)
+    }
+}
+
+/// The schema of a tool's arguments.
+pub(super) fn schema(parameters: &[Parameter]) -> Object {
+    let properties: Object = parameters
+        .iter()
+        .map(|parameter| (parameter.name.to_owned(), parameter.schema()))
+        .collect();
+    let required: Vec<&str> = parameters
+        .iter()
+        .filter(|parameter| matches!(parameter.kind, Kind::Text))
+        .map(|parameter| parameter.name)
+        .collect();
+    let mut schema = Object::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), properties.into());
+    if !required.is_empty() {
+        schema.insert("required".into(), json!(required));
+    }
+    schema
+}
+
+/// A whole number, however it is written.
+fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64().or_else(|| saturating(number.as_f64()?)),
+        Value::String(text) => {
+            let text = text.trim();
+            text.parse().ok().or_else(|| saturating(text.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// A whole number of any size, cut down to what fits.
+fn saturating(number: f64) -> Option<i64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "beyond the bounds the nearest number is meant"
+    )]
+    (number.is_finite() && number.fract() == 0.0).then_some(number as i64)
+}
+
+/// A value as it may stand in a message: short.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".into(),
+        Value::Array(_) => "an array".into(),
+        Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Parameter = Parameter::integer("limit", 50, 1, 200);
+    const KEY: Parameter = Parameter::text("key");
+    const PLATFORM: Parameter = Parameter::optional("platform");
+
+    fn check(parameter: Parameter, given: Value) -> Result<Checked, String> {
+        let object = json!({parameter.name: given});
+        Arguments::check("tool", &[parameter], object.as_object())
+            .map(|checked| checked.0[0].1.clone())
+    }
+
+    #[test]
+    fn integers_may_be_written_as_texts_and_are_brought_within_bounds() {
+        for (given, number) in [
+            (json!(5), 5),
+            (json!(5.0), 5),
+            (json!("5"), 5),
+            (json!(" 7 "), 7),
+            (json!("5.0"), 5),
+            (json!(0), 1),
+            (json!(-3), 1),
+            (json!(201), 200),
+            (json!(1e300), 200),
+            (json!(u64::MAX), 200),
+            (json!("99999999999999999999999999"), 200),
+        ] {
+            assert_eq!(check(LIMIT, given.clone()), Ok(Checked::Integer(number)), "{given}");
+        }
+        let none = Arguments::check("tool", &[LIMIT], None).unwrap();
+        assert_eq!(none.integer("limit"), 50);
+    }
+
+    #[test]
+    fn what_is_no_integer_is_refused() {
+        for given in [
+            json!("abc"),
+            json!(1.5),
+            json!("1.5"),
+            json!(null),
+            json!(true),
+            json!([5]),
+            json!({}),
+            json!(""),
+            json!("inf"),
+            json!("NaN"),
+        ] {
+            let problem = check(LIMIT, given.clone()).unwrap_err();
+            assert!(problem.contains("tool") && problem.contains("`limit`"), "{given}: {problem}");
+        }
+    }
+
+    #[test]
+    fn texts_are_texts_and_only_optional_ones_may_be_null() {
+        assert_eq!(check(KEY, json!("k")), Ok(Checked::Text("k".into())));
+        assert_eq!(check(PLATFORM, json!(null)), Ok(Checked::Absent));
+        for given in [json!(null), json!(5), json!(["k"])] {
+            assert!(check(KEY, given).unwrap_err().contains("`key` must be a string"));
+        }
+        assert!(check(PLATFORM, json!(5)).is_err());
+        let missing = Arguments::check("tool", &[KEY], None).unwrap_err();
+        assert_eq!(missing, "Invalid arguments for tool: `key` is required");
+    }
+
+    #[test]
+    fn unknown_arguments_are_passed_over() {
+        let given = json!({"other": [1, 2], "key": "k"});
+        let checked = Arguments::check("tool", &[KEY], given.as_object()).unwrap();
+        assert_eq!(checked.text("key"), "k");
+        assert_eq!(checked.optional("other"), None);
+    }
+
+    #[test]
+    fn the_schema_says_the_same() {
+        assert_eq!(
+            Value::from(schema(&[KEY, PLATFORM, LIMIT])),
+            json!({
+                "type": "object",
+                "properties": {
+                    "key": {"type": "string"},
+                    "platform": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null},
+                    "limit": {"type": "integer", "default": 50},
+                },
+                "required": ["key"],
+            })
+        );
+        assert_eq!(Value::from(schema(&[])), json!({"type": "object", "properties": {}}));
+    }
+}

@@ -1,0 +1,284 @@
+//! One client's connection to the bridge: what the protocol asks of a server, answered from the tools, resources and
+//! prompts. Over HTTP, a request without an MCP session is a connection of its own.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use hermes_mcp::serve::Principal;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+        GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
+        InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, UnsubscribeRequestParams,
+    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+use tokio::task::JoinSet;
+
+use super::{
+    Bridge, ChannelPush,
+    events::{Cursor, EventError},
+    follow, prompts, resources, tools,
+};
+
+const INSTRUCTIONS: &str = "The conversations of this Hermes home on messaging platforms. Find one with \
+     conversations_list, read it with messages_read, answer with messages_send. events_wait tells of new messages and \
+     of approvals the agent waits for; permissions_respond decides on one, which only a person should.";
+
+const CLAUDE_CHANNEL: &str = "claude/channel";
+
+/// One client's connection.
+#[derive(Debug)]
+pub struct Connection {
+    bridge: Bridge,
+    beginning: Beginning,
+    watched: Arc<Mutex<BTreeSet<String>>>,
+    /// What tells the client of events. It ends with the connection.
+    tellers: Mutex<Tellers>,
+}
+
+/// Where a connection's events begin: with its MCP session, or with the process if it has none.
+#[derive(Debug, Default)]
+pub(super) struct Beginning(OnceLock<Cursor>);
+
+impl Beginning {
+    /// The cursor that stands for 0.
+    pub(super) async fn cursor(&self, bridge: &Bridge) -> Result<Cursor, EventError> {
+        match self.0.get() {
+            Some(cursor) => Ok(*cursor),
+            None => bridge.beginning().await,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tellers {
+    tasks: JoinSet<()>,
+    tells_of_resources: bool,
+    pushes_messages: bool,
+}
+
+impl Connection {
+    pub(super) fn new(bridge: Bridge) -> Self {
+        Self {
+            bridge,
+            beginning: Beginning::default(),
+            watched: Arc::default(),
+            tellers: Mutex::default(),
+        }
+    }
+
+    /// Whether new messages are pushed to this client.
+    fn pushes_to(&self, client: &Implementation) -> bool {
+        match self.bridge.push() {
+            ChannelPush::Off => false,
+            ChannelPush::On => true,
+            ChannelPush::Auto => {
+                let name = client.name.to_lowercase().replace([' ', '_'], "-");
+                name.contains("claude-code")
+            }
+        }
+    }
+
+    fn tellers(&self) -> std::sync::MutexGuard<'_, Tellers> {
+        self.tellers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The present end of the log: what is told of from now on.
+    async fn now(&self) -> Result<Cursor, ErrorData> {
+        let position = self.bridge.position().await;
+        position.map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+}
+
+impl ServerHandler for Connection {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools_with(tools_capability())
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("hermes", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        // On stdio the session is the process. Over HTTP many begin while one process runs.
+        if Principal::of(&context.extensions).is_some()
+            && let Ok(position) = self.bridge.position().await
+        {
+            let _ = self.beginning.0.set(position);
+        }
+        context.peer.set_peer_info(request.clone());
+        let mut result = self.negotiate_initialize(&request)?;
+        if self.pushes_to(&request.client_info) {
+            let experimental = result.capabilities.experimental.get_or_insert_default();
+            experimental.insert(CLAUDE_CHANNEL.to_owned(), JsonObject::new());
+        }
+        Ok(result)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let client = context.peer.peer_info();
+        if !client.is_some_and(|client| self.pushes_to(&client.client_info)) {
+            return;
+        }
+        let Ok(from) = self.bridge.position().await else {
+            return;
+        };
+        let feed = self.bridge.feed().await.clone();
+        let mut tellers = self.tellers();
+        if !std::mem::replace(&mut tellers.pushes_messages, true) {
+            let push = follow::push_messages(self.bridge.clone(), feed, from, context.peer);
+            tellers.tasks.spawn(push);
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::list(self.bridge.access())))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.as_ref();
+        let name = &request.name;
+        let result = tools::call(&self.bridge, &self.beginning, name, arguments, &context).await;
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::list(&self.bridge).await))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(&self.bridge, &request.uri).await.map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = follow::canonical(&request.uri);
+        if !follow::can_be_watched(&uri) {
+            let problem = format!("Resource not found: {uri}");
+            return Err(ErrorData::resource_not_found(problem, None));
+        }
+        let from = self.now().await?;
+        let feed = self.bridge.feed().await.clone();
+        self.watched().insert(uri);
+        let mut tellers = self.tellers();
+        if !std::mem::replace(&mut tellers.tells_of_resources, true) {
+            let watched = Arc::clone(&self.watched);
+            let tell = follow::tell_of_resources(feed, from, context.peer, watched);
+            tellers.tasks.spawn(tell);
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watched().remove(&follow::canonical(&request.uri));
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.iter().flatten();
+        let uris: Vec<String> = uris
+            .filter(|uri| follow::can_be_watched(uri))
+            .cloned()
+            .collect();
+        Some(SubscriptionFilter::builder().resource_subscriptions(uris).build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let from = self.now().await?;
+        follow::listen(self.bridge.feed().await.clone(), from, &context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.as_ref();
+        let prompt = prompts::get(&self.bridge, &request.name, arguments).await;
+        prompt.map(Into::into)
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // A known method arrives here when its parameters have the wrong shape.
+        const KNOWN: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "resources/subscribe"];
+        let method = request.method;
+        Err(if KNOWN.contains(&method.as_str()) {
+            ErrorData::invalid_params(format!("Invalid params for {method}"), None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)
+        })
+    }
+}
+
+/// The list of tools never changes.
+fn tools_capability() -> rmcp::model::ToolsCapability {
+    let mut tools = rmcp::model::ToolsCapability::default();
+    tools.list_changed = Some(false);
+    tools
+}

@@ -1,0 +1,193 @@
+//! Telling a client of events as they happen: resources it watches, and messages pushed to Claude Code.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hermes_store::{Content, SessionId};
+use rmcp::{
+    Peer, RoleServer,
+    model::{CustomNotification, ResourceUpdatedNotificationParam, ServerNotification},
+    service::SubscriptionContext,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Bridge,
+    events::{Cursor, Event, EventError, EventFeed, EventKind},
+    resources::{self, Address},
+    tools,
+};
+
+/// So many events are taken at once.
+const AT_ONCE: usize = 200;
+
+/// Reads the log on from a cursor.
+struct Follower {
+    feed: EventFeed,
+    after: Cursor,
+}
+
+impl Follower {
+    /// The next events, as soon as there are some. `None` when the log has ended.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        let events = async {
+            self.feed.wait(self.after, None).await?;
+            let page = self.feed.poll(self.after, None, AT_ONCE).await?;
+            Ok::<_, EventError>(page.events)
+        };
+        match events.await {
+            Ok(events) => {
+                self.after = events.last().map_or(self.after, |event| event.cursor);
+                Some(events)
+            }
+            Err(EventError::Closed) => None,
+            Err(error) => {
+                tracing::warn!(%error, "events are no longer told to the client");
+                None
+            }
+        }
+    }
+}
+
+/// The resources that events change, in a batch each once.
+fn changed(events: &[Event]) -> BTreeSet<String> {
+    let mut uris = BTreeSet::new();
+    for event in events {
+        uris.insert(resources::CONVERSATIONS.to_owned());
+        if !event.session_key.is_empty() {
+            uris.insert(resources::conversation_uri(&event.session_key));
+        }
+    }
+    uris
+}
+
+/// Whether a resource can be watched.
+pub(super) fn can_be_watched(uri: &str) -> bool {
+    matches!(
+        Address::parse(uri),
+        Some(Address::Conversations | Address::Conversation(_))
+    )
+}
+
+/// An address as it is compared: written in one way.
+pub(super) fn canonical(uri: &str) -> String {
+    match Address::parse(uri) {
+        Some(Address::Conversation(key)) => resources::conversation_uri(&key),
+        _ => uri.to_owned(),
+    }
+}
+
+/// Tells a client of changed resources while it is interested in them.
+pub(super) async fn tell_of_resources(
+    feed: EventFeed,
+    from: Cursor,
+    peer: Peer<RoleServer>,
+    watched: Arc<Mutex<BTreeSet<String>>>,
+) {
+    let mut follower = Follower { feed, after: from };
+    while let Some(events) = follower.next().await {
+        let changed = changed(&events);
+        let interesting: Vec<String> = {
+            let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.intersection(&changed).cloned().collect()
+        };
+        for uri in interesting {
+            let update = ResourceUpdatedNotificationParam::new(uri);
+            if peer.notify_resource_updated(update).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Serves one `subscriptions/listen` until it is cancelled.
+pub(super) async fn listen(feed: EventFeed, from: Cursor, context: &SubscriptionContext) {
+    let accepted = context.accepted().resource_subscriptions.clone();
+    let accepted = accepted.unwrap_or_default();
+    let mut follower = Follower { feed, after: from };
+    let told = async {
+        while let Some(events) = follower.next().await {
+            let changed = changed(&events);
+            for uri in &accepted {
+                if changed.contains(&canonical(uri))
+                    && context.sink().notify_resource_updated(uri).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        () = context.cancelled() => {}
+    }
+}
+
+/// Pushes each new message of a person to Claude Code.
+pub(super) async fn push_messages(
+    bridge: Bridge,
+    feed: EventFeed,
+    from: Cursor,
+    peer: Peer<RoleServer>,
+) {
+    let mut follower = Follower { feed, after: from };
+    while let Some(events) = follower.next().await {
+        for event in &events {
+            let Some(params) = pushed(&bridge, event).await else {
+                continue;
+            };
+            let notification = CustomNotification::new("notifications/claude/channel", Some(params));
+            let notification = ServerNotification::CustomNotification(notification);
+            if peer.send_notification(notification).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What is pushed for an event: a person's message with where it came from, all of it texts.
+async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
+    let EventKind::Message {
+        role,
+        content,
+        message_id,
+        ..
+    } = &event.kind
+    else {
+        return None;
+    };
+    if role != "user" {
+        return None;
+    }
+    let key = &event.session_key;
+    // The conversation may have ended since.
+    let conversation = tools::find_conversation(bridge, key).await.ok();
+    let whole = match &conversation {
+        Some(conversation) => whole_text(bridge, &conversation.session_id, message_id).await,
+        None => None,
+    };
+    let (platform, chat, user) = conversation.map_or_else(Default::default, |conversation| {
+        (conversation.platform, conversation.chat_id, conversation.user_name)
+    });
+    Some(json!({
+        "content": whole.as_ref().unwrap_or(content),
+        "meta": {
+            "session_key": key,
+            "platform": platform,
+            "chat_id": chat,
+            "user": user,
+            "message_id": message_id,
+        },
+    }))
+}
+
+/// The text of a message, which an event may have cut.
+async fn whole_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> {
+    let store = bridge.databases().conversations().await.ok()??;
+    let session = SessionId::parse(session).ok()?;
+    let message = tools::find_message(&store, &session, id).await.ok()?;
+    let content = message.body.content.as_ref().map(Content::text)?;
+    Some(content.into_owned())
+}

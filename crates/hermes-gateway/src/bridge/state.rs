@@ -1,0 +1,83 @@
+//! The home's databases as the bridge uses them: opened when first needed, and anew when the file was replaced.
+
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use hermes_config::Home;
+use hermes_store::{LiveStore, Store, StoreError, runtime::RuntimeStore};
+
+/// The databases of a home.
+#[derive(Debug)]
+pub(super) struct Databases {
+    home: Home,
+    conversations: LiveStore,
+    runtime: Mutex<Option<(Identity, RuntimeStore)>>,
+}
+
+impl Databases {
+    pub(super) fn new(home: Home) -> Self {
+        Self {
+            conversations: LiveStore::new(&home),
+            home,
+            runtime: Mutex::default(),
+        }
+    }
+
+    /// The conversations, for reading only. `None` if there are none yet.
+    pub(super) async fn conversations(&self) -> Result<Option<Store>, StoreError> {
+        let seen = self.conversations.look().await?;
+        Ok(seen.map(|seen| seen.store))
+    }
+
+    /// The questions that wait for a decision.
+    pub(super) async fn runtime(&self) -> Result<RuntimeStore, StoreError> {
+        let path = self.home.path().join("runtime.db");
+        if let Some(store) = self.open_runtime(Identity::of(&path)) {
+            return Ok(store);
+        }
+        let store = RuntimeStore::open(&self.home).await?;
+        let identity = Identity::of(&path);
+        let mut kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = identity.map(|identity| (identity, store.clone()));
+        Ok(store)
+    }
+
+    /// What is open, if the file is still the same.
+    fn open_runtime(&self, now: Option<Identity>) -> Option<RuntimeStore> {
+        let kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let (identity, store) = kept.as_ref()?;
+        (Some(*identity) == now).then(|| store.clone())
+    }
+
+    /// Closes what is open.
+    pub(super) async fn close(&self) {
+        self.conversations.close().await;
+        let runtime = {
+            let mut kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.take()
+        };
+        if let Some((_, store)) = runtime {
+            store.close().await;
+        }
+    }
+}
+
+/// Tells a file from another one that has taken its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = path.metadata().ok()?;
+        Some(Self(metadata.dev(), metadata.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(path: &Path) -> Option<Self> {
+        path.exists().then_some(Self(0, 0))
+    }
+}

@@ -1,0 +1,156 @@
+//! `permissions_list_open` and `permissions_respond`: questions of other processes that a person may decide here.
+//!
+//! An answer counts when the process that waits has acted on it. One that does not within five seconds gets its answer
+//! withdrawn, so that somebody else can give one.
+
+use std::time::Duration;
+
+use hermes_store::{
+    StoreError, utc_iso,
+    runtime::{Answer, Answered, Approval, ApprovalState, RuntimeStore},
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal};
+
+/// How long the process that waits may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often to look whether it has.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The words for decisions, and what they mean.
+const DECISIONS: [(&str, Answer); 3] = [
+    ("allow-once", Answer::Once),
+    ("allow-always", Answer::Always),
+    ("deny", Answer::Deny),
+];
+
+pub(super) async fn permissions_list_open(bridge: &Bridge) -> Result<Value, Refusal> {
+    let open = async { bridge.databases().runtime().await?.open_approvals().await };
+    let mut open = open.await.map_err(|error| unavailable(&error))?;
+    open.retain(is_owned);
+    let approvals: Vec<Value> = open.iter().map(shown).collect();
+    Ok(json!({"count": approvals.len(), "approvals": approvals}))
+}
+
+fn shown(approval: &Approval) -> Value {
+    json!({
+        "id": approval.id,
+        "kind": approval.kind,
+        "session_key": approval.session_key.as_ref().map(|key| key.as_str()),
+        "command": approval.command,
+        "description": approval.description,
+        "created_at": utc_iso(approval.created_at),
+        "expires_at": approval.expires_at.map(utc_iso),
+        "allow_permanent": approval.allow_permanent,
+    })
+}
+
+pub(super) async fn permissions_respond(
+    bridge: &Bridge,
+    arguments: &Arguments,
+) -> Result<Value, Refusal> {
+    let (id, decision) = (arguments.text("id"), arguments.text("decision"));
+    let Some((_, answer)) = DECISIONS.iter().find(|(word, _)| *word == decision) else {
+        return Err(Refusal::new(format!(
+            "Invalid decision: {decision}. Must be allow-once, allow-always, or deny"
+        )));
+    };
+    let runtime = bridge.databases().runtime().await;
+    let runtime = runtime.map_err(|error| unavailable(&error))?;
+    let outcome = answer_and_wait(&runtime, id, *answer).await;
+    match outcome.map_err(|error| unavailable(&error))? {
+        Response::Taken => {
+            Ok(json!({"resolved": true, "approval_id": id, "decision": decision}))
+        }
+        Response::NotFound => Err(Refusal::new(format!("Approval not found: {id}"))),
+        Response::TooLate => Err(Refusal::new(format!("Approval already resolved: {id}"))),
+        Response::NotPermanent => Err(Refusal::new(
+            "allow-always is not available for this approval",
+        )),
+        Response::NotTaken => Err(Refusal::new(format!("Approval not acknowledged: {id}"))),
+    }
+}
+
+/// What became of an answer.
+enum Response {
+    Taken,
+    NotFound,
+    TooLate,
+    NotPermanent,
+    NotTaken,
+}
+
+async fn answer_and_wait(
+    runtime: &RuntimeStore,
+    id: &str,
+    answer: Answer,
+) -> Result<Response, StoreError> {
+    let Some(approval) = runtime.approval(id).await? else {
+        return Ok(Response::NotFound);
+    };
+    if approval.state == ApprovalState::Open && !is_owned(&approval) {
+        return Ok(Response::NotTaken);
+    }
+    match runtime.answer_approval(id, answer, "mcp", None).await? {
+        Answered::Accepted => {}
+        Answered::NotFound => return Ok(Response::NotFound),
+        Answered::TooLate => return Ok(Response::TooLate),
+        Answered::NotPermanent => return Ok(Response::NotPermanent),
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline && is_owned(&approval) {
+        if let Some(response) = resolution(runtime, id, answer).await? {
+            return Ok(response);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    if runtime.withdraw_answer(id).await? {
+        return Ok(Response::NotTaken);
+    }
+    // It was acted on in the last moment.
+    let response = resolution(runtime, id, answer).await?;
+    Ok(response.unwrap_or(Response::NotTaken))
+}
+
+/// What the owner made of an answer, if it has.
+async fn resolution(
+    runtime: &RuntimeStore,
+    id: &str,
+    answer: Answer,
+) -> Result<Option<Response>, StoreError> {
+    Ok(match runtime.approval(id).await? {
+        None => Some(Response::NotFound),
+        Some(approval) if approval.state != ApprovalState::Resolved => None,
+        Some(approval) if approval.outcome.as_deref() == Some(answer.as_str()) => {
+            Some(Response::Taken)
+        }
+        // Given up or expired meanwhile.
+        Some(_) => Some(Response::TooLate),
+    })
+}
+
+/// Whether the process that asked still waits.
+#[cfg(unix)]
+fn is_owned(approval: &Approval) -> bool {
+    use hermes_mcp::process::{may_be_running, start_time};
+    let Ok(pid) = u32::try_from(approval.owner_pid) else {
+        return false;
+    };
+    let started = approval.owner_start.and_then(|start| u64::try_from(start).ok());
+    match started.or_else(|| start_time(pid)) {
+        Some(started) => may_be_running(pid, started),
+        // Where start times are not told, a process of that number will do.
+        None => cfg!(not(target_os = "linux")) && may_be_running(pid, 0),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_owned(_approval: &Approval) -> bool {
+    true
+}
+
+fn unavailable(error: &StoreError) -> Refusal {
+    Refusal::new(format!("Approvals unavailable: {error}"))
+}

@@ -1,0 +1,179 @@
+//! `attachments_fetch`: what a message carries besides its text.
+
+use hermes_store::{Content, MessageId, MessageState, SessionId, Store, StoredMessage};
+use serde_json::{Value, json};
+
+use super::{conversations, messages};
+use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal, resources};
+
+/// Stands before the path of a file in a text.
+const MEDIA: &str = "MEDIA:";
+
+/// One thing a message carries.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::bridge) enum Attachment {
+    /// An image by its address, which may hold the image itself.
+    Image { url: String },
+    /// A part of a kind that is passed on as it is.
+    Part { kind: String, part: Value },
+    /// A file by its path.
+    Media { path: String },
+}
+
+pub(super) async fn attachments_fetch(
+    bridge: &Bridge,
+    arguments: &Arguments,
+) -> Result<Value, Refusal> {
+    let conversation = conversations::find(bridge, arguments.text("session_key")).await?;
+    let (store, session) = messages::open(bridge, &conversation).await?;
+    let id = arguments.text("message_id");
+    let message = find_message(&store, &session, id).await?;
+    let most = bridge.settings().bridge.max_inline_bytes;
+    let shown = attachments_of(&message)
+        .into_iter()
+        .enumerate()
+        .map(|(position, attachment)| attachment.shown(most, || {
+            resources::attachment_uri(session.as_str(), id, position)
+        }));
+    let shown: Vec<Value> = shown.collect();
+    Ok(json!({"message_id": id, "count": shown.len(), "attachments": shown}))
+}
+
+/// The message of that id, unless it was taken back.
+pub(in crate::bridge) async fn find_message(
+    store: &Store,
+    session: &SessionId,
+    id: &str,
+) -> Result<StoredMessage, Refusal> {
+    // Only the way an id is written here names a message: `7`, not `07`.
+    let row = id.parse().ok().filter(|row: &i64| row.to_string() == id);
+    let found = match row {
+        Some(row) => store
+            .message(session, MessageId(row))
+            .await
+            .map_err(|error| messages::failed(&error))?,
+        None => None,
+    };
+    found
+        .filter(|message| message.state != MessageState::Rewound)
+        .ok_or_else(|| Refusal::new(format!("Message not found: {id}")))
+}
+
+/// What a message carries: the parts of its content, then the files its text names.
+pub(in crate::bridge) fn attachments_of(message: &StoredMessage) -> Vec<Attachment> {
+    let Some(content) = &message.body.content else {
+        return Vec::new();
+    };
+    let mut attachments = Vec::new();
+    if let Content::Parts(Value::Array(parts)) = content {
+        attachments.extend(parts.iter().filter_map(of_part));
+    }
+    attachments.extend(media_in(&content.text()));
+    attachments
+}
+
+fn of_part(part: &Value) -> Option<Attachment> {
+    let map = part.as_object()?;
+    let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
+    let image = |url: Option<&Value>| {
+        let url = url.and_then(Value::as_str).filter(|url| !url.is_empty())?;
+        Some(Attachment::Image {
+            url: url.to_owned(),
+        })
+    };
+    match kind {
+        "text" => None,
+        "image_url" => image(part.pointer("/image_url/url")),
+        "image" => image(map.get("url")).or_else(|| image(part.pointer("/source/url"))),
+        _ => Some(Attachment::Part {
+            kind: kind.to_owned(),
+            part: part.clone(),
+        }),
+    }
+}
+
+/// The paths after each `MEDIA:`.
+fn media_in(text: &str) -> Vec<Attachment> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(MEDIA) {
+        rest = rest[start + MEDIA.len()..].trim_start();
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (path, after) = rest.split_at(end);
+        if !path.is_empty() {
+            found.push(Attachment::Media { path: path.into() });
+        }
+        rest = after;
+    }
+    found
+}
+
+impl Attachment {
+    /// As it is listed. An image that is too long to stand there is named by its resource.
+    fn shown(&self, most_inline: usize, resource: impl FnOnce() -> String) -> Value {
+        match self {
+            Self::Image { url } if url.starts_with("data:") && url.len() > most_inline => json!({
+                "type": "image",
+                "url": null,
+                "size": url.len(),
+                "truncated": true,
+                "resource": resource(),
+            }),
+            Self::Image { url } => json!({"type": "image", "url": url}),
+            Self::Part { kind, part } => json!({"type": kind, "data": part}),
+            Self::Media { path } => json!({"type": "media", "path": path}),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_in_the_text() {
+        let paths = |text| -> Vec<String> {
+            let shown = media_in(text).into_iter();
+            shown
+                .map(|media| media.shown(0, String::new)["path"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(paths("see MEDIA:/a/b.png and MEDIA: /c.ogg\nok"), ["/a/b.png", "/c.ogg"]);
+        assert_eq!(paths("MEDIA:/a,MEDIA:/b"), ["/a,MEDIA:/b"]);
+        assert_eq!(paths("MEDIA:"), [""; 0]);
+        assert_eq!(paths("media:/a"), [""; 0]);
+    }
+
+    #[test]
+    fn parts_become_attachments_but_for_text_and_empty_images() {
+        for (part, attachment) in [
+            (json!({"type": "text", "text": "x"}), None),
+            (json!({"type": "image_url", "image_url": {"url": "u"}}), Some(json!({"type": "image", "url": "u"}))),
+            (json!({"type": "image_url", "image_url": "u"}), None),
+            (json!({"type": "image_url", "image_url": {"url": ""}}), None),
+            (json!({"type": "image", "url": "u"}), Some(json!({"type": "image", "url": "u"}))),
+            (json!({"type": "image", "source": {"url": "v"}}), Some(json!({"type": "image", "url": "v"}))),
+            (json!({"type": "image", "source": {}}), None),
+            (
+                json!({"type": "input_audio", "x": 1}),
+                Some(json!({"type": "input_audio", "data": {"type": "input_audio", "x": 1}})),
+            ),
+        ] {
+            let shown = of_part(&part).map(|found| found.shown(100, String::new));
+            assert_eq!(shown, attachment, "{part}");
+        }
+    }
+
+    #[test]
+    fn only_long_images_that_are_written_out_are_left_out() {
+        let long = |start: &str| Attachment::Image {
+            url: format!("{start}{}", "A".repeat(200)),
+        };
+        let shown = long("data:image/png;base64,").shown(100, || "hermes://x".into());
+        assert_eq!(shown["url"], Value::Null);
+        assert_eq!(shown["truncated"], true);
+        assert_eq!(shown["resource"], "hermes://x");
+        assert!(shown["size"].as_u64().unwrap() > 200);
+        assert!(long("https://").shown(100, String::new)["url"].is_string());
+    }
+}

@@ -1,0 +1,14 @@
+//! `channels_list`.
+
+use serde_json::{Value, json};
+
+use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal};
+
+pub(super) async fn channels_list(
+    bridge: &Bridge,
+    arguments: &Arguments,
+) -> Result<Value, Refusal> {
+    let targets = bridge.sender().targets(arguments.optional("platform")).await;
+    let targets = targets.map_err(|error| Refusal::new(error.to_string()))?;
+    Ok(json!({"count": targets.len(), "channels": targets}))
+}

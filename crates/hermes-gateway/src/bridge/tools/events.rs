@@ -1,0 +1,121 @@
+//! `events_poll` and `events_wait`.
+
+use std::time::Duration;
+
+use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::bridge::{
+    Bridge,
+    arguments::Arguments,
+    connection::Beginning,
+    envelope::Refusal,
+    events::{Cursor, EventError, Page},
+};
+
+/// How often a client that wants to know is told that the waiting goes on.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+pub(super) async fn events_poll(
+    bridge: &Bridge,
+    beginning: &Beginning,
+    arguments: &Arguments,
+) -> Result<Value, Refusal> {
+    let after = after(bridge, beginning, arguments).await?;
+    let feed = bridge.feed().await;
+    let key = arguments.optional("session_key");
+    let page = feed.poll(after, key, arguments.count("limit")).await;
+    let page = page.map_err(|error| unavailable(&error))?;
+    let next = page.events.last().map_or(after, |event| event.cursor);
+    Ok(json!({
+        "events": page.events,
+        "next_cursor": next,
+        "oldest_cursor": page.oldest,
+        "last_cursor": page.last,
+        "dropped": page.dropped,
+    }))
+}
+
+pub(super) async fn events_wait(
+    bridge: &Bridge,
+    beginning: &Beginning,
+    arguments: &Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<Value, Refusal> {
+    let Some(_place) = bridge.take_wait() else {
+        return Err(Refusal::new("Too many calls of events_wait are open"));
+    };
+    let timeout = u64::try_from(arguments.integer("timeout_ms")).unwrap_or_default();
+    let deadline = Instant::now() + Duration::from_millis(timeout);
+    let after = after(bridge, beginning, arguments).await?;
+    let feed = bridge.feed().await;
+    let key = arguments.optional("session_key");
+    let in_time = async {
+        if timeout == 0 {
+            return None;
+        }
+        tokio::select! {
+            page = feed.wait(after, key) => Some(page),
+            () = tokio::time::sleep_until(deadline) => None,
+            // The client no longer wants to know, or has gone.
+            () = context.ct.cancelled() => None,
+            () = report_progress(context, timeout) => None,
+        }
+    };
+    let page = match in_time.await {
+        Some(page) => page,
+        // Says also how far the log reaches.
+        None => feed.poll(after, key, 1).await,
+    };
+    page.map(answer).map_err(|error| unavailable(&error))
+}
+
+fn answer(page: Page) -> Value {
+    let mut answer = match page.events.into_iter().next() {
+        Some(event) => json!({"event": event}),
+        None => json!({"event": null, "reason": "timeout"}),
+    };
+    answer["oldest_cursor"] = json!(page.oldest);
+    answer["last_cursor"] = json!(page.last);
+    answer["dropped"] = json!(page.dropped);
+    answer
+}
+
+/// Tells a client that asked for it how long has been waited. Never ends.
+async fn report_progress(context: &RequestContext<RoleServer>, timeout_ms: u64) {
+    let Some(token) = context.meta.get_progress_token() else {
+        return std::future::pending().await;
+    };
+    let began = Instant::now();
+    #[expect(clippy::cast_precision_loss, reason = "five minutes at most")]
+    let total = timeout_ms as f64 / 1000.0;
+    loop {
+        tokio::time::sleep(PROGRESS).await;
+        let progress = ProgressNotificationParam::new(token.clone(), began.elapsed().as_secs_f64())
+            .with_total(total)
+            .with_message("waiting for an event");
+        if context.peer.notify_progress(progress).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The cursor asked for; 0 stands for the beginning of the connection.
+async fn after(
+    bridge: &Bridge,
+    beginning: &Beginning,
+    arguments: &Arguments,
+) -> Result<Cursor, Refusal> {
+    match u64::try_from(arguments.integer("after_cursor")) {
+        Ok(0) | Err(_) => {
+            let cursor = beginning.cursor(bridge).await;
+            cursor.map_err(|error| unavailable(&error))
+        }
+        Ok(cursor) => Ok(Cursor(cursor)),
+    }
+}
+
+fn unavailable(error: &EventError) -> Refusal {
+    Refusal::new(format!("Events unavailable: {error}"))
+}

@@ -1,0 +1,114 @@
+//! `messages_read`.
+
+use hermes_store::{Content, MessageQuery, Role, SessionId, Store, StoreError, StoredMessage};
+use serde_json::{Value, json};
+
+use super::conversations;
+use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal, index::Entry};
+
+/// How much of a message is shown.
+const MOST_CHARACTERS: usize = 2000;
+
+pub(super) async fn messages_read(
+    bridge: &Bridge,
+    arguments: &Arguments,
+) -> Result<Value, Refusal> {
+    let key = arguments.text("session_key");
+    Ok(recent(bridge, key, arguments.count("limit")).await?.to_json())
+}
+
+/// The end of a conversation.
+#[derive(Debug)]
+pub(in crate::bridge) struct Transcript {
+    pub(in crate::bridge) conversation: Entry,
+    pub(in crate::bridge) messages: Vec<Said>,
+    total: usize,
+}
+
+/// What somebody said.
+#[derive(Debug)]
+pub(in crate::bridge) struct Said {
+    id: String,
+    pub(in crate::bridge) role: String,
+    pub(in crate::bridge) content: String,
+    timestamp: f64,
+}
+
+impl Transcript {
+    pub(in crate::bridge) fn to_json(&self) -> Value {
+        let shown = |said: &Said| {
+            json!({
+                "id": said.id,
+                "role": said.role,
+                "content": said.content,
+                "timestamp": said.timestamp,
+            })
+        };
+        let messages: Vec<Value> = self.messages.iter().map(shown).collect();
+        json!({
+            "session_key": self.conversation.session_key,
+            "count": messages.len(),
+            "total_in_session": self.total,
+            "messages": messages,
+        })
+    }
+}
+
+/// The newest messages of a conversation, in order.
+pub(in crate::bridge) async fn recent(
+    bridge: &Bridge,
+    key: &str,
+    limit: usize,
+) -> Result<Transcript, Refusal> {
+    let conversation = conversations::find(bridge, key).await?;
+    let (store, session) = open(bridge, &conversation).await?;
+    let query = MessageQuery {
+        roles: vec![Role::User, Role::Assistant],
+        limit: u32::MAX,
+        ..MessageQuery::default()
+    };
+    let rows = store
+        .read_messages(&session, &query)
+        .await
+        .map_err(|error| failed(&error))?;
+    let mut messages: Vec<Said> = rows.iter().filter_map(said).collect();
+    let total = messages.len();
+    messages.drain(..total.saturating_sub(limit));
+    Ok(Transcript {
+        conversation,
+        messages,
+        total,
+    })
+}
+
+fn said(row: &StoredMessage) -> Option<Said> {
+    let text = row.body.content.as_ref().map(Content::text)?;
+    (!text.is_empty()).then(|| Said {
+        id: row.id.0.to_string(),
+        role: row.body.role.as_str().to_owned(),
+        content: text.chars().take(MOST_CHARACTERS).collect(),
+        timestamp: row.timestamp,
+    })
+}
+
+/// The store, and the session a conversation is in.
+pub(super) async fn open(
+    bridge: &Bridge,
+    conversation: &Entry,
+) -> Result<(Store, SessionId), Refusal> {
+    if conversation.session_id.is_empty() {
+        return Err(Refusal::new("No session ID for this conversation"));
+    }
+    let session = SessionId::parse(&conversation.session_id).map_err(|error| failed(&error))?;
+    match bridge.databases().conversations().await {
+        Ok(Some(store)) => Ok((store, session)),
+        Ok(None) | Err(StoreError::Unavailable { .. }) => {
+            Err(Refusal::new("Session database unavailable"))
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+pub(super) fn failed(error: &StoreError) -> Refusal {
+    Refusal::new(format!("Failed to read messages: {error}"))
+}

@@ -1,0 +1,32 @@
+//! `messages_send`.
+
+use serde_json::Value;
+
+use crate::{
+    bridge::{Bridge, arguments::Arguments, envelope::Refusal},
+    send::MediaPolicy,
+};
+
+pub(super) async fn messages_send(
+    bridge: &Bridge,
+    arguments: &Arguments,
+) -> Result<Value, Refusal> {
+    let (target, message) = (arguments.text("target"), arguments.text("message"));
+    if target.is_empty() || message.is_empty() {
+        return Err(Refusal::new("Both target and message are required"));
+    }
+    // A client's text is text. Files of this machine go out only where the owner allows it.
+    let media = if bridge.settings().bridge.allow_media {
+        MediaPolicy::Upload
+    } else {
+        MediaPolicy::Literal
+    };
+    match bridge.sender().send(target, message, media).await {
+        Ok(sent) => Ok(document(&sent)),
+        Err(error) => Err(Refusal(document(&error))),
+    }
+}
+
+fn document(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}

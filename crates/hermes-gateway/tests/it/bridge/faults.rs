@@ -1,0 +1,156 @@
+//! What goes wrong: arguments, databases, files.
+
+use std::{fs, process::Command};
+
+use super::*;
+
+#[tokio::test]
+async fn wrong_arguments_are_named() {
+    let place = Place::new();
+    let client = place.client().await;
+    for (tool, arguments, named) in [
+        ("conversations_list", json!({"limit": "abc"}), "limit"),
+        ("conversations_list", json!({"limit": 1.5}), "limit"),
+        ("conversations_list", json!({"limit": null}), "limit"),
+        ("conversations_list", json!({"platform": 5}), "platform"),
+        ("conversation_get", json!({}), "session_key"),
+        ("conversation_get", json!({"session_key": null}), "session_key"),
+        ("messages_read", json!({"session_key": 7}), "session_key"),
+        ("attachments_fetch", json!({"session_key": "k", "message_id": 7}), "message_id"),
+        ("events_poll", json!({"after_cursor": "x"}), "after_cursor"),
+        ("events_wait", json!({"timeout_ms": []}), "timeout_ms"),
+        ("messages_send", json!({"target": "telegram"}), "message"),
+        ("permissions_respond", json!({"id": "a"}), "decision"),
+    ] {
+        let refused = client.call(tool, arguments.clone()).await;
+        let text = only_text(&refused);
+        assert_eq!(refused.is_error, Some(true), "{tool} {arguments}");
+        assert_eq!(refused.structured_content, None, "{tool} {arguments}");
+        assert!(text.contains(tool) && text.contains(named), "{tool} {arguments}: {text}");
+    }
+    let unknown = client.call("no_such_tool", json!({})).await;
+    assert_eq!((unknown.is_error, only_text(&unknown)), (Some(true), "Unknown tool: no_such_tool"));
+    let huge = json!({"limit": 1e30, "search": null, "strange": {"a": 1}});
+    assert_eq!(client.ask("conversations_list", huge).await["count"], 0);
+}
+
+#[tokio::test]
+async fn without_a_database_the_lists_are_empty_and_one_that_comes_later_is_used() {
+    let place = Place::new();
+    let client = place.client().await;
+    assert_eq!(
+        client.ask("conversations_list", json!({})).await,
+        json!({"count": 0, "conversations": []})
+    );
+    assert_eq!(
+        client.ask("permissions_list_open", json!({})).await,
+        json!({"count": 0, "approvals": []})
+    );
+    assert!(!place.home.path().join("state.db").exists());
+
+    let store = place.store().await;
+    add_chat(&store, SESSION, KEY, "1").await;
+    store.append(&id(SESSION), &user("late")).await.unwrap();
+    let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+    assert_eq!(read["messages"][0]["content"], "late");
+}
+
+#[tokio::test]
+async fn a_database_that_takes_the_place_of_another_is_the_one_that_is_read() {
+    let (place, store) = with_chat().await;
+    store.append(&id(SESSION), &user("old")).await.unwrap();
+    let client = place.client().await;
+    let content = async || {
+        let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+        read["messages"][0]["content"].clone()
+    };
+    assert_eq!(content().await, "old");
+    store.close().await;
+
+    let (other, store) = with_chat().await;
+    store.append(&id(SESSION), &user("new")).await.unwrap();
+    store.close().await;
+    for name in ["state.db-wal", "state.db-shm"] {
+        let _ = fs::remove_file(place.home.path().join(name));
+    }
+    fs::rename(other.home.path().join("state.db"), place.home.path().join("state.db")).unwrap();
+    assert_eq!(content().await, "new");
+}
+
+#[tokio::test]
+async fn routing_without_its_database_is_listed_but_can_not_be_read() {
+    let place = Place::new();
+    fs::create_dir(place.home.path().join("sessions")).unwrap();
+    let routing = json!({
+        "_README": "text",
+        "k:broken": "no object",
+        "k:none": {"session_key": "k:none", "platform": "telegram", "updated_at": "2026-01-01T00:00:00"},
+        "k:list": [1],
+        "k:good": {
+            "session_key": "k:good", "session_id": "20260101_010101_0badcafe", "platform": "telegram",
+            "chat_type": "dm", "created_at": "2026-01-01T00:00:00", "updated_at": "2026-01-02T00:00:00",
+        },
+    });
+    fs::write(place.home.path().join("sessions/sessions.json"), routing.to_string()).unwrap();
+    let client = place.client().await;
+    let listed = client.ask("conversations_list", json!({"search": "good"})).await;
+    assert_eq!(listed["conversations"][0]["session_key"], "k:good", "{listed}");
+    let read = client.ask("messages_read", json!({"session_key": "k:good"})).await;
+    assert_eq!(read, json!({"error": "Session database unavailable"}));
+    let missing = client.ask("messages_read", json!({"session_key": "_README"})).await;
+    assert_eq!(missing, json!({"error": "Conversation not found: _README"}));
+    // An entry without a session can be seen, if at all, but not read.
+    let none = client.ask("messages_read", json!({"session_key": "k:none"})).await;
+    let error = none["error"].as_str().unwrap();
+    assert!(
+        ["No session ID for this conversation", "Conversation not found: k:none"].contains(&error),
+        "{error}"
+    );
+}
+
+/// Keeps a database for itself until its stdin closes.
+const LOCKER: &str = "
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute('PRAGMA journal_mode = DELETE')
+connection.execute('BEGIN EXCLUSIVE')
+print('locked', flush=True)
+sys.stdin.read()
+";
+
+#[tokio::test]
+async fn a_locked_database_is_an_answer_and_later_none() {
+    let (place, store) = with_chat().await;
+    store.append(&id(SESSION), &user("there")).await.unwrap();
+    store.close().await;
+    let mut locker = Command::new("python3")
+        .args(["-c", LOCKER])
+        .arg(place.home.path().join("state.db"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = std::io::BufReader::new(locker.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+    assert_eq!(line, "locked\n");
+    let client = place.client().await;
+    let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+    assert!(read["error"].is_string(), "{read}");
+    // Other requests are answered all the same.
+    assert_eq!(client.running.list_all_tools().await.unwrap().len(), 10);
+    drop(locker.stdin.take());
+    locker.wait().unwrap();
+    let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+    assert_eq!(read["messages"][0]["content"], "there");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_an_answer() {
+    let place = Place::new();
+    fs::write(place.home.path().join("state.db"), "this is no database at all, whatever its name").unwrap();
+    let client = place.client().await;
+    assert_eq!(client.ask("conversations_list", json!({})).await["count"], 0);
+    let sent = client.ask("messages_send", json!({"target": "", "message": "x"})).await;
+    assert_eq!(sent, json!({"error": "Both target and message are required"}));
+}

@@ -1,0 +1,164 @@
+//! Serving over Streamable HTTP: the route, who may call it, and the socket.
+//!
+//! The protocol library answers in both eras and checks `Host` and `Origin`; tokens, the binding of MCP sessions to
+//! their owner and the limits are ours.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use hermes_config::Secret;
+use rmcp::{
+    ServerHandler,
+    transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
+};
+use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Principal, ServeError,
+    sessions::{self, Sessions},
+};
+
+/// How long answers may take that are under way at the end.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// The names of this machine.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// What a server over HTTP allows.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// The route.
+    pub path: String,
+    /// Names it may be called by, `host` or `host:port`, besides those of this machine.
+    pub allowed_hosts: Vec<String>,
+    /// Web pages that may call it, `scheme://host:port` with `*` for any port, besides those of this machine.
+    pub allowed_origins: Vec<String>,
+    /// After so long without a message an MCP session ends.
+    pub session_idle: Duration,
+    /// So many MCP sessions may be open.
+    pub most_sessions: usize,
+    /// So large may a request be.
+    pub most_body_bytes: usize,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            path: "/mcp".into(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            // Many clients never open a new one when theirs is gone.
+            session_idle: Duration::from_hours(12),
+            most_sessions: 64,
+            most_body_bytes: 4 * 1024 * 1024,
+        }
+    }
+}
+
+/// The route of a server. Each MCP session, and each request without one, gets a handler of its own. A layer in front
+/// must say whose a request is; what has no [`Principal`] is refused.
+pub fn router<S: ServerHandler>(
+    make_handler: impl Fn() -> S + Send + Sync + 'static,
+    options: HttpOptions,
+    stop: &CancellationToken,
+) -> Router {
+    let sessions = Sessions::new(options.session_idle, options.most_sessions);
+    let this_machine = LOOPBACK.map(str::to_owned);
+    let own_pages = LOOPBACK
+        .iter()
+        .flat_map(|host| ["http", "https"].map(|scheme| format!("{scheme}://{host}:*")));
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(this_machine.into_iter().chain(options.allowed_hosts))
+        .with_allowed_origins(own_pages.chain(options.allowed_origins))
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(options.most_body_bytes)
+        .with_json_response(true)
+        .with_cancellation_token(stop.child_token());
+    let service = StreamableHttpService::new(
+        move || Ok(make_handler()),
+        Arc::clone(&sessions.manager),
+        config,
+    );
+    Router::new()
+        .route_service(&options.path, service)
+        .layer(middleware::from_fn_with_state(sessions, sessions::guard))
+}
+
+/// Takes every request for this principal's: for servers that nobody else can reach.
+pub fn with_principal(router: Router, principal: Principal) -> Router {
+    router.layer(axum::Extension(principal))
+}
+
+/// A token, kept as a hash so that comparing takes the same time whatever is presented.
+#[derive(Clone)]
+struct Bearer {
+    digest: [u8; 32],
+    principal: Principal,
+}
+
+/// Lets only requests through that present the token. They are this principal's.
+pub fn with_bearer(router: Router, token: &Secret<String>, principal: Principal) -> Router {
+    let bearer = Bearer {
+        digest: Sha256::digest(token.expose()).into(),
+        principal,
+    };
+    router.layer(middleware::from_fn_with_state(bearer, check_bearer))
+}
+
+async fn check_bearer(State(bearer): State<Bearer>, mut request: Request, next: Next) -> Response {
+    let challenge = match presented(request.headers()) {
+        Some(token) if bearer.is(token) => {
+            request.extensions_mut().insert(bearer.principal);
+            return next.run(request).await;
+        }
+        Some(_) => "Bearer error=\"invalid_token\"",
+        None => "Bearer",
+    };
+    let message = "Unauthorized: present the token as `Authorization: Bearer …`";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)], message).into_response()
+}
+
+impl Bearer {
+    fn is(&self, token: &str) -> bool {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let difference = digest
+            .iter()
+            .zip(&self.digest)
+            .fold(0, |difference, (a, b)| difference | (a ^ b));
+        std::hint::black_box(difference) == 0
+    }
+}
+
+/// The token of a request.
+fn presented(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Serves on a socket until `stop` is cancelled.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let overdue = {
+        let stop = stop.clone();
+        async move {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_ANSWERS).await;
+        }
+    };
+    let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
+    tokio::select! {
+        ended = async { serving.await } => Ok(ended?),
+        () = overdue => Ok(()),
+    }
+}

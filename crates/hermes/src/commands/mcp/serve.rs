@@ -1,0 +1,74 @@
+//! `hermes mcp serve`: the MCP server over this home's conversations.
+
+use std::time::Duration;
+
+use hermes_gateway::bridge::{Bridge, BridgeOptions, ChannelPush, ToolAccess};
+use hermes_mcp::serve::stdio;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::{cli::ServeArgs, context::Context, failure::Failure, logging};
+
+mod client_file;
+mod http;
+mod install;
+mod token;
+
+/// How long the databases may take to close.
+const CLOSING: Duration = Duration::from_millis(300);
+
+pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
+    if let Some(client) = &args.install {
+        return install::run(context, args, client);
+    }
+    logging::to_stderr_or_else(if args.verbose { "debug" } else { "warn" })?;
+    let settings = context.written_settings()?;
+    let bridge_settings = settings.bridge.clone();
+    let options = BridgeOptions {
+        access: if args.read_only {
+            ToolAccess::ReadOnly
+        } else {
+            ToolAccess::Everything
+        },
+        push: match args.claude_channel.as_str() {
+            "off" => ChannelPush::Off,
+            "on" => ChannelPush::On,
+            _ => ChannelPush::Auto,
+        },
+    };
+    context.run_to_end(async {
+        let stop = CancellationToken::new();
+        let variables = settings.variables.clone();
+        let bridge = Bridge::new(context.home.clone(), settings, options);
+        let serving = async {
+            let outcome = match &args.http {
+                None => stdio::serve(bridge.connection(), stop.clone())
+                    .await
+                    .map_err(|error| Failure::failed(error.to_string())),
+                Some(address) => {
+                    let token = || token::find(context, args, &bridge_settings, &variables);
+                    http::serve(context, args, address, &bridge_settings, token, &bridge, &stop).await
+                }
+            };
+            stop.cancel();
+            outcome
+        };
+        let opening = stop.run_until_cancelled(bridge.open_log());
+        let (outcome, signals, _) = tokio::join!(serving, end_at_signal(&stop), opening);
+        let _ = tokio::time::timeout(CLOSING, bridge.close()).await;
+        outcome.and(signals)
+    })
+}
+
+/// Ends everything when the process is told to.
+async fn end_at_signal(stop: &CancellationToken) -> Result<(), Failure> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = stop.cancelled() => {}
+    }
+    stop.cancel();
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Entering a server in another program's configuration, so that every other byte of the file stays.
+
+use std::path::Path;
+
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstInputValue, CstObject, CstRootNode},
+};
+use serde_json::Value;
+use toml_edit::{DocumentMut, Item, Table};
+
+use crate::import::{ImportError, parse};
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syntax {
+    Json,
+    JsonWithComments,
+    Toml,
+}
+
+/// What is to be done with the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// It says so already.
+    Same,
+    /// It becomes this.
+    Changed(String),
+}
+
+/// Puts an entry under `key.name`. Keys of an entry that is there, and that ours does not have, stay.
+pub(super) fn enter(
+    text: &str,
+    syntax: Syntax,
+    key: &str,
+    name: &str,
+    entry: &Value,
+    path: &Path,
+) -> Result<Edit, ImportError> {
+    let document = match syntax {
+        Syntax::Json => parse::json(text, path)?,
+        Syntax::JsonWithComments => parse::jsonc(text, path)?,
+        Syntax::Toml => parse::toml(text, path)?,
+    };
+    let shape = |key: &str| ImportError::Shape {
+        path: path.to_owned(),
+        key: key.to_owned(),
+    };
+    if !(document.is_object() || document.is_null()) {
+        return Err(shape("(the whole file)"));
+    }
+    match document.get(key) {
+        None | Some(Value::Object(_)) => {}
+        Some(_) => return Err(shape(key)),
+    }
+    let members = entry.as_object();
+    let there = document.get(key).and_then(|servers| servers.get(name));
+    let is_same = there.is_some_and(|there| {
+        members.is_some_and(|members| {
+            members
+                .iter()
+                .all(|(key, value)| there.get(key) == Some(value))
+        })
+    });
+    if is_same {
+        return Ok(Edit::Same);
+    }
+    let changed = match syntax {
+        Syntax::Json | Syntax::JsonWithComments => in_json(text, key, name, entry, there),
+        Syntax::Toml => in_toml(text, key, name, entry),
+    };
+    changed.map(Edit::Changed).ok_or_else(|| shape(key))
+}
+
+fn in_json(
+    text: &str,
+    key: &str,
+    name: &str,
+    entry: &Value,
+    there: Option<&Value>,
+) -> Option<String> {
+    let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
+    let servers = root.object_value_or_create()?.object_value_or_create(key)?;
+    match servers.object_value(name) {
+        Some(object) => update(&object, entry, there),
+        None => match servers.get(name) {
+            Some(strange) => strange.set_value(input(entry)),
+            None => drop(servers.append(name, input(entry))),
+        },
+    }
+    let end = if text.is_empty() { "\n" } else { "" };
+    Some(format!("{root}{end}"))
+}
+
+fn update(object: &CstObject, entry: &Value, there: Option<&Value>) {
+    for (key, value) in entry.as_object().into_iter().flatten() {
+        if there.and_then(|there| there.get(key)) == Some(value) {
+            continue;
+        }
+        match object.get(key) {
+            Some(member) => member.set_value(input(value)),
+            None => drop(object.append(key, input(value))),
+        }
+    }
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(members) => {
+            let members = members.iter().map(|(key, value)| (key.clone(), input(value)));
+            CstInputValue::Object(members.collect())
+        }
+    }
+}
+
+fn in_toml(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
+    let mut document: DocumentMut = text.parse().ok()?;
+    let servers = document.entry(key).or_insert_with(|| {
+        let mut table = Table::new();
+        // Only its entries are written, each under its own heading.
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let servers = servers.as_table_like_mut()?;
+    let server = servers.entry(name).or_insert_with(|| Item::Table(Table::new()));
+    if !server.is_table_like() {
+        *server = Item::Table(Table::new());
+    }
+    let server = server.as_table_like_mut()?;
+    for (key, value) in entry.as_object()? {
+        let value = toml_value(value)?;
+        match server.get_mut(key).and_then(Item::as_value_mut) {
+            // What stands around a value that is there stays: spaces, and a comment behind it.
+            Some(there) => {
+                let decor = there.decor().clone();
+                *there = value;
+                *there.decor_mut() = decor;
+            }
+            None => drop(server.insert(key, Item::Value(value))),
+        }
+    }
+    Some(document.to_string())
+}
+
+fn toml_value(value: &Value) -> Option<toml_edit::Value> {
+    match value {
+        Value::String(text) => Some(text.as_str().into()),
+        Value::Array(items) => {
+            let items: Option<toml_edit::Array> = items.iter().map(toml_value).collect();
+            items.map(Into::into)
+        }
+        Value::Object(members) => {
+            let mut table = toml_edit::InlineTable::new();
+            for (key, value) in members {
+                table.insert(key, toml_value(value)?);
+            }
+            Some(table.into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! `hermes mcp serve --install`: enters the bridge in another program's list of servers.
+
+use std::{env, fs, io, path::Path};
+
+use serde_json::{Value, json};
+
+use super::client_file::{self, Edit, Syntax};
+use crate::{
+    cli::ServeArgs,
+    commands::mcp::import,
+    context::Context,
+    failure::Failure,
+    import::Source,
+};
+
+const NAME: &str = "hermes";
+
+pub(super) fn run(context: &Context, args: &ServeArgs, client: &str) -> Result<(), Failure> {
+    let source = Source::parse(client);
+    let environment = import::environment()?;
+    let place = source.and_then(|source| Some((source, source.user_file(&environment)?)));
+    let Some((source, path)) = place else {
+        return Err(Failure::usage(format!("nothing is written for `{client}`")));
+    };
+    let entry = entry(context, args, source)?;
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::failed(format!("{}: {error}", path.display()))),
+    };
+    let (syntax, key) = match source {
+        // These two read plain JSON: a comment would be an error to them.
+        Source::ClaudeCode | Source::ClaudeDesktop => (Syntax::Json, "mcpServers"),
+        Source::VsCode => (Syntax::JsonWithComments, "servers"),
+        Source::Codex => (Syntax::Toml, "mcp_servers"),
+        _ => (Syntax::JsonWithComments, "mcpServers"),
+    };
+    let edit = client_file::enter(&text, syntax, key, NAME, &entry, &path).map_err(|error| {
+        Failure::usage(error.to_string())
+            .hint("correct the file and try again; nothing was changed")
+    })?;
+    if let Edit::Changed(text) = &edit {
+        write(&path, text)?;
+    }
+    report(context, source, &path, &entry, &edit);
+    Ok(())
+}
+
+/// What the client needs to know to start this program for this home.
+fn entry(context: &Context, args: &ServeArgs, source: Source) -> Result<Value, Failure> {
+    let program = context.guard()?.path;
+    let mut words = vec!["mcp", "serve"];
+    if args.read_only {
+        words.push("--read-only");
+    }
+    if args.claude_channel != "auto" {
+        words.extend(["--claude-channel", &args.claude_channel]);
+    }
+    let mut entry = json!({"command": program.to_string_lossy(), "args": words});
+    let home = context.home.path();
+    if env::home_dir().is_none_or(|directory| directory.join(".hermes") != home) {
+        entry["env"] = json!({"HERMES_HOME": home.to_string_lossy()});
+    }
+    if matches!(source, Source::ClaudeCode | Source::VsCode) {
+        entry["type"] = "stdio".into();
+    }
+    Ok(entry)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
+    hermes_config::replace_file(path, text.as_bytes()).map_err(failed)
+}
+
+fn report(context: &Context, source: Source, path: &Path, entry: &Value, edit: &Edit) {
+    let output = context.output;
+    let is_changed = matches!(edit, Edit::Changed(_));
+    output.json(json!({
+        "client": source.name(),
+        "path": path.to_string_lossy(),
+        "name": NAME,
+        "entry": entry,
+        "changed": is_changed,
+    }));
+    if is_changed {
+        output.line(format!("{}: wrote `{NAME}` to {}", source.title(), path.display()));
+    } else {
+        output.line(format!("{}: `{NAME}` is already in {}", source.title(), path.display()));
+    }
+    output.line(format!("{entry:#}"));
+    if is_changed {
+        output.note(format!("restart {} to connect it", source.title()));
+    }
+}

@@ -1,0 +1,119 @@
+//! `hermes mcp serve`, as a process that clients start or call.
+
+mod http;
+mod install;
+mod processes;
+mod real_servers;
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use hermes_config::Home;
+use hermes_store::{
+    Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store,
+};
+use serde_json::{Value, json};
+
+use crate::program::Hermes;
+
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(30);
+const KEY: &str = "agent:main:telegram:dm:1";
+
+/// A home with one conversation, in which somebody says hello.
+fn with_chat() -> Hermes {
+    let hermes = Hermes::new();
+    let home = Home::at(hermes.home.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let id = SessionId::parse("20260101_010101_0badcafe").unwrap();
+        let mut session = NewSession::new(id.clone(), "telegram");
+        session.session_key = Some(SessionKey::new(KEY));
+        session.origin = Some(Origin {
+            platform: "telegram".into(),
+            chat_id: Some("1".into()),
+            chat_type: "dm".into(),
+            chat_name: Some("Ann".into()),
+            ..Origin::default()
+        });
+        store.create_session(&session).await.unwrap();
+        store.append(&id, &NewMessage::new(Role::User, "hello")).await.unwrap();
+        store.close().await;
+    });
+    hermes
+}
+
+/// A bridge on pipes, spoken to line by line.
+struct Piped {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Piped {
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    /// One that has been greeted.
+    fn open(hermes: &Hermes, flags: &[&str]) -> Self {
+        let mut piped = Self::start(hermes.command(&[&["mcp", "serve"], flags].concat()));
+        piped.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }}));
+        assert_eq!(piped.receive()["result"]["serverInfo"]["name"], "hermes");
+        piped.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        piped
+    }
+
+    fn send(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{message}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    fn call(&mut self, id: u64, tool: &str, arguments: &Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}}));
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// Waits for the end, and tells how long that took and with which code.
+    fn ended(&mut self) -> (Duration, Option<i32>) {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (began.elapsed(), status.code());
+            }
+            assert!(began.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

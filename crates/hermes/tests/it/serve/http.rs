@@ -1,0 +1,115 @@
+//! Over HTTP: tokens, addresses, and our own host as the client.
+
+use super::*;
+use crate::program::assert_private;
+
+/// A bridge that listens on a free port.
+struct Listening {
+    piped: Piped,
+    url: String,
+    /// What it said before.
+    said: String,
+}
+
+fn listen(hermes: &Hermes, flags: &[&str], environment: &[(&str, &str)]) -> Listening {
+    let mut command = hermes.command(&[&["mcp", "serve", "--http", "127.0.0.1:0"], flags].concat());
+    command.envs(environment.iter().copied());
+    let mut piped = Piped::start(command);
+    let mut stderr = BufReader::new(piped.child.stderr.take().unwrap());
+    let mut said = String::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it ended: {said}");
+        if let Some(url) = line.trim().strip_prefix("listening on ") {
+            let url = url.to_owned();
+            return Listening { piped, url, said };
+        }
+        said.push_str(&line);
+    }
+}
+
+/// Calls a tool with our own host. Tells the code and what was printed.
+fn call(hermes: &Hermes, listening: &Listening, token: &str, era: &str) -> (i32, String) {
+    let entry = json!({"mcp_servers": {"bridge": {
+        "url": listening.url, "headers": {"Authorization": format!("Bearer {token}")}, "protocol": era,
+    }}});
+    hermes.home.write_config(&entry.to_string());
+    let key = format!("session_key={KEY}");
+    let ran = hermes.run(&["mcp", "call", "bridge.messages_read", "--arg", &key]);
+    (ran.code, format!("{}{}", ran.stdout, ran.stderr))
+}
+
+#[test]
+fn a_token_is_made_and_kept_and_needed() {
+    let hermes = with_chat();
+    let listening = listen(&hermes, &[], &[]);
+    let path = hermes.home.path().join("bridge/token");
+    assert!(listening.said.contains(path.to_str().unwrap()), "{}", listening.said);
+    assert_private(&path);
+    let token = std::fs::read_to_string(&path).unwrap();
+    let token = token.trim();
+    assert_eq!(token.len(), 64);
+    assert!(!listening.said.contains(token));
+    for era in ["stateless", "legacy"] {
+        let (code, text) = call(&hermes, &listening, token, era);
+        assert_eq!(code, 0, "{text}");
+        assert!(text.contains("hello"), "{text}");
+    }
+    assert_ne!(call(&hermes, &listening, "wrong", "legacy").0, 0);
+    drop(listening);
+    // The next one takes the same.
+    let again = listen(&hermes, &[], &[]);
+    assert_eq!(call(&hermes, &again, token, "stateless").0, 0);
+}
+
+#[test]
+fn a_token_may_come_from_a_file_the_environment_or_the_configuration() {
+    let hermes = with_chat();
+    let file = hermes.home.write("my-token", "of-a-file\n");
+    let file = file.to_str().unwrap().to_owned();
+    let config = "bridge:\n  http:\n    token: of-the-configuration\n";
+    for (flags, environment, token) in [
+        (vec!["--token-file", &file], vec![("HERMES_BRIDGE_TOKEN", "x")], "of-a-file"),
+        (vec![], vec![("HERMES_BRIDGE_TOKEN", "of-the-environment")], "of-the-environment"),
+        (vec![], vec![], "of-the-configuration"),
+    ] {
+        hermes.home.write_config(config);
+        let listening = listen(&hermes, &flags, &environment);
+        assert_eq!(listening.said, "");
+        assert_eq!(call(&hermes, &listening, token, "stateless").0, 0, "{token}");
+    }
+    assert!(!hermes.home.path().join("bridge").exists());
+    let empty = hermes.home.write("empty", "\n");
+    let refused = hermes.run(&["mcp", "serve", "--http", "127.0.0.1:0", "--token-file", empty.to_str().unwrap()]);
+    assert!(refused.ended(2).stderr.contains("holds no token"));
+}
+
+#[test]
+fn other_machines_are_let_in_only_when_that_is_said() {
+    let hermes = Hermes::new();
+    let refused = hermes.run(&["mcp", "serve", "--http", "0.0.0.0:0"]).ended(2);
+    assert!(refused.stderr.contains("--allow-remote"), "{refused:?}");
+    let refused = hermes.run(&["mcp", "serve", "--http", "nonsense"]).ended(2);
+    assert!(refused.stderr.contains("127.0.0.1:8765"), "{refused:?}");
+    let mut command = hermes.command(&["mcp", "serve", "--http", "0.0.0.0:0", "--allow-remote"]);
+    command.env("HERMES_BRIDGE_TOKEN", "t");
+    let mut piped = Piped::start(command);
+    let mut line = String::new();
+    let mut stderr = BufReader::new(piped.child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("allowed_hosts"), "{line}");
+}
+
+#[test]
+fn it_ends_at_a_signal_and_stdin_is_nothing_to_it() {
+    let hermes = Hermes::new();
+    let mut listening = listen(&hermes, &["--read-only"], &[("HERMES_BRIDGE_TOKEN", "t")]);
+    drop(listening.piped.stdin.take());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(listening.piped.child.try_wait().unwrap().is_none());
+    let pid = rustix::process::Pid::from_child(&listening.piped.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let (time, code) = listening.piped.ended();
+    assert!(time < Duration::from_secs(6), "{time:?}");
+    assert_eq!(code, Some(0));
+}

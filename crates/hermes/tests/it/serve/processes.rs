@@ -1,0 +1,152 @@
+//! Its life: how it begins, what it prints, how it ends.
+
+use std::{io::Read, os::unix::fs::PermissionsExt};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::*;
+
+/// Beyond the two seconds it may take, for a machine that is busy.
+const END: Duration = Duration::from_secs(6);
+
+fn signal(piped: &Piped, signal: Signal) {
+    let pid = Pid::from_child(&piped.child);
+    kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn it_answers_on_stdout_and_prints_nothing_else_there() {
+    let hermes = with_chat();
+    let mut piped = Piped::open(&hermes, &["--verbose", "--accept-hooks"]);
+    piped.call(1, "messages_read", &json!({"session_key": KEY}));
+    let answer = piped.receive();
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(answer["result"]["isError"], false);
+    assert_eq!(answer["result"]["structuredContent"]["result"], text);
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["messages"][0]["content"], "hello");
+    piped.send(&json!("no message"));
+    piped.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "events_poll", "arguments": []}}));
+    piped.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "no/such"}));
+    drop(piped.stdin.take());
+    let mut rest = String::new();
+    piped.stdout.read_to_string(&mut rest).unwrap();
+    for line in rest.lines() {
+        let message: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(message["jsonrpc"], "2.0");
+        assert!(message["error"].is_object(), "{message}");
+        if message["id"] == 2 {
+            assert_eq!(message["error"]["code"], -32602);
+        }
+        if message["id"] == 3 {
+            assert_eq!(message["error"]["code"], -32601);
+        }
+    }
+    assert_eq!(piped.ended().1, Some(0));
+    let mut debug = String::new();
+    piped.child.stderr.take().unwrap().read_to_string(&mut debug).unwrap();
+    assert!(debug.contains("DEBUG"), "{debug}");
+}
+
+#[test]
+fn it_needs_no_home_and_makes_no_database_of_conversations() {
+    let hermes = Hermes::new();
+    let mut piped = Piped::open(&hermes, &[]);
+    piped.call(1, "conversations_list", &json!({}));
+    assert!(piped.receive().to_string().contains("\\\"count\\\": 0"));
+    piped.call(2, "events_poll", &json!({}));
+    piped.receive();
+    drop(piped.stdin.take());
+    assert_eq!(piped.ended().1, Some(0));
+    assert!(!hermes.home.path().join("state.db").exists());
+    let log = hermes.home.path().join("runtime.db");
+    assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn it_ends_in_the_middle_of_a_wait_when_its_client_goes() {
+    let hermes = with_chat();
+    let mut piped = Piped::open(&hermes, &[]);
+    for id in 1..=5 {
+        piped.call(id, "events_wait", &json!({"timeout_ms": 300_000}));
+    }
+    piped.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+    assert_eq!(piped.receive()["id"], 9);
+    drop(piped.stdin.take());
+    let (time, code) = piped.ended();
+    assert!(time < END, "{time:?}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn it_ends_at_a_signal_whatever_is_pending() {
+    let hermes = with_chat();
+    for name in [Signal::TERM, Signal::INT] {
+        let mut piped = Piped::open(&hermes, &[]);
+        piped.call(1, "events_wait", &json!({"timeout_ms": 300_000}));
+        piped.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+        assert_eq!(piped.receive()["id"], 9);
+        signal(&piped, name);
+        let (time, code) = piped.ended();
+        assert!(time < END, "{name:?}: {time:?}");
+        assert_eq!(code, Some(0));
+    }
+}
+
+#[test]
+fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
+    let hermes = with_chat();
+    let mut piped = Piped::open(&hermes, &[]);
+    let mut stdin = piped.stdin.take().unwrap();
+    // Written until the pipe is full: the requests beyond that wait on our side.
+    let flood = std::thread::spawn(move || {
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        for _ in 0..200_000 {
+            if writeln!(stdin, "{list}").is_err() {
+                break;
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!flood.is_finished(), "everything was taken in");
+    let memory = std::fs::read_to_string(format!("/proc/{}/status", piped.child.id())).unwrap();
+    let resident = memory.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kilobytes: u64 = resident.split_whitespace().nth(1).unwrap().parse().unwrap();
+    // Without optimisation the program alone has several times what it has with it.
+    assert!(kilobytes < 150_000, "{resident}");
+    signal(&piped, Signal::TERM);
+    let (time, _) = piped.ended();
+    assert!(time < END, "{time:?}");
+    flood.join().unwrap();
+}
+
+#[test]
+fn it_ends_when_a_client_goes_that_never_read() {
+    let hermes = with_chat();
+    let mut piped = Piped::open(&hermes, &[]);
+    let mut stdin = piped.stdin.take().unwrap();
+    // More answers than a pipe holds, and fewer requests.
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    for _ in 0..300 {
+        writeln!(stdin, "{list}").unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    drop(stdin);
+    let (time, _) = piped.ended();
+    assert!(time < END, "{time:?}");
+}
+
+#[test]
+fn our_own_host_is_a_client_in_both_eras() {
+    let hermes = with_chat();
+    for era in ["stateless", "legacy"] {
+        let entry = json!({"mcp_servers": {"bridge": {
+            "command": env!("CARGO_BIN_EXE_hermes"), "args": ["mcp", "serve"], "protocol": era,
+            "env": {"HERMES_HOME": hermes.home.path()},
+        }}});
+        hermes.home.write_config(&entry.to_string());
+        let listed = hermes.run(&["mcp", "tools", "bridge", "--json"]).ok();
+        assert_eq!(listed.json()["tools"].as_array().map(Vec::len), Some(10), "{era}: {listed:?}");
+        let called = hermes.run(&["mcp", "call", "bridge.messages_read", "--arg", &format!("session_key={KEY}")]).ok();
+        assert!(called.stdout.contains("hello"), "{era}: {called:?}");
+    }
+}
