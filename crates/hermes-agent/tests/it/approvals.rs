@@ -93,7 +93,7 @@ fn approvals(approver: Arc<Published>, timeout: Duration) -> Approvals {
         .in_session(SessionId::parse("20260101_000000_abcdef").unwrap())
 }
 
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_mins(10);
 
 async fn run(
     approvals: &Approvals,
@@ -297,6 +297,20 @@ async fn what_a_dead_process_left_open_expires() {
     assert_eq!(row.outcome.as_deref(), Some("expired"));
 }
 
+/// Answers once the person was told that nobody else can.
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Approver for Told {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        Box::pin(async {
+            while self.0.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Decision::Once
+        })
+    }
+}
+
 #[tokio::test]
 async fn where_nothing_can_be_published_the_person_alone_is_asked_and_told_once() {
     let directory = TemporaryHome::new();
@@ -305,18 +319,6 @@ async fn where_nothing_can_be_published_the_person_alone_is_asked_and_told_once(
     std::fs::set_permissions(directory.path().join("runtime.db"), mode).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let lines = told.clone();
-    /// Answers once the person was told that nobody else can.
-    struct Told(Arc<Mutex<Vec<String>>>);
-    impl Approver for Told {
-        fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
-            Box::pin(async {
-                while self.0.lock().unwrap().is_empty() {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                Decision::Once
-            })
-        }
-    }
     let published = Published::new(Home::at(directory.path()), Arc::new(Told(told.clone())))
         .on_news(move |line| lines.lock().unwrap().push(line.to_owned()));
     let approvals = approvals(Arc::new(published), LONG);

@@ -156,7 +156,7 @@ fn the_prompt_does_not_wait_for_servers() {
 fn a_server_that_comes_and_goes_is_news() {
     let place = Place::without_model(&[("kit", &Behaviour::new())]);
     let talk = place.talk(&[]);
-    talk.sees("ready: kit (");
+    talk.ready("kit");
     talk.line("/call kit.crash");
     talk.sees("kit was lost");
 }

@@ -194,6 +194,15 @@ impl Talk {
         self.until(&format!("`{text}`"), |screen| screen.contains(text))
     }
 
+    /// Waits until the only server is connected. One that was quick is no news but part of the greeting.
+    #[track_caller]
+    pub(crate) fn ready(&self, server: &str) {
+        let news = format!("ready: {server}");
+        self.until(&news, |screen| {
+            screen.contains(&news) || screen.contains("servers  1 ready")
+        });
+    }
+
     /// Waits until a line can be typed.
     #[track_caller]
     pub(crate) fn prompt(&self) -> String {

@@ -27,7 +27,7 @@ fn without_a_model_tools_can_be_listed_and_called() {
     let place = Place::without_model(&[("kit", &Behaviour::new())]);
     let talk = place.talk(&[]);
     talk.sees("There is no model yet");
-    talk.sees("ready: kit");
+    talk.ready("kit");
     talk.line("/call kit.add {\"a\": 20, \"b\": 22}");
     talk.sees("42");
     talk.line("/call mcp_kit_echo text=\"two words\"");
@@ -43,7 +43,7 @@ fn without_a_model_tools_can_be_listed_and_called() {
 fn tools_are_listed_by_toolset_and_can_be_switched() {
     let place = Place::without_model(&[("kit", &one_tool("one"))]);
     let talk = place.talk(&[]);
-    talk.sees("ready: kit (1 tool)");
+    talk.ready("kit");
     talk.line("/tools");
     let screen = talk.sees("mcp_kit_one");
     let list = screen.split("> /tools\n").nth(1).unwrap();
@@ -90,7 +90,7 @@ fn a_reload_is_confirmed_and_tells_what_it_did() {
         "mcp: {auto_reload_on_config_change: false}\n",
     );
     let talk = place.talk(&[]);
-    talk.sees("ready: a (1 tool)");
+    talk.ready("a");
     talk.line("/reload-mcp");
     // Nothing changes, so nothing is asked.
     talk.sees("unchanged   a");
@@ -128,7 +128,7 @@ fn a_change_of_the_file_is_applied_by_itself() {
     let (a, b) = (one_tool("one"), one_tool("two"));
     let place = Place::without_model(&[("a", &a)]);
     let talk = place.talk(&[]);
-    talk.sees("ready: a");
+    talk.ready("a");
     place.write_config(&[("b", &b)], "");
     talk.sees("removed     a");
     talk.line("/mcp");
@@ -221,7 +221,7 @@ fn a_prompt_of_a_server_is_a_command_that_asks_for_what_is_missing() {
     let script = Script::new([Answer::text("Good day, Ada."), Answer::text("Hi, Bob.")]);
     let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = place.talk(&[]);
-    talk.sees("ready: kit");
+    talk.ready("kit");
     talk.line("/mcp_kit_greet");
     talk.sees("name (Who is greeted.):");
     talk.keys("Ada\r");
@@ -243,7 +243,7 @@ fn a_resource_that_is_mentioned_goes_with_the_message() {
     let script = Script::new([Answer::text("Read.")]);
     let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = place.talk(&[]);
-    talk.sees("ready: kit");
+    talk.ready("kit");
     talk.line("look at @kit:test://note/one and @other:test://x");
     let screen = talk.sees("Read.");
     assert!(

@@ -235,7 +235,7 @@ fn a_form_of_a_server_is_filled_in_during_the_call() {
     ]);
     let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = place.talk(&[]);
-    talk.sees("ready: kit");
+    talk.ready("kit");
     talk.line("ask me");
     talk.sees("Who are you?");
     talk.sees("name:");

@@ -37,7 +37,7 @@ fn asking(era: Era) -> Place {
 /// A chat whose server is there.
 fn talk(place: &Place) -> Talk {
     let talk = place.talk(&[]);
-    talk.sees("ready: kit");
+    talk.ready("kit");
     talk
 }
 
