@@ -21,9 +21,14 @@ pub(crate) fn remember_source(path: &Path, source: &str) -> io::Result<()> {
     io::Write::write_all(&mut file, source.as_bytes())
 }
 
-/// The outside tool that the result in this file is from. `path` has no links in it.
+/// The outside tool that the result in this file is from; for the directory of all results, its name. `path` has no
+/// links in it.
 pub(crate) fn source(home: &Home, path: &Path) -> Option<String> {
     let directory = home.path().join(DIRECTORY).canonicalize().ok()?;
+    if path == directory {
+        // Whatever is found in it may be from outside.
+        return Some(DIRECTORY.to_owned());
+    }
     if path.parent() != Some(&directory) {
         return None;
     }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     model::ToolDefinition,
+    results,
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
@@ -100,16 +101,21 @@ async fn search(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutp
     let map = place::Map::of(context);
     let root = place::enter("search_files", &path, Purpose::Read, &map, context).await?;
     let cancel = context.cancel.clone();
+    let home = context.home.clone();
     blocking(move || {
         if !root.exists() {
             return Err(Problem::new(format!("{path} does not exist")));
         }
+        let outside = results::source(&home, &root).map(Into::into);
         let walk = walk::Walk::new(map, root, &path, file_glob.as_deref(), cancel)?;
         let text = match target {
             "files" => names::find(&walk, &pattern, page)?,
             _ => content::find(&walk, &pattern, mode, lines_around, page)?,
         };
-        Ok(ToolOutput::text(text))
+        Ok(ToolOutput {
+            outside,
+            ..ToolOutput::text(text)
+        })
     })
     .await
 }

@@ -10,7 +10,7 @@ use std::{
 use hermes_agent::{
     approval::Decision,
     toolbox::Toolbox,
-    tools::ReadFile,
+    tools::{ReadFile, SearchFiles},
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::{Home, Settings};
@@ -130,13 +130,18 @@ async fn a_large_result_is_marked_inside_its_preview() {
     let file = connected.setup.session.root.join("home/results/c0.txt");
     assert_eq!(fs::metadata(&file).unwrap().len(), 1_000_000);
     // Read back, it is still data from outside, and other files are not.
-    connected.setup.toolbox = Toolbox::new(vec![Arc::new(ReadFile)]);
+    connected.setup.toolbox = Toolbox::new(vec![Arc::new(ReadFile), Arc::new(SearchFiles)]);
     let other = file.with_file_name("other.txt");
     fs::write(&other, "a line that is long enough to be wrapped").unwrap();
     let results = connected
         .call_all(&[
             ("read_file", json!({"path": file})),
             ("read_file", json!({"path": other})),
+            ("search_files", json!({"pattern": "x", "path": file})),
+            (
+                "search_files",
+                json!({"pattern": "line", "path": file.parent()}),
+            ),
         ])
         .await;
     assert!(
@@ -146,6 +151,9 @@ async fn a_large_result_is_marked_inside_its_preview() {
     );
     assert!(results[1].contains("1|a line"), "{}", results[1]);
     assert!(!results[1].contains("untrusted"), "{}", results[1]);
+    for result in &results[2..] {
+        assert!(result.starts_with("<untrusted_tool_result"), "{result}");
+    }
 }
 
 #[tokio::test]
