@@ -265,7 +265,10 @@ mod tests {
         assert_eq!(names(ToolAccess::ReadOnly), reading);
         for tool in list(ToolAccess::Everything) {
             let hint = tool.annotations.unwrap().read_only_hint;
-            assert_eq!(hint == Some(true), reading.contains(&tool.name.into_owned()));
+            assert_eq!(
+                hint == Some(true),
+                reading.contains(&tool.name.into_owned())
+            );
         }
     }
 

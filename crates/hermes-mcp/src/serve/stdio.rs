@@ -27,7 +27,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Serves on stdin and stdout until stdin closes or `stop` is cancelled; the end cancels `stop`, too. Nothing else may
 /// be written to stdout meanwhile.
-pub async fn serve<S: ServerHandler>(handler: S, stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve<S: ServerHandler>(
+    handler: S,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     let (input, output) = stdio_pipes();
     serve_on(handler, input, output, stdin_hung_up, stop).await
 }
