@@ -100,6 +100,8 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        // Answers first: what is ready is sent before more is asked for.
+        tokio::task::yield_now().await;
         let mut unread = self.unread.subscribe();
         while *unread.borrow_and_update() >= MOST_UNREAD {
             // While nothing is read, the end of the input is not seen.

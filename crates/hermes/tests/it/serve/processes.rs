@@ -109,8 +109,8 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
     let mut stdin = piped.stdin.take().unwrap();
     // Written until the pipe is full: the requests beyond that wait on our side.
     let flood = std::thread::spawn(move || {
-        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-        for _ in 0..200_000 {
+        for id in 1..200_000 {
+            let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
             if writeln!(stdin, "{list}").is_err() {
                 break;
             }
@@ -138,8 +138,8 @@ fn it_ends_when_a_client_goes_that_never_read() {
     let mut piped = Piped::open(&hermes, &[]);
     let mut stdin = piped.stdin.take().unwrap();
     // More answers than a pipe holds, and fewer requests.
-    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    for _ in 0..300 {
+    for id in 1..300 {
+        let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
         writeln!(stdin, "{list}").unwrap();
     }
     std::thread::sleep(Duration::from_millis(500));
