@@ -226,7 +226,11 @@ mod tests {
             (json!(u64::MAX), 200),
             (json!("99999999999999999999999999"), 200),
         ] {
-            assert_eq!(check(LIMIT, given.clone()), Ok(Checked::Integer(number)), "{given}");
+            assert_eq!(
+                check(LIMIT, given.clone()),
+                Ok(Checked::Integer(number)),
+                "{given}"
+            );
         }
         let none = Arguments::check("tool", &[LIMIT], None).unwrap();
         assert_eq!(none.integer("limit"), 50);
@@ -247,7 +251,10 @@ mod tests {
             json!("NaN"),
         ] {
             let problem = check(LIMIT, given.clone()).unwrap_err();
-            assert!(problem.contains("tool") && problem.contains("`limit`"), "{given}: {problem}");
+            assert!(
+                problem.contains("tool") && problem.contains("`limit`"),
+                "{given}: {problem}"
+            );
         }
     }
 
@@ -256,7 +263,11 @@ mod tests {
         assert_eq!(check(KEY, json!("k")), Ok(Checked::Text("k".into())));
         assert_eq!(check(PLATFORM, json!(null)), Ok(Checked::Absent));
         for given in [json!(null), json!(5), json!(["k"])] {
-            assert!(check(KEY, given).unwrap_err().contains("`key` must be a string"));
+            assert!(
+                check(KEY, given)
+                    .unwrap_err()
+                    .contains("`key` must be a string")
+            );
         }
         assert!(check(PLATFORM, json!(5)).is_err());
         let missing = Arguments::check("tool", &[KEY], None).unwrap_err();
@@ -285,6 +296,9 @@ mod tests {
                 "required": ["key"],
             })
         );
-        assert_eq!(Value::from(schema(&[])), json!({"type": "object", "properties": {}}));
+        assert_eq!(
+            Value::from(schema(&[])),
+            json!({"type": "object", "properties": {}})
+        );
     }
 }

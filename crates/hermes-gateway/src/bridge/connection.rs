@@ -155,7 +155,9 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list(self.bridge.access())))
+        Ok(ListToolsResult::with_all_items(tools::list(
+            self.bridge.access(),
+        )))
     }
 
     async fn call_tool(
@@ -174,7 +176,9 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(resources::list(&self.bridge).await))
+        Ok(ListResourcesResult::with_all_items(
+            resources::list(&self.bridge).await,
+        ))
     }
 
     async fn list_resource_templates(
@@ -182,7 +186,9 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::templates(),
+        ))
     }
 
     async fn read_resource(
@@ -190,7 +196,9 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&self.bridge, &request.uri).await.map(Into::into)
+        resources::read(&self.bridge, &request.uri)
+            .await
+            .map(Into::into)
     }
 
     async fn subscribe(
@@ -233,7 +241,11 @@ impl ServerHandler for Connection {
             .filter(|uri| follow::can_be_watched(uri))
             .cloned()
             .collect();
-        Some(SubscriptionFilter::builder().resource_subscriptions(uris).build())
+        Some(
+            SubscriptionFilter::builder()
+                .resource_subscriptions(uris)
+                .build(),
+        )
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -266,7 +278,12 @@ impl ServerHandler for Connection {
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         // A known method arrives here when its parameters have the wrong shape.
-        const KNOWN: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "resources/subscribe"];
+        const KNOWN: [&str; 4] = [
+            "tools/call",
+            "resources/read",
+            "prompts/get",
+            "resources/subscribe",
+        ];
         let method = request.method;
         Err(if KNOWN.contains(&method.as_str()) {
             ErrorData::invalid_params(format!("Invalid params for {method}"), None)

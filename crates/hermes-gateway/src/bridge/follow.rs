@@ -138,7 +138,8 @@ pub(super) async fn push_messages(
             let Some(params) = pushed(&bridge, event).await else {
                 continue;
             };
-            let notification = CustomNotification::new("notifications/claude/channel", Some(params));
+            let notification =
+                CustomNotification::new("notifications/claude/channel", Some(params));
             let notification = ServerNotification::CustomNotification(notification);
             if peer.send_notification(notification).await.is_err() {
                 return;
@@ -169,7 +170,11 @@ async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
         None => None,
     };
     let (platform, chat, user) = conversation.map_or_else(Default::default, |conversation| {
-        (conversation.platform, conversation.chat_id, conversation.user_name)
+        (
+            conversation.platform,
+            conversation.chat_id,
+            conversation.user_name,
+        )
     });
     Some(json!({
         "content": whole.as_ref().unwrap_or(content),

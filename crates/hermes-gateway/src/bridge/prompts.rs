@@ -32,7 +32,12 @@ pub(super) fn list() -> Vec<Prompt> {
             .with_description(description)
             .with_required(false)
     };
-    let key = || needed("session_key", "The conversation, by its key from conversations_list");
+    let key = || {
+        needed(
+            "session_key",
+            "The conversation, by its key from conversations_list",
+        )
+    };
     vec![
         Prompt::new(
             "summarize_conversation",
@@ -45,12 +50,18 @@ pub(super) fn list() -> Vec<Prompt> {
         Prompt::new(
             "triage_inbox",
             Some("Sort the open conversations by who waits for an answer, and what is urgent"),
-            Some(vec![optional("platform", "Only the conversations of this platform")]),
+            Some(vec![optional(
+                "platform",
+                "Only the conversations of this platform",
+            )]),
         ),
         Prompt::new(
             "draft_reply",
             Some("Draft a reply to a conversation, to be shown before it is sent"),
-            Some(vec![key(), needed("intent", "What the reply should achieve")]),
+            Some(vec![
+                key(),
+                needed("intent", "What the reply should achieve"),
+            ]),
         ),
     ]
 }
@@ -114,7 +125,9 @@ impl<'a> Given<'a> {
     fn optional(&self, argument: &str) -> Result<Option<&'a str>, ErrorData> {
         match self.arguments.and_then(|arguments| arguments.get(argument)) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text).filter(|text| !text.is_empty()).map(String::as_str)),
+            Some(Value::String(text)) => Ok(Some(text)
+                .filter(|text| !text.is_empty())
+                .map(String::as_str)),
             Some(_) => Err(self.wrong(argument, "must be a string")),
         }
     }
@@ -156,10 +169,14 @@ fn shown(transcript: &Transcript) -> String {
         "Conversation `{}` on {} with {}.\n{CAUTION}\n\n---\n",
         conversation.session_key,
         conversation.platform,
-        [&conversation.display_name, &conversation.user_name, &conversation.chat_id]
-            .into_iter()
-            .find(|name| !name.is_empty())
-            .map_or("somebody", String::as_str),
+        [
+            &conversation.display_name,
+            &conversation.user_name,
+            &conversation.chat_id
+        ]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .map_or("somebody", String::as_str),
     );
     for said in &transcript.messages {
         text.push_str(&said.role);

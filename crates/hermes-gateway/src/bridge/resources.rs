@@ -87,7 +87,10 @@ fn decoded(segment: &str) -> Option<Cow<'_, str>> {
 
 /// The address of a conversation.
 pub(super) fn conversation_uri(key: &str) -> String {
-    format!("{CONVERSATION_PREFIX}{}", utf8_percent_encode(key, RESERVED))
+    format!(
+        "{CONVERSATION_PREFIX}{}",
+        utf8_percent_encode(key, RESERVED)
+    )
 }
 
 /// The address of what a message carries at a position, counted from 0.
@@ -110,7 +113,10 @@ pub(super) async fn list(bridge: &Bridge) -> Vec<Resource> {
         let title = names.into_iter().find(|name| !name.is_empty());
         let resource = Resource::new(conversation_uri(&entry.session_key), &*entry.session_key)
             .with_title(title.map_or("", String::as_str))
-            .with_description(format!("The latest messages of a {} conversation", entry.platform))
+            .with_description(format!(
+                "The latest messages of a {} conversation",
+                entry.platform
+            ))
             .with_mime_type(JSON);
         resources.push(resource);
     }
@@ -182,15 +188,12 @@ fn refused(body: &Value) -> ErrorData {
 }
 
 /// The bytes of an attachment that is at hand, and their media type.
-async fn bytes_of(
-    bridge: &Bridge,
-    attachment: Attachment,
-) -> Result<(String, Vec<u8>), ErrorData> {
-    let elsewhere = |what: &str| ErrorData::invalid_params(format!("This attachment is {what}"), None);
+async fn bytes_of(bridge: &Bridge, attachment: Attachment) -> Result<(String, Vec<u8>), ErrorData> {
+    let elsewhere =
+        |what: &str| ErrorData::invalid_params(format!("This attachment is {what}"), None);
     match attachment {
-        Attachment::Image { url } => {
-            in_data_url(&url).ok_or_else(|| elsewhere("on the web; attachments_fetch has its address"))
-        }
+        Attachment::Image { url } => in_data_url(&url)
+            .ok_or_else(|| elsewhere("on the web; attachments_fetch has its address")),
         Attachment::Part { .. } => Err(elsewhere("no file; attachments_fetch shows it whole")),
         Attachment::Media { path } => {
             let cache = bridge.home().cache_dir();
@@ -252,7 +255,11 @@ mod tests {
     fn addresses_are_read_as_they_are_written() {
         for key in ["agent:main:telegram:dm:123456", "a/b c%?#ä", "x"] {
             let uri = conversation_uri(key);
-            assert_eq!(Address::parse(&uri), Some(Address::Conversation(key.into())), "{uri}");
+            assert_eq!(
+                Address::parse(&uri),
+                Some(Address::Conversation(key.into())),
+                "{uri}"
+            );
         }
         let uri = attachment_uri("2026_a b", "7", 3);
         let address = Address::Attachment {
@@ -296,7 +303,13 @@ mod tests {
         let link = cache.join("link.png");
         std::os::unix::fs::symlink(&outside, &link).unwrap();
         assert_eq!(in_cache(&cache, &inside).unwrap().0, "image/png");
-        for refused in [&outside, &link, &cache.join("../.env"), &cache, &cache.join("none")] {
+        for refused in [
+            &outside,
+            &link,
+            &cache.join("../.env"),
+            &cache,
+            &cache.join("none"),
+        ] {
             assert!(in_cache(&cache, refused).is_none(), "{}", refused.display());
         }
     }

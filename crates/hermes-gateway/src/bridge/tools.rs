@@ -213,6 +213,7 @@ pub(super) async fn call(
         Err(problem) => return envelope::misused(problem),
     };
     let arguments = &arguments;
+    tracing::debug!(tool = tool.name, id = %context.id, "called");
     let outcome = match tool.tool {
         Name::ConversationsList => conversations::conversations_list(bridge, arguments).await,
         Name::ConversationGet => conversations::conversation_get(bridge, arguments).await,
@@ -225,6 +226,8 @@ pub(super) async fn call(
         Name::PermissionsListOpen => approvals::permissions_list_open(bridge).await,
         Name::PermissionsRespond => approvals::permissions_respond(bridge, arguments).await,
     };
+    let is_refused = outcome.is_err();
+    tracing::debug!(tool = tool.name, id = %context.id, is_refused, "answered");
     let style = match tool.tool {
         Name::MessagesSend => Style::Line,
         _ => Style::Pretty,
@@ -265,7 +268,10 @@ mod tests {
         assert_eq!(names(ToolAccess::ReadOnly), reading);
         for tool in list(ToolAccess::Everything) {
             let hint = tool.annotations.unwrap().read_only_hint;
-            assert_eq!(hint == Some(true), reading.contains(&tool.name.into_owned()));
+            assert_eq!(
+                hint == Some(true),
+                reading.contains(&tool.name.into_owned())
+            );
         }
     }
 

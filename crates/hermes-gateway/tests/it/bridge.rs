@@ -3,6 +3,7 @@
 mod approvals;
 mod events;
 mod faults;
+mod http;
 mod offers;
 mod reading;
 

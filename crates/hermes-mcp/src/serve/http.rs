@@ -122,7 +122,12 @@ async fn check_bearer(State(bearer): State<Bearer>, mut request: Request, next: 
         None => "Bearer",
     };
     let message = "Unauthorized: present the token as `Authorization: Bearer …`";
-    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)], message).into_response()
+    (
+        StatusCode::UNAUTHORIZED,
+        [(header::WWW_AUTHENTICATE, challenge)],
+        message,
+    )
+        .into_response()
 }
 
 impl Bearer {

@@ -13,8 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use rmcp::{
-    model::ProtocolVersion,
-    transport::streamable_http_server::session::local::LocalSessionManager,
+    model::ProtocolVersion, transport::streamable_http_server::session::local::LocalSessionManager,
 };
 
 use super::Principal;
@@ -62,7 +61,11 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let Some(principal) = request.extensions().get::<Principal>().cloned() else {
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")]).into_response();
+        return (
+            StatusCode::UNAUTHORIZED,
+            [(header::WWW_AUTHENTICATE, "Bearer")],
+        )
+            .into_response();
     };
     let headers = request.headers();
     if let Some(id) = text(headers, SESSION_ID) {
@@ -70,7 +73,13 @@ pub(super) async fn guard(
             // As if it did not exist: whose it is, is nobody else's business.
             return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
         }
-        return next.run(request).await;
+        let closes = request.method() == Method::DELETE;
+        let mut response = next.run(request).await;
+        if closes && response.status() == StatusCode::ACCEPTED {
+            // It is closed, not about to be; clients take a 202 for a failure.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        return response;
     }
     if request.method() != Method::POST || is_stateless(headers) {
         return next.run(request).await;

@@ -27,7 +27,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Serves on stdin and stdout until stdin closes or `stop` is cancelled; the end cancels `stop`, too. Nothing else may
 /// be written to stdout meanwhile.
-pub async fn serve<S: ServerHandler>(handler: S, stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve<S: ServerHandler>(
+    handler: S,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     let (input, output) = stdio_pipes();
     serve_on(handler, input, output, stdin_hung_up, stop).await
 }
@@ -97,6 +100,8 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        // Answers first: what is ready is sent before more is asked for.
+        tokio::task::yield_now().await;
         let mut unread = self.unread.subscribe();
         while *unread.borrow_and_update() >= MOST_UNREAD {
             // While nothing is read, the end of the input is not seen.

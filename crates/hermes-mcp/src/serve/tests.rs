@@ -49,10 +49,12 @@ impl Served {
     async fn opened(has_gone: fn() -> bool) -> Self {
         let mut served = Self::new(has_gone);
         served
-            .send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"},
-            }}))
+            .send(
+                &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                    "protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": {"name": "test", "version": "1"},
+                }}),
+            )
             .await;
         assert_eq!(served.answer().await["id"], 0);
         served

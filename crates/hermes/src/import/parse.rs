@@ -41,7 +41,9 @@ pub(crate) fn json(text: &str, path: &Path) -> Result<Value, ImportError> {
     }
     serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
-        let message = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
+        let message = message
+            .rsplit_once(" at line ")
+            .map_or(&*message, |(what, _)| what);
         ImportError::Syntax {
             path: path.to_owned(),
             line: error.line(),

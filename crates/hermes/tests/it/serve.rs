@@ -12,9 +12,7 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_store::{
-    Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store,
-};
+use hermes_store::{Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store};
 use serde_json::{Value, json};
 
 use crate::program::Hermes;
@@ -27,7 +25,10 @@ const KEY: &str = "agent:main:telegram:dm:1";
 fn with_chat() -> Hermes {
     let hermes = Hermes::new();
     let home = Home::at(hermes.home.path());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let store = Store::open(&home, Access::ReadWrite).await.unwrap();
         let id = SessionId::parse("20260101_010101_0badcafe").unwrap();
@@ -41,7 +42,10 @@ fn with_chat() -> Hermes {
             ..Origin::default()
         });
         store.create_session(&session).await.unwrap();
-        store.append(&id, &NewMessage::new(Role::User, "hello")).await.unwrap();
+        store
+            .append(&id, &NewMessage::new(Role::User, "hello"))
+            .await
+            .unwrap();
         store.close().await;
     });
     hermes
@@ -79,10 +83,12 @@ impl Piped {
     /// One that has been greeted.
     fn open(hermes: &Hermes, flags: &[&str]) -> Self {
         let mut piped = Self::start(hermes.command(&[&["mcp", "serve"], flags].concat()));
-        piped.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        }}));
+        piped.send(
+            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }}),
+        );
         assert_eq!(piped.receive()["result"]["serverInfo"]["name"], "hermes");
         piped.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         piped

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use hermes_store::{
-    StoreError, utc_iso,
+    StoreError,
     runtime::{Answer, Answered, Approval, ApprovalState, RuntimeStore},
+    utc_iso,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -61,9 +62,7 @@ pub(super) async fn permissions_respond(
     let runtime = runtime.map_err(|error| unavailable(&error))?;
     let outcome = answer_and_wait(&runtime, id, *answer).await;
     match outcome.map_err(|error| unavailable(&error))? {
-        Response::Taken => {
-            Ok(json!({"resolved": true, "approval_id": id, "decision": decision}))
-        }
+        Response::Taken => Ok(json!({"resolved": true, "approval_id": id, "decision": decision})),
         Response::NotFound => Err(Refusal::new(format!("Approval not found: {id}"))),
         Response::TooLate => Err(Refusal::new(format!("Approval already resolved: {id}"))),
         Response::NotPermanent => Err(Refusal::new(
@@ -138,7 +137,9 @@ fn is_owned(approval: &Approval) -> bool {
     let Ok(pid) = u32::try_from(approval.owner_pid) else {
         return false;
     };
-    let started = approval.owner_start.and_then(|start| u64::try_from(start).ok());
+    let started = approval
+        .owner_start
+        .and_then(|start| u64::try_from(start).ok());
     match started.or_else(|| start_time(pid)) {
         Some(started) => may_be_running(pid, started),
         // Where start times are not told, a process of that number will do.

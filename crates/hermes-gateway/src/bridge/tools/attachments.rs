@@ -32,9 +32,11 @@ pub(super) async fn attachments_fetch(
     let shown = attachments_of(&message)
         .into_iter()
         .enumerate()
-        .map(|(position, attachment)| attachment.shown(most, || {
-            resources::attachment_uri(session.as_str(), id, position)
-        }));
+        .map(|(position, attachment)| {
+            attachment.shown(most, || {
+                resources::attachment_uri(session.as_str(), id, position)
+            })
+        });
     let shown: Vec<Value> = shown.collect();
     Ok(json!({"message_id": id, "count": shown.len(), "attachments": shown}))
 }
@@ -135,10 +137,18 @@ mod tests {
         let paths = |text| -> Vec<String> {
             let shown = media_in(text).into_iter();
             shown
-                .map(|media| media.shown(0, String::new)["path"].as_str().unwrap().to_owned())
+                .map(|media| {
+                    media.shown(0, String::new)["path"]
+                        .as_str()
+                        .unwrap()
+                        .to_owned()
+                })
                 .collect()
         };
-        assert_eq!(paths("see MEDIA:/a/b.png and MEDIA: /c.ogg\nok"), ["/a/b.png", "/c.ogg"]);
+        assert_eq!(
+            paths("see MEDIA:/a/b.png and MEDIA: /c.ogg\nok"),
+            ["/a/b.png", "/c.ogg"]
+        );
         assert_eq!(paths("MEDIA:/a,MEDIA:/b"), ["/a,MEDIA:/b"]);
         assert_eq!(paths("MEDIA:"), [""; 0]);
         assert_eq!(paths("media:/a"), [""; 0]);
@@ -148,11 +158,20 @@ mod tests {
     fn parts_become_attachments_but_for_text_and_empty_images() {
         for (part, attachment) in [
             (json!({"type": "text", "text": "x"}), None),
-            (json!({"type": "image_url", "image_url": {"url": "u"}}), Some(json!({"type": "image", "url": "u"}))),
+            (
+                json!({"type": "image_url", "image_url": {"url": "u"}}),
+                Some(json!({"type": "image", "url": "u"})),
+            ),
             (json!({"type": "image_url", "image_url": "u"}), None),
             (json!({"type": "image_url", "image_url": {"url": ""}}), None),
-            (json!({"type": "image", "url": "u"}), Some(json!({"type": "image", "url": "u"}))),
-            (json!({"type": "image", "source": {"url": "v"}}), Some(json!({"type": "image", "url": "v"}))),
+            (
+                json!({"type": "image", "url": "u"}),
+                Some(json!({"type": "image", "url": "u"})),
+            ),
+            (
+                json!({"type": "image", "source": {"url": "v"}}),
+                Some(json!({"type": "image", "url": "v"})),
+            ),
             (json!({"type": "image", "source": {}}), None),
             (
                 json!({"type": "input_audio", "x": 1}),

@@ -8,7 +8,10 @@ pub(super) async fn channels_list(
     bridge: &Bridge,
     arguments: &Arguments,
 ) -> Result<Value, Refusal> {
-    let targets = bridge.sender().targets(arguments.optional("platform")).await;
+    let targets = bridge
+        .sender()
+        .targets(arguments.optional("platform"))
+        .await;
     let targets = targets.map_err(|error| Refusal::new(error.to_string()))?;
     Ok(json!({"count": targets.len(), "channels": targets}))
 }

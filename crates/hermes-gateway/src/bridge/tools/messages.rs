@@ -14,7 +14,9 @@ pub(super) async fn messages_read(
     arguments: &Arguments,
 ) -> Result<Value, Refusal> {
     let key = arguments.text("session_key");
-    Ok(recent(bridge, key, arguments.count("limit")).await?.to_json())
+    Ok(recent(bridge, key, arguments.count("limit"))
+        .await?
+        .to_json())
 }
 
 /// The end of a conversation.

@@ -29,7 +29,10 @@ async fn own(runtime: RuntimeStore, name: &'static str) {
     loop {
         let approval = runtime.approval(name).await.unwrap().unwrap();
         if let Some(answer) = approval.answer {
-            runtime.resolve_approval(name, Outcome::Answered(answer)).await.unwrap();
+            runtime
+                .resolve_approval(name, Outcome::Answered(answer))
+                .await
+                .unwrap();
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -37,7 +40,12 @@ async fn own(runtime: RuntimeStore, name: &'static str) {
 }
 
 async fn respond(client: &Client, name: &str, decision: &str) -> Value {
-    client.ask("permissions_respond", json!({"id": name, "decision": decision})).await
+    client
+        .ask(
+            "permissions_respond",
+            json!({"id": name, "decision": decision}),
+        )
+        .await
 }
 
 #[tokio::test]
@@ -49,8 +57,14 @@ async fn an_open_question_is_listed_decided_and_logged() {
     let listed = client.ask("permissions_list_open", json!({})).await;
     assert_eq!(listed["count"], 1);
     let open = &listed["approvals"][0];
-    assert_eq!((&open["id"], &open["kind"], &open["session_key"]), (&json!("ap_1"), &json!("exec"), &json!(KEY)));
-    assert_eq!((&open["command"], &open["allow_permanent"]), (&json!("rm -r build"), &json!(true)));
+    assert_eq!(
+        (&open["id"], &open["kind"], &open["session_key"]),
+        (&json!("ap_1"), &json!("exec"), &json!(KEY))
+    );
+    assert_eq!(
+        (&open["command"], &open["allow_permanent"]),
+        (&json!("rm -r build"), &json!(true))
+    );
     for time in ["created_at", "expires_at"] {
         assert!(open[time].as_str().unwrap().ends_with('Z'), "{open}");
     }
@@ -60,9 +74,17 @@ async fn an_open_question_is_listed_decided_and_logged() {
         respond(&client, "ap_1", "allow-always").await,
         json!({"resolved": true, "approval_id": "ap_1", "decision": "allow-always"})
     );
-    assert_eq!(client.ask("permissions_list_open", json!({})).await["count"], 0);
+    assert_eq!(
+        client.ask("permissions_list_open", json!({})).await["count"],
+        0
+    );
     let events = client.ask("events_poll", json!({})).await;
-    let kinds: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| &event["type"]).collect();
+    let kinds: Vec<_> = events["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| &event["type"])
+        .collect();
     assert_eq!(kinds, ["approval_requested", "approval_resolved"]);
     assert_eq!(events["events"][1]["decision"], "allow-always");
     assert_eq!(
@@ -79,8 +101,14 @@ async fn the_first_of_two_answers_counts() {
     runtime.publish_approval(&question("ap_2")).await.unwrap();
     let mut owner = JoinSet::new();
     owner.spawn(own(runtime.clone(), "ap_2"));
-    let (first, second) = tokio::join!(respond(&one, "ap_2", "allow-once"), respond(&two, "ap_2", "deny"));
-    let resolved = [&first, &second].iter().filter(|answer| answer["resolved"] == true).count();
+    let (first, second) = tokio::join!(
+        respond(&one, "ap_2", "allow-once"),
+        respond(&two, "ap_2", "deny")
+    );
+    let resolved = [&first, &second]
+        .iter()
+        .filter(|answer| answer["resolved"] == true)
+        .count();
     assert_eq!(resolved, 1, "{first} {second}");
     let late = json!({"error": "Approval already resolved: ap_2"});
     assert!(first == late || second == late, "{first} {second}");
@@ -96,7 +124,10 @@ async fn an_answer_that_nobody_takes_is_withdrawn() {
         respond(&client, "ap_3", "deny").await,
         json!({"error": "Approval not acknowledged: ap_3"})
     );
-    assert_eq!(client.ask("permissions_list_open", json!({})).await["count"], 1);
+    assert_eq!(
+        client.ask("permissions_list_open", json!({})).await["count"],
+        1
+    );
 }
 
 #[tokio::test]
@@ -124,12 +155,24 @@ async fn what_can_not_be_decided_says_why() {
     assert_eq!(listed["count"], 1, "{listed}");
     assert_eq!(listed["approvals"][0]["id"], "once_only");
     for (name, decision, error) in [
-        ("once_only", "allow-always", "allow-always is not available for this approval"),
-        ("once_only", "maybe", "Invalid decision: maybe. Must be allow-once, allow-always, or deny"),
+        (
+            "once_only",
+            "allow-always",
+            "allow-always is not available for this approval",
+        ),
+        (
+            "once_only",
+            "maybe",
+            "Invalid decision: maybe. Must be allow-once, allow-always, or deny",
+        ),
         ("expired", "deny", "Approval already resolved: expired"),
         ("orphan", "allow-once", "Approval not acknowledged: orphan"),
         ("unknown", "deny", "Approval not found: unknown"),
     ] {
-        assert_eq!(respond(&client, name, decision).await, json!({"error": error}), "{name}");
+        assert_eq!(
+            respond(&client, name, decision).await,
+            json!({"error": error}),
+            "{name}"
+        );
     }
 }

@@ -18,14 +18,29 @@ async fn what_is_said_after_the_beginning_is_polled_once() {
     assert_eq!(nothing["events"], json!([]));
     assert_eq!(nothing["dropped"], 0);
     store.append(&id(SESSION), &user("deploy?")).await.unwrap();
-    let polled = client.ask("events_poll", json!({"after_cursor": 0, "session_key": KEY})).await;
+    let polled = client
+        .ask(
+            "events_poll",
+            json!({"after_cursor": 0, "session_key": KEY}),
+        )
+        .await;
     let event = &polled["events"][0];
-    assert_eq!((&event["type"], &event["role"], &event["content"]), (&json!("message"), &json!("user"), &json!("deploy?")));
+    assert_eq!(
+        (&event["type"], &event["role"], &event["content"]),
+        (&json!("message"), &json!("user"), &json!("deploy?"))
+    );
     assert_eq!(polled["next_cursor"], event["cursor"]);
-    let again = client.ask("events_poll", json!({"after_cursor": polled["next_cursor"]})).await;
+    let again = client
+        .ask(
+            "events_poll",
+            json!({"after_cursor": polled["next_cursor"]}),
+        )
+        .await;
     assert_eq!(again["events"], json!([]));
     assert_eq!(again["next_cursor"], polled["next_cursor"]);
-    let other = client.ask("events_poll", json!({"session_key": "other"})).await;
+    let other = client
+        .ask("events_poll", json!({"session_key": "other"}))
+        .await;
     assert_eq!(other["events"], json!([]));
 }
 
@@ -34,12 +49,18 @@ async fn a_wait_ends_with_the_event_or_in_time() {
     let (place, store) = with_chat().await;
     let client = place.client().await;
     let timed_out = client.ask("events_wait", json!({"timeout_ms": 50})).await;
-    assert_eq!((&timed_out["event"], &timed_out["reason"]), (&Value::Null, &json!("timeout")));
+    assert_eq!(
+        (&timed_out["event"], &timed_out["reason"]),
+        (&Value::Null, &json!("timeout"))
+    );
     assert_eq!(timed_out["dropped"], 0);
     let wait = client.ask("events_wait", json!({"timeout_ms": 30_000}));
     let say = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        store.append(&id(SESSION), &assistant("done")).await.unwrap();
+        store
+            .append(&id(SESSION), &assistant("done"))
+            .await
+            .unwrap();
     };
     let (event, ()) = tokio::join!(wait, say);
     assert_eq!(event["event"]["content"], "done", "{event}");
@@ -60,7 +81,13 @@ async fn fifty_waits_hold_nobody_up_and_are_freed_when_cancelled() {
             let params = CallToolRequestParams::new("events_wait").with_arguments(arguments);
             let request = ClientRequest::CallToolRequest(Request::new(params));
             let options = PeerRequestOptions::no_options();
-            waits.push(client.running.send_cancellable_request(request, options).await.unwrap());
+            waits.push(
+                client
+                    .running
+                    .send_cancellable_request(request, options)
+                    .await
+                    .unwrap(),
+            );
         }
         let began = Instant::now();
         client.ask("conversations_list", json!({})).await;
@@ -83,14 +110,21 @@ async fn a_long_wait_reports_progress_to_those_who_ask() {
     let mut meta = RequestMetaObject::new();
     meta.set_progress_token(ProgressToken(NumberOrString::Number(7)));
     options.meta = Some(meta);
-    let wait = client.running.send_cancellable_request(request, options).await.unwrap();
+    let wait = client
+        .running
+        .send_cancellable_request(request, options)
+        .await
+        .unwrap();
     let Told::Progress(progress) = client.next().await else {
         panic!("something else was told");
     };
     assert!(progress.progress >= 10.0);
     assert_eq!(progress.total, Some(60.0));
     store.append(&id(SESSION), &user("x")).await.unwrap();
-    tokio::time::timeout(PATIENCE, wait.await_response()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, wait.await_response())
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
@@ -107,7 +141,12 @@ async fn two_bridges_share_their_cursors() {
     // A third that comes later resumes where the first stopped.
     let cursor = first["events"][0]["cursor"].clone();
     let third = place.client().await;
-    let rest = third.ask("events_poll", json!({"after_cursor": cursor})).await;
+    let rest = third
+        .ask("events_poll", json!({"after_cursor": cursor}))
+        .await;
     assert_eq!(rest["events"].as_array().unwrap().len(), 2);
-    assert_eq!(third.ask("events_poll", json!({})).await["events"], json!([]));
+    assert_eq!(
+        third.ask("events_poll", json!({})).await["events"],
+        json!([])
+    );
 }

@@ -14,9 +14,17 @@ async fn wrong_arguments_are_named() {
         ("conversations_list", json!({"limit": null}), "limit"),
         ("conversations_list", json!({"platform": 5}), "platform"),
         ("conversation_get", json!({}), "session_key"),
-        ("conversation_get", json!({"session_key": null}), "session_key"),
+        (
+            "conversation_get",
+            json!({"session_key": null}),
+            "session_key",
+        ),
         ("messages_read", json!({"session_key": 7}), "session_key"),
-        ("attachments_fetch", json!({"session_key": "k", "message_id": 7}), "message_id"),
+        (
+            "attachments_fetch",
+            json!({"session_key": "k", "message_id": 7}),
+            "message_id",
+        ),
         ("events_poll", json!({"after_cursor": "x"}), "after_cursor"),
         ("events_wait", json!({"timeout_ms": []}), "timeout_ms"),
         ("messages_send", json!({"target": "telegram"}), "message"),
@@ -26,10 +34,16 @@ async fn wrong_arguments_are_named() {
         let text = only_text(&refused);
         assert_eq!(refused.is_error, Some(true), "{tool} {arguments}");
         assert_eq!(refused.structured_content, None, "{tool} {arguments}");
-        assert!(text.contains(tool) && text.contains(named), "{tool} {arguments}: {text}");
+        assert!(
+            text.contains(tool) && text.contains(named),
+            "{tool} {arguments}: {text}"
+        );
     }
     let unknown = client.call("no_such_tool", json!({})).await;
-    assert_eq!((unknown.is_error, only_text(&unknown)), (Some(true), "Unknown tool: no_such_tool"));
+    assert_eq!(
+        (unknown.is_error, only_text(&unknown)),
+        (Some(true), "Unknown tool: no_such_tool")
+    );
     let huge = json!({"limit": 1e30, "search": null, "strange": {"a": 1}});
     assert_eq!(client.ask("conversations_list", huge).await["count"], 0);
 }
@@ -51,7 +65,9 @@ async fn without_a_database_the_lists_are_empty_and_one_that_comes_later_is_used
     let store = place.store().await;
     add_chat(&store, SESSION, KEY, "1").await;
     store.append(&id(SESSION), &user("late")).await.unwrap();
-    let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+    let read = client
+        .ask("messages_read", json!({"session_key": KEY}))
+        .await;
     assert_eq!(read["messages"][0]["content"], "late");
 }
 
@@ -61,7 +77,9 @@ async fn a_database_that_takes_the_place_of_another_is_the_one_that_is_read() {
     store.append(&id(SESSION), &user("old")).await.unwrap();
     let client = place.client().await;
     let content = async || {
-        let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+        let read = client
+            .ask("messages_read", json!({"session_key": KEY}))
+            .await;
         read["messages"][0]["content"].clone()
     };
     assert_eq!(content().await, "old");
@@ -73,7 +91,11 @@ async fn a_database_that_takes_the_place_of_another_is_the_one_that_is_read() {
     for name in ["state.db-wal", "state.db-shm"] {
         let _ = fs::remove_file(place.home.path().join(name));
     }
-    fs::rename(other.home.path().join("state.db"), place.home.path().join("state.db")).unwrap();
+    fs::rename(
+        other.home.path().join("state.db"),
+        place.home.path().join("state.db"),
+    )
+    .unwrap();
     assert_eq!(content().await, "new");
 }
 
@@ -91,19 +113,38 @@ async fn routing_without_its_database_is_listed_but_can_not_be_read() {
             "chat_type": "dm", "created_at": "2026-01-01T00:00:00", "updated_at": "2026-01-02T00:00:00",
         },
     });
-    fs::write(place.home.path().join("sessions/sessions.json"), routing.to_string()).unwrap();
+    fs::write(
+        place.home.path().join("sessions/sessions.json"),
+        routing.to_string(),
+    )
+    .unwrap();
     let client = place.client().await;
-    let listed = client.ask("conversations_list", json!({"search": "good"})).await;
-    assert_eq!(listed["conversations"][0]["session_key"], "k:good", "{listed}");
-    let read = client.ask("messages_read", json!({"session_key": "k:good"})).await;
+    let listed = client
+        .ask("conversations_list", json!({"search": "good"}))
+        .await;
+    assert_eq!(
+        listed["conversations"][0]["session_key"], "k:good",
+        "{listed}"
+    );
+    let read = client
+        .ask("messages_read", json!({"session_key": "k:good"}))
+        .await;
     assert_eq!(read, json!({"error": "Session database unavailable"}));
-    let missing = client.ask("messages_read", json!({"session_key": "_README"})).await;
+    let missing = client
+        .ask("messages_read", json!({"session_key": "_README"}))
+        .await;
     assert_eq!(missing, json!({"error": "Conversation not found: _README"}));
     // An entry without a session can be seen, if at all, but not read.
-    let none = client.ask("messages_read", json!({"session_key": "k:none"})).await;
+    let none = client
+        .ask("messages_read", json!({"session_key": "k:none"}))
+        .await;
     let error = none["error"].as_str().unwrap();
     assert!(
-        ["No session ID for this conversation", "Conversation not found: k:none"].contains(&error),
+        [
+            "No session ID for this conversation",
+            "Conversation not found: k:none"
+        ]
+        .contains(&error),
         "{error}"
     );
 }
@@ -135,22 +176,38 @@ async fn a_locked_database_is_an_answer_and_later_none() {
     std::io::BufRead::read_line(&mut output, &mut line).unwrap();
     assert_eq!(line, "locked\n");
     let client = place.client().await;
-    let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+    let read = client
+        .ask("messages_read", json!({"session_key": KEY}))
+        .await;
     assert!(read["error"].is_string(), "{read}");
     // Other requests are answered all the same.
     assert_eq!(client.running.list_all_tools().await.unwrap().len(), 10);
     drop(locker.stdin.take());
     locker.wait().unwrap();
-    let read = client.ask("messages_read", json!({"session_key": KEY})).await;
+    let read = client
+        .ask("messages_read", json!({"session_key": KEY}))
+        .await;
     assert_eq!(read["messages"][0]["content"], "there");
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_database_is_an_answer() {
     let place = Place::new();
-    fs::write(place.home.path().join("state.db"), "this is no database at all, whatever its name").unwrap();
+    fs::write(
+        place.home.path().join("state.db"),
+        "this is no database at all, whatever its name",
+    )
+    .unwrap();
     let client = place.client().await;
-    assert_eq!(client.ask("conversations_list", json!({})).await["count"], 0);
-    let sent = client.ask("messages_send", json!({"target": "", "message": "x"})).await;
-    assert_eq!(sent, json!({"error": "Both target and message are required"}));
+    assert_eq!(
+        client.ask("conversations_list", json!({})).await["count"],
+        0
+    );
+    let sent = client
+        .ask("messages_send", json!({"target": "", "message": "x"}))
+        .await;
+    assert_eq!(
+        sent,
+        json!({"error": "Both target and message are required"})
+    );
 }

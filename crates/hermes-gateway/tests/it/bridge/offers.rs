@@ -16,11 +16,25 @@ async fn conversations_are_resources() {
     store.append(&id(SESSION), &user("hello")).await.unwrap();
     let client = place.client().await;
     let listed = client.running.list_all_resources().await.unwrap();
-    let uris: Vec<_> = listed.iter().map(|resource| resource.uri.as_str()).collect();
+    let uris: Vec<_> = listed
+        .iter()
+        .map(|resource| resource.uri.as_str())
+        .collect();
     assert_eq!(uris, ["hermes://conversations", URI]);
-    assert_eq!(client.running.list_all_resource_templates().await.unwrap().len(), 2);
+    assert_eq!(
+        client
+            .running
+            .list_all_resource_templates()
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
     let read = async |uri: &str| {
-        let read = client.running.read_resource(ReadResourceRequestParams::new(uri)).await;
+        let read = client
+            .running
+            .read_resource(ReadResourceRequestParams::new(uri))
+            .await;
         read.map(|read| serde_json::to_value(read).unwrap()["contents"][0].clone())
     };
     let list = read("hermes://conversations").await.unwrap();
@@ -29,7 +43,11 @@ async fn conversations_are_resources() {
     let conversation = read(URI).await.unwrap();
     let conversation: Value = serde_json::from_str(conversation["text"].as_str().unwrap()).unwrap();
     assert_eq!(conversation["messages"][0]["content"], "hello");
-    for strange in ["hermes://other", "hermes://conversations/none", "hermes://messages/a/1/attachments/0"] {
+    for strange in [
+        "hermes://other",
+        "hermes://conversations/none",
+        "hermes://messages/a/1/attachments/0",
+    ] {
         assert!(read(strange).await.is_err(), "{strange}");
     }
 }
@@ -39,29 +57,40 @@ async fn a_watched_conversation_is_told_of_when_something_is_said() {
     let (place, store) = with_chat().await;
     add_chat(&store, "other", "k:other", "2").await;
     let mut client = place.client().await;
-    let watch = SubscribeRequestParams::new("hermes://conversations/agent%3Amain%3Atelegram%3Adm%3A1");
+    let watch =
+        SubscribeRequestParams::new("hermes://conversations/agent%3Amain%3Atelegram%3Adm%3A1");
     #[allow(deprecated, reason = "the method of the older revisions")]
     client.running.subscribe(watch).await.unwrap();
-    store.append(&id("other"), &user("elsewhere")).await.unwrap();
+    store
+        .append(&id("other"), &user("elsewhere"))
+        .await
+        .unwrap();
     store.append(&id(SESSION), &user("here")).await.unwrap();
     let Told::Updated(uri) = client.next().await else {
         panic!("something else was told");
     };
     assert_eq!(uri, URI);
     #[allow(deprecated, reason = "the method of the older revisions")]
-    client.running.unsubscribe(UnsubscribeRequestParams::new(URI)).await.unwrap();
+    client
+        .running
+        .unsubscribe(UnsubscribeRequestParams::new(URI))
+        .await
+        .unwrap();
     store.append(&id(SESSION), &user("unheard")).await.unwrap();
     client.ask("events_wait", json!({"timeout_ms": 0})).await;
     assert!(client.told.try_recv().is_err());
     #[allow(deprecated, reason = "the method of the older revisions")]
-    let strange = client.running.subscribe(SubscribeRequestParams::new("hermes://messages/a/1/attachments/0"));
+    let strange = client.running.subscribe(SubscribeRequestParams::new(
+        "hermes://messages/a/1/attachments/0",
+    ));
     assert!(strange.await.is_err());
 }
 
 #[tokio::test]
 async fn a_stateless_client_listens_to_conversations() {
     let (place, store) = with_chat().await;
-    let client = Client::connect(&place.bridge(BridgeOptions::default()), "test", stateless()).await;
+    let client =
+        Client::connect(&place.bridge(BridgeOptions::default()), "test", stateless()).await;
     let filter = SubscriptionFilter::builder()
         .resource_subscriptions(vec![URI.to_owned(), "hermes://other".to_owned()])
         .tools_list_changed()
@@ -71,34 +100,68 @@ async fn a_stateless_client_listens_to_conversations() {
     assert_eq!(accepted.resource_subscriptions, Some(vec![URI.to_owned()]));
     assert_eq!(accepted.tools_list_changed, None);
     store.append(&id(SESSION), &user("hello")).await.unwrap();
-    let told = tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, subscription.next())
+        .await
+        .unwrap();
     assert!(format!("{told:?}").contains(URI), "{told:?}");
 }
 
 #[tokio::test]
 async fn prompts_carry_the_conversation() {
     let (place, store) = with_chat().await;
-    store.append(&id(SESSION), &user("shall we meet on Tuesday?")).await.unwrap();
+    store
+        .append(&id(SESSION), &user("shall we meet on Tuesday?"))
+        .await
+        .unwrap();
     let client = place.client().await;
     let prompts = client.running.list_all_prompts().await.unwrap();
     let names: Vec<_> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
-    assert_eq!(names, ["summarize_conversation", "triage_inbox", "draft_reply"]);
+    assert_eq!(
+        names,
+        ["summarize_conversation", "triage_inbox", "draft_reply"]
+    );
     let get = async |name: &str, arguments: Value| {
         let arguments = arguments.as_object().unwrap().clone();
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
         let got = client.running.get_prompt(params).await;
         got.map(|got| serde_json::to_string(&got.messages).unwrap())
     };
-    let summary = get("summarize_conversation", json!({"session_key": KEY, "limit": "5"})).await.unwrap();
+    let summary = get(
+        "summarize_conversation",
+        json!({"session_key": KEY, "limit": "5"}),
+    )
+    .await
+    .unwrap();
     assert!(summary.contains("Tuesday"), "{summary}");
-    let draft = get("draft_reply", json!({"session_key": KEY, "intent": "say yes"})).await.unwrap();
-    assert!(draft.contains("Tuesday") && draft.contains("say yes"), "{draft}");
-    assert!(get("triage_inbox", json!({"platform": "telegram"})).await.unwrap().contains(KEY));
+    let draft = get(
+        "draft_reply",
+        json!({"session_key": KEY, "intent": "say yes"}),
+    )
+    .await
+    .unwrap();
+    assert!(
+        draft.contains("Tuesday") && draft.contains("say yes"),
+        "{draft}"
+    );
+    assert!(
+        get("triage_inbox", json!({"platform": "telegram"}))
+            .await
+            .unwrap()
+            .contains(KEY)
+    );
     for (name, arguments, named) in [
         ("draft_reply", json!({"session_key": KEY}), "intent"),
         ("summarize_conversation", json!({}), "session_key"),
-        ("summarize_conversation", json!({"session_key": "k"}), "Conversation not found: k"),
-        ("summarize_conversation", json!({"session_key": KEY, "limit": "many"}), "limit"),
+        (
+            "summarize_conversation",
+            json!({"session_key": "k"}),
+            "Conversation not found: k",
+        ),
+        (
+            "summarize_conversation",
+            json!({"session_key": KEY, "limit": "many"}),
+            "limit",
+        ),
         ("other", json!({}), "Unknown prompt: other"),
     ] {
         let error = get(name, arguments).await.unwrap_err().to_string();
@@ -117,7 +180,10 @@ async fn new_messages_are_pushed_to_claude_code() {
     // The notification that opens the channel has been handled when this is answered, or soon after.
     client.ask("conversations_list", json!({})).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    store.append(&id(SESSION), &assistant("not a person's")).await.unwrap();
+    store
+        .append(&id(SESSION), &assistant("not a person's"))
+        .await
+        .unwrap();
     let long = "ä".repeat(600);
     let row = store.append(&id(SESSION), &user(&long)).await.unwrap();
     let Told::Custom(pushed) = client.next().await else {
@@ -144,8 +210,17 @@ async fn others_get_nothing_pushed_unless_it_is_asked_for() {
             push,
             ..BridgeOptions::default()
         };
-        let client = Client::connect(&place.bridge(options), name, ClientLifecycleMode::Initialize).await;
+        let client = Client::connect(
+            &place.bridge(options),
+            name,
+            ClientLifecycleMode::Initialize,
+        )
+        .await;
         let info = client.running.peer_info().unwrap();
-        assert_eq!(info.capabilities.experimental.is_some(), expected, "{push:?} {name}");
+        assert_eq!(
+            info.capabilities.experimental.is_some(),
+            expected,
+            "{push:?} {name}"
+        );
     }
 }

@@ -14,15 +14,25 @@ async fn both_eras_get_ten_tools_and_the_same_answers() {
     let bridge = place.bridge(BridgeOptions::default());
     let mut answers = Vec::new();
     for (era, version) in [
-        (ClientLifecycleMode::Initialize, ProtocolVersion::V_2025_11_25),
+        (
+            ClientLifecycleMode::Initialize,
+            ProtocolVersion::V_2025_11_25,
+        ),
         (stateless(), ProtocolVersion::V_2026_07_28),
     ] {
         let client = Client::connect(&bridge, "test", era).await;
         let info = client.running.peer_info().unwrap();
         assert_eq!(info.protocol_version, version);
-        assert_eq!(info.server_info.as_ref().map(|info| info.name.as_str()), Some("hermes"));
+        assert_eq!(
+            info.server_info.as_ref().map(|info| info.name.as_str()),
+            Some("hermes")
+        );
         assert_eq!(client.running.list_all_tools().await.unwrap().len(), 10);
-        answers.push(client.ask("messages_read", json!({"session_key": KEY})).await);
+        answers.push(
+            client
+                .ask("messages_read", json!({"session_key": KEY}))
+                .await,
+        );
     }
     assert_eq!(answers[0], answers[1]);
     assert_eq!(answers[0]["messages"][0]["content"], "hello");
@@ -37,7 +47,12 @@ async fn a_read_only_bridge_has_no_tool_that_sends_or_decides() {
     };
     let client = Client::of(&place.bridge(options)).await;
     assert_eq!(client.running.list_all_tools().await.unwrap().len(), 8);
-    let refused = client.call("messages_send", json!({"target": "telegram", "message": "x"})).await;
+    let refused = client
+        .call(
+            "messages_send",
+            json!({"target": "telegram", "message": "x"}),
+        )
+        .await;
     assert_eq!(refused.is_error, Some(true));
     assert_eq!(only_text(&refused), "Unknown tool: messages_send");
 }
@@ -46,10 +61,18 @@ async fn a_read_only_bridge_has_no_tool_that_sends_or_decides() {
 async fn conversations_are_listed_newest_first_and_filtered() {
     let place = Place::new();
     let store = place.store().await;
-    for (session, key, chat) in [("a", "k:one", "1"), ("b", "k:two", "2"), ("c", "k:three", "3")] {
+    for (session, key, chat) in [
+        ("a", "k:one", "1"),
+        ("b", "k:two", "2"),
+        ("c", "k:three", "3"),
+    ] {
         add_chat(&store, session, key, chat).await;
     }
-    for (session, timestamp) in [("a", 1_780_000_300.0), ("b", 1_780_000_100.0), ("c", 1_780_000_200.0)] {
+    for (session, timestamp) in [
+        ("a", 1_780_000_300.0),
+        ("b", 1_780_000_100.0),
+        ("c", 1_780_000_200.0),
+    ] {
         let mut message = user("x");
         message.timestamp = Some(timestamp);
         store.append(&id(session), &message).await.unwrap();
@@ -63,18 +86,34 @@ async fn conversations_are_listed_newest_first_and_filtered() {
     };
     assert_eq!(keys(json!({})).await, ["k:one", "k:three", "k:two"]);
     assert_eq!(keys(json!({"limit": 1})).await, ["k:one"]);
-    assert_eq!(keys(json!({"limit": "2", "platform": "Telegram"})).await, ["k:one", "k:three"]);
+    assert_eq!(
+        keys(json!({"limit": "2", "platform": "Telegram"})).await,
+        ["k:one", "k:three"]
+    );
     assert_eq!(keys(json!({"platform": "discord"})).await, [""; 0]);
     assert_eq!(keys(json!({"search": "K:T"})).await, ["k:three", "k:two"]);
-    assert_eq!(keys(json!({"search": "ann", "limit": 10_000})).await.len(), 3);
+    assert_eq!(
+        keys(json!({"search": "ann", "limit": 10_000})).await.len(),
+        3
+    );
 
     let listed = client.ask("conversations_list", json!({"limit": 1})).await;
     assert_eq!(listed["count"], 1);
-    let members: Vec<_> = listed["conversations"][0].as_object().unwrap().keys().collect();
+    let members: Vec<_> = listed["conversations"][0]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
     assert_eq!(
         members,
         [
-            "session_key", "session_id", "platform", "chat_type", "display_name", "chat_name", "user_name",
+            "session_key",
+            "session_id",
+            "platform",
+            "chat_type",
+            "display_name",
+            "chat_name",
+            "user_name",
             "updated_at",
         ]
     );
@@ -84,23 +123,47 @@ async fn conversations_are_listed_newest_first_and_filtered() {
 async fn a_conversation_is_shown_with_all_it_has() {
     let (place, store) = with_chat().await;
     let client = place.client().await;
-    let shown = client.ask("conversation_get", json!({"session_key": KEY})).await;
+    let shown = client
+        .ask("conversation_get", json!({"session_key": KEY}))
+        .await;
     let members: Vec<_> = shown.as_object().unwrap().keys().collect();
     assert_eq!(
         members,
         [
-            "session_key", "session_id", "platform", "chat_type", "display_name", "user_name", "chat_name",
-            "chat_id", "thread_id", "updated_at", "created_at", "input_tokens", "output_tokens", "total_tokens",
+            "session_key",
+            "session_id",
+            "platform",
+            "chat_type",
+            "display_name",
+            "user_name",
+            "chat_name",
+            "chat_id",
+            "thread_id",
+            "updated_at",
+            "created_at",
+            "input_tokens",
+            "output_tokens",
+            "total_tokens",
         ]
     );
     assert_eq!(shown["session_id"], SESSION);
     assert_eq!(shown["chat_id"], "1");
     assert_eq!(shown["thread_id"], Value::Null);
-    let missing = client.ask("conversation_get", json!({"session_key": "k"})).await;
+    let missing = client
+        .ask("conversation_get", json!({"session_key": "k"}))
+        .await;
     assert_eq!(missing, json!({"error": "Conversation not found: k"}));
-    store.end_session(&id(SESSION), EndReason::SessionReset).await.unwrap();
-    let ended = client.ask("conversation_get", json!({"session_key": KEY})).await;
-    assert_eq!(ended, json!({"error": format!("Conversation not found: {KEY}")}));
+    store
+        .end_session(&id(SESSION), EndReason::SessionReset)
+        .await
+        .unwrap();
+    let ended = client
+        .ask("conversation_get", json!({"session_key": KEY}))
+        .await;
+    assert_eq!(
+        ended,
+        json!({"error": format!("Conversation not found: {KEY}")})
+    );
 }
 
 #[tokio::test]
@@ -118,8 +181,13 @@ async fn the_last_messages_are_read_in_order_and_cut() {
     ];
     store.append_all(&id(SESSION), &messages).await.unwrap();
     let client = place.client().await;
-    let read = client.ask("messages_read", json!({"session_key": KEY, "limit": 2})).await;
-    assert_eq!((&read["count"], &read["total_in_session"]), (&json!(2), &json!(3)));
+    let read = client
+        .ask("messages_read", json!({"session_key": KEY, "limit": 2}))
+        .await;
+    assert_eq!(
+        (&read["count"], &read["total_in_session"]),
+        (&json!(2), &json!(3))
+    );
     assert_eq!(read["session_key"], KEY);
     assert_eq!(read["messages"][0]["content"], "ä".repeat(2000));
     assert_eq!(read["messages"][1]["content"], "one\ntwo");
@@ -138,14 +206,29 @@ async fn attachments_are_listed_and_large_ones_are_resources() {
         {"type": "image_url", "image_url": {"url": image}},
     ]);
     let message = NewMessage::new(Role::User, Content::Parts(parts));
-    let row = store.append(&id(SESSION), &message).await.unwrap().to_string();
-    let bridge = place.bridge_with("bridge:\n  max_inline_bytes: 100\n", BridgeOptions::default());
+    let row = store
+        .append(&id(SESSION), &message)
+        .await
+        .unwrap()
+        .to_string();
+    let bridge = place.bridge_with(
+        "bridge:\n  max_inline_bytes: 100\n",
+        BridgeOptions::default(),
+    );
     let client = Client::of(&bridge).await;
     let ask = async |id: &str| {
-        client.ask("attachments_fetch", json!({"session_key": KEY, "message_id": id})).await
+        client
+            .ask(
+                "attachments_fetch",
+                json!({"session_key": KEY, "message_id": id}),
+            )
+            .await
     };
     let found = ask(&row).await;
-    assert_eq!((&found["message_id"], &found["count"]), (&json!(row), &json!(3)));
+    assert_eq!(
+        (&found["message_id"], &found["count"]),
+        (&json!(row), &json!(3))
+    );
     let found = &found["attachments"];
     assert_eq!(found[0], json!({"type": "image", "url": "https://x/y.png"}));
     assert_eq!(found[1]["truncated"], true);
@@ -165,16 +248,28 @@ async fn attachments_are_listed_and_large_ones_are_resources() {
 #[tokio::test]
 async fn a_database_of_python_stays_as_it_is_byte_by_byte() {
     let place = Place::new();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../hermes-store/tests/it/reference.py");
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../hermes-store/tests/it/reference.py"
+    );
     let path = place.home.path().join("state.db");
-    let made = Command::new("python3").args([script, "create"]).arg(&path).status().unwrap();
+    let made = Command::new("python3")
+        .args([script, "create"])
+        .arg(&path)
+        .status()
+        .unwrap();
     assert!(made.success());
     let before = fs::read(&path).unwrap();
     let bridge = place.bridge(BridgeOptions::default());
     let client = Client::of(&bridge).await;
     let listed = client.ask("conversations_list", json!({})).await;
-    let key = listed["conversations"][0]["session_key"].as_str().unwrap().to_owned();
-    let read = client.ask("messages_read", json!({"session_key": key})).await;
+    let key = listed["conversations"][0]["session_key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let read = client
+        .ask("messages_read", json!({"session_key": key}))
+        .await;
     assert!(read["count"].as_u64().unwrap() > 0, "{read}");
     let polled = client.ask("events_poll", json!({})).await;
     assert_eq!(polled["events"], json!([]), "{polled}");

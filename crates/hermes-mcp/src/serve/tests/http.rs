@@ -11,8 +11,7 @@ use rmcp::{
     ClientLifecycleMode, ClientServiceExt,
     model::{CallToolRequestParams, ClientConfig, ProtocolVersion},
     transport::{
-        StreamableHttpClientTransport,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
 use serde_json::json;
@@ -71,10 +70,12 @@ impl Site {
     }
 
     fn open(&self) -> RequestBuilder {
-        self.post(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        }}))
+        self.post(
+            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }}),
+        )
     }
 
     fn ping(&self, session: &str) -> RequestBuilder {
@@ -117,7 +118,10 @@ async fn every_request_needs_the_token() {
             assert!(challenge.to_str().unwrap().starts_with("Bearer"));
         }
     }
-    assert_eq!(status(site.ping(&id).bearer_auth(TOKEN)).await, StatusCode::OK);
+    assert_eq!(
+        status(site.ping(&id).bearer_auth(TOKEN)).await,
+        StatusCode::OK
+    );
 }
 
 #[tokio::test]
@@ -159,11 +163,28 @@ async fn a_session_is_its_owners_alone() {
     let guard = |router: Router| router.layer(middleware::from_fn(by_name));
     let site = Site::guarded(HttpOptions::default(), guard).await;
     let id = site.session("ada").await;
-    assert_eq!(status(site.ping(&id).bearer_auth("ada")).await, StatusCode::OK);
-    assert_eq!(status(site.ping(&id).bearer_auth("bob")).await, StatusCode::NOT_FOUND);
+    assert_eq!(
+        status(site.ping(&id).bearer_auth("ada")).await,
+        StatusCode::OK
+    );
+    assert_eq!(
+        status(site.ping(&id).bearer_auth("bob")).await,
+        StatusCode::NOT_FOUND
+    );
     let delete = site.client.delete(&site.url).header("mcp-session-id", &id);
-    assert_eq!(status(delete.bearer_auth("bob")).await, StatusCode::NOT_FOUND);
-    assert_eq!(status(site.ping(&id).bearer_auth("ada")).await, StatusCode::OK);
+    assert_eq!(
+        status(delete.bearer_auth("bob")).await,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        status(site.ping(&id).bearer_auth("ada")).await,
+        StatusCode::OK
+    );
+    let delete = site.client.delete(&site.url).header("mcp-session-id", &id);
+    assert_eq!(
+        status(delete.bearer_auth("ada")).await,
+        StatusCode::NO_CONTENT
+    );
     // Who is nobody gets nothing.
     assert_eq!(status(site.open()).await, StatusCode::UNAUTHORIZED);
 }
@@ -216,17 +237,28 @@ async fn both_eras_are_served() {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };
     for (lifecycle, version) in [
-        (ClientLifecycleMode::Initialize, ProtocolVersion::V_2025_11_25),
+        (
+            ClientLifecycleMode::Initialize,
+            ProtocolVersion::V_2025_11_25,
+        ),
         (stateless, ProtocolVersion::V_2026_07_28),
     ] {
-        let config = StreamableHttpClientTransportConfig::with_uri(site.url.clone()).auth_header(TOKEN);
+        let config =
+            StreamableHttpClientTransportConfig::with_uri(site.url.clone()).auth_header(TOKEN);
         let transport = StreamableHttpClientTransport::with_client(site.client.clone(), config);
-        let client = ClientConfig::default().with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
-        let client = client.serve_with_lifecycle(transport, lifecycle).await.unwrap();
+        let client =
+            ClientConfig::default().with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+        let client = client
+            .serve_with_lifecycle(transport, lifecycle)
+            .await
+            .unwrap();
         assert_eq!(client.peer_info().unwrap().protocol_version, version);
         let arguments = json!({"a": 40, "b": 2}).as_object().unwrap().clone();
         let sum = client.call_tool(CallToolRequestParams::new("add").with_arguments(arguments));
-        assert_eq!(sum.await.unwrap().structured_content, Some(json!({"sum": 42})));
+        assert_eq!(
+            sum.await.unwrap().structured_content,
+            Some(json!({"sum": 42}))
+        );
     }
 }
 

@@ -14,6 +14,8 @@ mod http;
 mod install;
 mod token;
 
+use http::Endpoint;
+
 /// How long the databases may take to close.
 const CLOSING: Duration = Duration::from_millis(300);
 
@@ -23,7 +25,10 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     }
     logging::to_stderr_or_else(if args.verbose { "debug" } else { "warn" })?;
     let settings = context.written_settings()?;
-    let bridge_settings = settings.bridge.clone();
+    let endpoint = match &args.http {
+        Some(address) => Some(Endpoint::prepare(context, args, address, &settings)?),
+        None => None,
+    };
     let options = BridgeOptions {
         access: if args.read_only {
             ToolAccess::ReadOnly
@@ -38,17 +43,13 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     };
     context.run_to_end(async {
         let stop = CancellationToken::new();
-        let variables = settings.variables.clone();
         let bridge = Bridge::new(context.home.clone(), settings, options);
         let serving = async {
-            let outcome = match &args.http {
+            let outcome = match endpoint {
+                Some(endpoint) => endpoint.serve(context, &bridge, &stop).await,
                 None => stdio::serve(bridge.connection(), stop.clone())
                     .await
                     .map_err(|error| Failure::failed(error.to_string())),
-                Some(address) => {
-                    let token = || token::find(context, args, &bridge_settings, &variables);
-                    http::serve(context, args, address, &bridge_settings, token, &bridge, &stop).await
-                }
             };
             stop.cancel();
             outcome

@@ -44,7 +44,11 @@ fn a_token_is_made_and_kept_and_needed() {
     let hermes = with_chat();
     let listening = listen(&hermes, &[], &[]);
     let path = hermes.home.path().join("bridge/token");
-    assert!(listening.said.contains(path.to_str().unwrap()), "{}", listening.said);
+    assert!(
+        listening.said.contains(path.to_str().unwrap()),
+        "{}",
+        listening.said
+    );
     assert_private(&path);
     let token = std::fs::read_to_string(&path).unwrap();
     let token = token.trim();
@@ -69,25 +73,46 @@ fn a_token_may_come_from_a_file_the_environment_or_the_configuration() {
     let file = file.to_str().unwrap().to_owned();
     let config = "bridge:\n  http:\n    token: of-the-configuration\n";
     for (flags, environment, token) in [
-        (vec!["--token-file", &file], vec![("HERMES_BRIDGE_TOKEN", "x")], "of-a-file"),
-        (vec![], vec![("HERMES_BRIDGE_TOKEN", "of-the-environment")], "of-the-environment"),
+        (
+            vec!["--token-file", &file],
+            vec![("HERMES_BRIDGE_TOKEN", "x")],
+            "of-a-file",
+        ),
+        (
+            vec![],
+            vec![("HERMES_BRIDGE_TOKEN", "of-the-environment")],
+            "of-the-environment",
+        ),
         (vec![], vec![], "of-the-configuration"),
     ] {
         hermes.home.write_config(config);
         let listening = listen(&hermes, &flags, &environment);
         assert_eq!(listening.said, "");
-        assert_eq!(call(&hermes, &listening, token, "stateless").0, 0, "{token}");
+        assert_eq!(
+            call(&hermes, &listening, token, "stateless").0,
+            0,
+            "{token}"
+        );
     }
     assert!(!hermes.home.path().join("bridge").exists());
     let empty = hermes.home.write("empty", "\n");
-    let refused = hermes.run(&["mcp", "serve", "--http", "127.0.0.1:0", "--token-file", empty.to_str().unwrap()]);
+    let refused = hermes.run(&[
+        "mcp",
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--token-file",
+        empty.to_str().unwrap(),
+    ]);
     assert!(refused.ended(2).stderr.contains("holds no token"));
 }
 
 #[test]
 fn other_machines_are_let_in_only_when_that_is_said() {
     let hermes = Hermes::new();
-    let refused = hermes.run(&["mcp", "serve", "--http", "0.0.0.0:0"]).ended(2);
+    let refused = hermes
+        .run(&["mcp", "serve", "--http", "0.0.0.0:0"])
+        .ended(2);
     assert!(refused.stderr.contains("--allow-remote"), "{refused:?}");
     let refused = hermes.run(&["mcp", "serve", "--http", "nonsense"]).ended(2);
     assert!(refused.stderr.contains("127.0.0.1:8765"), "{refused:?}");

@@ -23,7 +23,10 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert_eq!(answer["result"]["isError"], false);
     assert_eq!(answer["result"]["structuredContent"]["result"], text);
-    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["messages"][0]["content"], "hello");
+    assert_eq!(
+        serde_json::from_str::<Value>(text).unwrap()["messages"][0]["content"],
+        "hello"
+    );
     piped.send(&json!("no message"));
     piped.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "events_poll", "arguments": []}}));
     piped.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "no/such"}));
@@ -31,7 +34,8 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
     let mut rest = String::new();
     piped.stdout.read_to_string(&mut rest).unwrap();
     for line in rest.lines() {
-        let message: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let message: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(message["jsonrpc"], "2.0");
         assert!(message["error"].is_object(), "{message}");
         if message["id"] == 2 {
@@ -43,7 +47,13 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
     }
     assert_eq!(piped.ended().1, Some(0));
     let mut debug = String::new();
-    piped.child.stderr.take().unwrap().read_to_string(&mut debug).unwrap();
+    piped
+        .child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut debug)
+        .unwrap();
     assert!(debug.contains("DEBUG"), "{debug}");
 }
 
@@ -99,8 +109,8 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
     let mut stdin = piped.stdin.take().unwrap();
     // Written until the pipe is full: the requests beyond that wait on our side.
     let flood = std::thread::spawn(move || {
-        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-        for _ in 0..200_000 {
+        for id in 1..200_000 {
+            let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
             if writeln!(stdin, "{list}").is_err() {
                 break;
             }
@@ -109,7 +119,10 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
     std::thread::sleep(Duration::from_secs(2));
     assert!(!flood.is_finished(), "everything was taken in");
     let memory = std::fs::read_to_string(format!("/proc/{}/status", piped.child.id())).unwrap();
-    let resident = memory.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let resident = memory
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     let kilobytes: u64 = resident.split_whitespace().nth(1).unwrap().parse().unwrap();
     // Without optimisation the program alone has several times what it has with it.
     assert!(kilobytes < 150_000, "{resident}");
@@ -125,8 +138,8 @@ fn it_ends_when_a_client_goes_that_never_read() {
     let mut piped = Piped::open(&hermes, &[]);
     let mut stdin = piped.stdin.take().unwrap();
     // More answers than a pipe holds, and fewer requests.
-    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    for _ in 0..300 {
+    for id in 1..300 {
+        let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
         writeln!(stdin, "{list}").unwrap();
     }
     std::thread::sleep(Duration::from_millis(500));
@@ -145,8 +158,20 @@ fn our_own_host_is_a_client_in_both_eras() {
         }}});
         hermes.home.write_config(&entry.to_string());
         let listed = hermes.run(&["mcp", "tools", "bridge", "--json"]).ok();
-        assert_eq!(listed.json()["tools"].as_array().map(Vec::len), Some(10), "{era}: {listed:?}");
-        let called = hermes.run(&["mcp", "call", "bridge.messages_read", "--arg", &format!("session_key={KEY}")]).ok();
+        assert_eq!(
+            listed.json()["tools"].as_array().map(Vec::len),
+            Some(10),
+            "{era}: {listed:?}"
+        );
+        let called = hermes
+            .run(&[
+                "mcp",
+                "call",
+                "bridge.messages_read",
+                "--arg",
+                &format!("session_key={KEY}"),
+            ])
+            .ok();
         assert!(called.stdout.contains("hello"), "{era}: {called:?}");
     }
 }

@@ -27,7 +27,10 @@ fn installed(variable: &str, program: &str) -> Option<PathBuf> {
 }
 
 fn script(name: &str) -> String {
-    format!("{}/tests/it/serve/clients/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!(
+        "{}/tests/it/serve/clients/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    )
 }
 
 /// A bridge over HTTP whose token is `t0ken`, and its address.
@@ -38,7 +41,11 @@ fn listening(hermes: &Hermes) -> (Piped, String) {
     let mut line = String::new();
     let mut stderr = BufReader::new(piped.child.stderr.take().unwrap());
     stderr.read_line(&mut line).unwrap();
-    let url = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+    let url = line
+        .trim()
+        .strip_prefix("listening on ")
+        .unwrap()
+        .to_owned();
     (piped, url)
 }
 
@@ -50,7 +57,12 @@ fn run(mut command: Command, hermes: &Hermes) -> Value {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let problem = || format!("{command:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let problem = || {
+        format!(
+            "{command:?}\n{text}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    };
     assert!(output.status.success(), "{}", problem());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {}", problem()))
 }
@@ -118,18 +130,39 @@ fn the_inspector() {
     let home = format!("HERMES_HOME={}", hermes.home.path().display());
     for transport in [
         vec!["-e", &home, bridge, "mcp", "serve"],
-        vec![&url, "--transport", "http", "--header", "Authorization: Bearer t0ken"],
+        vec![
+            &url,
+            "--transport",
+            "http",
+            "--header",
+            "Authorization: Bearer t0ken",
+        ],
     ] {
         let mut list = Command::new(&node);
-        list.arg(&inspector).arg("--cli").args(&transport).args(["--method", "tools/list"]);
+        list.arg(&inspector)
+            .arg("--cli")
+            .args(&transport)
+            .args(["--method", "tools/list"]);
         let listed = run(list, &hermes);
         assert_eq!(listed["tools"].as_array().unwrap().len(), 10, "{listed}");
         let mut call = Command::new(&node);
         call.arg(&inspector).arg("--cli").args(&transport);
-        call.args(["--method", "tools/call", "--tool-name", "messages_read", "--tool-arg"]);
+        call.args([
+            "--method",
+            "tools/call",
+            "--tool-name",
+            "messages_read",
+            "--tool-arg",
+        ]);
         call.arg(format!("session_key={KEY}"));
         let called = run(call, &hermes);
         assert_eq!(called["isError"], false, "{called}");
-        assert!(called["content"][0]["text"].as_str().unwrap().contains("hello"), "{called}");
+        assert!(
+            called["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains("hello"),
+            "{called}"
+        );
     }
 }

@@ -112,7 +112,9 @@ fn input(value: &Value) -> CstInputValue {
         Value::String(text) => CstInputValue::String(text.clone()),
         Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
         Value::Object(members) => {
-            let members = members.iter().map(|(key, value)| (key.clone(), input(value)));
+            let members = members
+                .iter()
+                .map(|(key, value)| (key.clone(), input(value)));
             CstInputValue::Object(members.collect())
         }
     }
@@ -127,7 +129,9 @@ fn in_toml(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
         Item::Table(table)
     });
     let servers = servers.as_table_like_mut()?;
-    let server = servers.entry(name).or_insert_with(|| Item::Table(Table::new()));
+    let server = servers
+        .entry(name)
+        .or_insert_with(|| Item::Table(Table::new()));
     if !server.is_table_like() {
         *server = Item::Table(Table::new());
     }

@@ -6,11 +6,7 @@ use serde_json::{Value, json};
 
 use super::client_file::{self, Edit, Syntax};
 use crate::{
-    cli::ServeArgs,
-    commands::mcp::import,
-    context::Context,
-    failure::Failure,
-    import::Source,
+    cli::ServeArgs, commands::mcp::import, context::Context, failure::Failure, import::Source,
 };
 
 const NAME: &str = "hermes";
@@ -86,9 +82,17 @@ fn report(context: &Context, source: Source, path: &Path, entry: &Value, edit: &
         "changed": is_changed,
     }));
     if is_changed {
-        output.line(format!("{}: wrote `{NAME}` to {}", source.title(), path.display()));
+        output.line(format!(
+            "{}: wrote `{NAME}` to {}",
+            source.title(),
+            path.display()
+        ));
     } else {
-        output.line(format!("{}: `{NAME}` is already in {}", source.title(), path.display()));
+        output.line(format!(
+            "{}: `{NAME}` is already in {}",
+            source.title(),
+            path.display()
+        ));
     }
     output.line(format!("{entry:#}"));
     if is_changed {

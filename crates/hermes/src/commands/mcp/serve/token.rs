@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use hermes_config::{BridgeSettings, Secret, Variables};
+use hermes_config::{Secret, Settings};
 
 use crate::{cli::ServeArgs, context::Context, failure::Failure};
 
@@ -17,23 +17,31 @@ const VARIABLE: &str = "HERMES_BRIDGE_TOKEN";
 pub(super) fn find(
     context: &Context,
     args: &ServeArgs,
-    settings: &BridgeSettings,
-    variables: &Variables,
+    settings: &Settings,
 ) -> Result<Secret<String>, Failure> {
     if let Some(path) = &args.token_file {
         return read(path);
     }
-    if let Some(token) = variables.get(VARIABLE).filter(|token| !token.is_empty()) {
+    if let Some(token) = settings
+        .variables
+        .get(VARIABLE)
+        .filter(|token| !token.is_empty())
+    {
         return Ok(Secret::new(token.to_owned()));
     }
-    if let Some(token) = &settings.http.token {
+    if let Some(token) = &settings.bridge.http.token {
         return Ok(token.clone());
     }
     let path = context.home.path().join("bridge/token");
     if !path.exists() {
         make(&path).map_err(|error| {
-            Failure::failed(format!("no token can be kept in `{}`: {error}", path.display()))
-                .hint(format!("name a file with `--token-file`, or set `{VARIABLE}`"))
+            Failure::failed(format!(
+                "no token can be kept in `{}`: {error}",
+                path.display()
+            ))
+            .hint(format!(
+                "name a file with `--token-file`, or set `{VARIABLE}`"
+            ))
         })?;
     }
     context.output.note(format!("token: {}", path.display()));
@@ -42,12 +50,18 @@ pub(super) fn find(
 
 fn read(path: &Path) -> Result<Secret<String>, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format!("the token in `{}` can not be read: {error}", path.display()))
+        Failure::usage(format!(
+            "the token in `{}` can not be read: {error}",
+            path.display()
+        ))
     })?;
     let token = text.trim();
     let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_one {
-        let problem = format!("`{}` holds no token: one line of visible characters", path.display());
+        let problem = format!(
+            "`{}` holds no token: one line of visible characters",
+            path.display()
+        );
         return Err(Failure::usage(problem));
     }
     Ok(Secret::new(token.to_owned()))
@@ -56,13 +70,20 @@ fn read(path: &Path) -> Result<Secret<String>, Failure> {
 /// Makes a token that nobody can guess, in a file that only its owner can read.
 fn make(path: &Path) -> io::Result<()> {
     if let Some(directory) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)?;
     }
     let mut random = [0; 32];
     fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let mut token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     token.push('\n');
     let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(token.as_bytes())
 }

@@ -7,7 +7,8 @@ fn enter_hermes(text: &str, syntax: Syntax) -> Result<Edit, ImportError> {
         Syntax::Toml => "mcp_servers",
         _ => "mcpServers",
     };
-    let entry = json!({"command": "/bin/hermes", "args": ["mcp", "serve"], "env": {"HERMES_HOME": "/h"}});
+    let entry =
+        json!({"command": "/bin/hermes", "args": ["mcp", "serve"], "env": {"HERMES_HOME": "/h"}});
     enter(text, syntax, key, "hermes", &entry, Path::new("/x/file"))
 }
 
@@ -28,17 +29,24 @@ fn an_entry_is_added_and_every_other_byte_stays() {
     assert_eq!(&after[..common], &before[..common]);
     assert!(after.ends_with("},\n  \"z\":  1\n}\n"), "{after}");
     assert!(at > common, "{after}");
-    assert_eq!(enter_hermes(&after, Syntax::JsonWithComments), Ok(Edit::Same));
+    assert_eq!(
+        enter_hermes(&after, Syntax::JsonWithComments),
+        Ok(Edit::Same)
+    );
 }
 
 #[test]
 fn toml_keeps_its_comments_and_order() {
-    let before = "# mine\nmodel = \"x\"   # best\n\n[mcp_servers.a]\ncommand = 'y'\n\n[tui]\nz = 1\n";
+    let before =
+        "# mine\nmodel = \"x\"   # best\n\n[mcp_servers.a]\ncommand = 'y'\n\n[tui]\nz = 1\n";
     let after = changed(before, Syntax::Toml);
     for line in before.lines() {
         assert!(after.contains(line), "{line}\n{after}");
     }
-    assert!(after.contains("[mcp_servers.hermes]\ncommand = \"/bin/hermes\"\n"), "{after}");
+    assert!(
+        after.contains("[mcp_servers.hermes]\ncommand = \"/bin/hermes\"\n"),
+        "{after}"
+    );
     assert!(!after.contains("[mcp_servers]\n"), "{after}");
     assert_eq!(enter_hermes(&after, Syntax::Toml), Ok(Edit::Same));
 }
@@ -64,7 +72,12 @@ fn an_entry_that_differs_is_brought_up_to_date_and_keeps_its_other_keys() {
 
     let before = "[mcp_servers.hermes]\ncommand = \"/old\" # here\nenabled = true\n";
     let after = changed(before, Syntax::Toml);
-    assert!(after.starts_with("[mcp_servers.hermes]\ncommand = \"/bin/hermes\" # here\nenabled = true\n"), "{after}");
+    assert!(
+        after.starts_with(
+            "[mcp_servers.hermes]\ncommand = \"/bin/hermes\" # here\nenabled = true\n"
+        ),
+        "{after}"
+    );
 }
 
 #[test]
@@ -78,6 +91,12 @@ fn a_broken_file_is_refused_with_the_place() {
         assert!(error.starts_with("/x/file:2:"), "{error}");
     }
     for text in ["[]", "{\"mcpServers\": []}"] {
-        assert!(matches!(enter_hermes(text, Syntax::Json), Err(ImportError::Shape { .. })), "{text}");
+        assert!(
+            matches!(
+                enter_hermes(text, Syntax::Json),
+                Err(ImportError::Shape { .. })
+            ),
+            "{text}"
+        );
     }
 }
