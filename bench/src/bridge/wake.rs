@@ -43,8 +43,9 @@ pub(super) fn measure(
         let event = bridge.next_answer()?.body()?["event"].take();
         let answered = clock::now()?;
         let written = writer.written()?;
+        let id = event["message_id"].as_str().and_then(|id| id.parse().ok());
         ensure!(
-            event["message_id"] == written.id.to_string(),
+            id == Some(written.id),
             "no event of message {}, but {event}",
             written.id
         );
