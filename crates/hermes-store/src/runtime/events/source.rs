@@ -390,7 +390,7 @@ mod tests {
                     .any(|table| step.split(" USING").next() == Some(&format!("SCAN {table}")));
                 assert!(!is_scan, "{step}: {}", statement.as_str());
                 if step.contains("SEARCH c ") {
-                    assert!(step.contains("(session_id=? AND timestamp=?)"), "{step}");
+                    assert!(step.contains("(session_id=? AND timestamp=?"), "{step}");
                 }
             }
         }
