@@ -78,15 +78,6 @@ impl Database {
         }
     }
 
-    /// A number that is another one as soon as any other connection, of whatever process, has changed the file.
-    /// Only to be compared with what the same held connection said before.
-    pub(crate) async fn data_version(&self) -> Result<i64, StoreError> {
-        sqlx::query_scalar("PRAGMA data_version")
-            .fetch_one(&self.readers)
-            .await
-            .map_err(|error| self.error(error))
-    }
-
     /// One writer and some readers.
     pub(crate) fn for_writing(path: &Path) -> Self {
         Self {
@@ -208,6 +199,19 @@ fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
         .max_lifetime(None)
         .idle_timeout(Duration::from_mins(2))
         .connect_lazy_with(options)
+}
+
+/// A number that is another one as soon as any other connection, of whatever process, has changed the file. Only to
+/// be compared with what the same connection said before.
+pub(crate) async fn data_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("PRAGMA data_version")
+        .fetch_one(connection)
+        .await
+}
+
+/// One connection for reading, to be held and asked for its `data_version`.
+pub(crate) async fn hold(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
+    reader(path).busy_timeout(HELD_PATIENCE).connect().await
 }
 
 /// A single connection that is never closed for want of work.

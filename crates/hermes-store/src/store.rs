@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, SqlitePool};
 use crate::{
     StoreError,
     db::{
-        Database, Write,
+        self, Database, Write,
         state::{self, Layout},
     },
 };
@@ -54,9 +54,13 @@ impl Store {
         })
     }
 
-    /// What changes with the file; see [`Database::data_version`].
+    /// What changes with the file, on a store with one connection.
     pub(crate) async fn data_version(&self) -> Result<i64, StoreError> {
-        self.inner.database.data_version().await
+        let version = async {
+            let mut connection = self.readers().acquire().await?;
+            db::data_version(&mut connection).await
+        };
+        version.await.map_err(|error| self.error(error))
     }
 
     /// Writes everything back into the one file and closes the connections, those of clones too.

@@ -6,8 +6,12 @@ use std::{
 };
 
 use hermes_config::Home;
+use sqlx::{Sqlite, pool::PoolConnection};
 
-use crate::{Store, StoreError, db::state};
+use crate::{
+    Store, StoreError,
+    db::{self, state},
+};
 
 /// The conversations of a home, whichever file they are in at the moment. Only reads.
 #[derive(Debug)]
@@ -91,6 +95,81 @@ impl LiveStore {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The same for one who follows every change, on a connection that is never handed back.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    home: Home,
+    opened: u64,
+    current: Option<StateReader>,
+}
+
+/// A store and the one connection to it.
+#[derive(Debug)]
+pub(crate) struct StateReader {
+    pub(crate) store: Store,
+    pub(crate) connection: PoolConnection<Sqlite>,
+    file: FileId,
+}
+
+impl Follower {
+    pub(crate) fn new(home: &Home) -> Self {
+        Self {
+            home: home.clone(),
+            opened: 0,
+            current: None,
+        }
+    }
+
+    /// The version of the store, or nothing if there is no file.
+    pub(crate) async fn look(&mut self) -> Result<Option<Version>, StoreError> {
+        let file = FileId::of(&state::path(&self.home));
+        if self.current.as_ref().map(|reader| reader.file) != file {
+            self.current = None;
+        }
+        let Some(file) = file else {
+            return Ok(None);
+        };
+        let reader = match &mut self.current {
+            Some(reader) => reader,
+            none => {
+                let store = match Store::open_held(&self.home).await {
+                    Ok(store) => store,
+                    Err(StoreError::Absent { .. }) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+                let connection = store.readers().acquire().await;
+                let connection = connection.map_err(|error| store.error(error))?;
+                self.opened += 1;
+                none.insert(StateReader {
+                    store,
+                    connection,
+                    file,
+                })
+            }
+        };
+        let data = db::data_version(&mut reader.connection)
+            .await
+            .map_err(|error| reader.store.error(error))?;
+        let opened = self.opened;
+        Ok(Some(Version { opened, data }))
+    }
+
+    /// The store, if the last look found one.
+    pub(crate) fn reader(&mut self) -> Option<&mut StateReader> {
+        self.current.as_mut()
+    }
+
+    pub(crate) async fn close(&mut self) {
+        if let Some(StateReader {
+            store, connection, ..
+        }) = self.current.take()
+        {
+            drop(connection);
+            store.close().await;
+        }
     }
 }
 

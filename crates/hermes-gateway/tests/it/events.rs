@@ -1,9 +1,15 @@
-//! The log of events and the index of conversations, on real files and with other processes writing them.
+//! The log of events and the index of conversations, on real files and with other processes speech them.
 
-use std::time::Duration;
+mod index;
+mod processes;
+mod scale;
+
+use std::{fs, time::Duration};
 
 use hermes_config::Home;
-use hermes_gateway::bridge::events::{Cursor, Event, EventFeed, EventKind, EventLimits};
+use hermes_gateway::bridge::events::{
+    Cursor, Event, EventError, EventFeed, EventKind, EventLimits,
+};
 use hermes_store::{Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store};
 use tempfile::TempDir;
 
@@ -89,13 +95,153 @@ async fn whoever_waits_is_woken_by_a_message() {
     let (_directory, home, store, session) = with_chat().await;
     let feed = feed(&home).await;
     let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), Some(KEY)));
-    let writing = async {
+    let speech = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         store.append(&session, &user("hello")).await.unwrap();
     };
-    let (page, ()) = tokio::join!(waiting, writing);
+    let (page, ()) = tokio::join!(waiting, speech);
     assert_eq!(texts(&page.unwrap().unwrap().events), ["hello"]);
     assert_eq!(all(&feed).await, ["hello"]);
+    feed.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_store_that_appears_later_wakes_whoever_waits() {
+    let (_directory, home) = empty_home();
+    let feed = feed(&home).await;
+    let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), None));
+    let speech = async {
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let session = chat(&store, "s1", KEY).await;
+        store.append(&session, &user("first")).await.unwrap();
+        store.close().await;
+    };
+    let (page, ()) = tokio::join!(waiting, speech);
+    assert_eq!(texts(&page.unwrap().unwrap().events), ["first"]);
+    feed.close().await;
+}
+
+#[tokio::test]
+async fn an_older_cursor_is_answered_from_the_database() {
+    let (_directory, home, store, session) = with_chat().await;
+    let first = feed(&home).await;
+    for text in ["one", "two", "three"] {
+        store.append(&session, &user(text)).await.unwrap();
+    }
+    assert_eq!(all(&first).await, ["one", "two", "three"]);
+    let second = feed(&home).await;
+    assert_eq!(second.position().await, Cursor(3));
+    let page = second.poll(Cursor(1), None, 1).await.unwrap();
+    assert_eq!(texts(&page.events), ["two"]);
+    assert_eq!((page.oldest, page.last), (Some(Cursor(1)), Cursor(3)));
+    let none = second.poll(Cursor(1), Some("nobody"), 9).await.unwrap();
+    assert_eq!(none.events, []);
+    first.close().await;
+    second.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_is_gone_from_a_trimmed_log_is_counted_exactly() {
+    let (_directory, home, store, session) = with_chat().await;
+    let limits = EventLimits {
+        most: 1,
+        ..EventLimits::default()
+    };
+    let feed = EventFeed::open(&home, limits).await;
+    let many: Vec<_> = (0..1205).map(|n| user(&format!("{n}"))).collect();
+    store.append_all(&session, &many).await.unwrap();
+    let mut changes = feed.changes();
+    let logged = tokio::time::timeout(PATIENCE, changes.wait_for(|last| *last == Cursor(1205)));
+    logged.await.unwrap().unwrap();
+    let page = feed.poll(Cursor(5), None, 2).await.unwrap();
+    assert_eq!(
+        texts(&page.events),
+        ["205", "206"],
+        "1000 are kept at least"
+    );
+    assert_eq!((page.oldest, page.dropped), (Some(Cursor(206)), 200));
+    let page = feed.poll(Cursor(205), Some("nobody"), 2).await.unwrap();
+    assert_eq!((page.events.len(), page.dropped), (0, 0));
+    let page = feed.wait(Cursor(100), None).await.unwrap();
+    assert_eq!(
+        (texts(&page.events), page.dropped),
+        (vec!["205".into()], 105)
+    );
+    feed.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn closing_ends_whoever_waits() {
+    let (_directory, home, store, _) = with_chat().await;
+    let feed = feed(&home).await;
+    let ending = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        feed.close().await;
+    };
+    let (page, ()) = tokio::join!(feed.wait(Cursor(0), None), ending);
+    assert!(matches!(page, Err(EventError::Closed)), "{page:?}");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn changes_tell_the_newest_cursor() {
+    let (_directory, home, store, session) = with_chat().await;
+    let feed = feed(&home).await;
+    let mut changes = feed.changes();
+    store.append(&session, &user("one")).await.unwrap();
+    let newest = tokio::time::timeout(PATIENCE, changes.wait_for(|newest| *newest == Cursor(1)));
+    assert_eq!(*newest.await.unwrap().unwrap(), Cursor(1));
+    feed.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn without_a_writable_home_events_are_kept_in_memory() {
+    let (_directory, home, store, session) = with_chat().await;
+    fs::create_dir(home.path().join("runtime.db")).unwrap();
+    let feed = feed(&home).await;
+    store.append(&session, &user("one")).await.unwrap();
+    assert_eq!(all(&feed).await, ["one"]);
+    feed.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_locked_log_delays_events_and_loses_none() {
+    let (_directory, home, store, session) = with_chat().await;
+    let feed = feed(&home).await;
+    let script = "import sqlite3, sys\n\
+        c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+        c.execute('BEGIN IMMEDIATE')\n\
+        print('locked', flush=True)\n\
+        sys.stdin.read()\n";
+    let path = home.path().join("runtime.db");
+    // The feed must go on meanwhile: it may hold the lock itself for a moment.
+    let started = tokio::task::spawn_blocking(move || {
+        let mut holder = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(path)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(holder.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+        assert_eq!(line.trim(), "locked");
+        holder
+    });
+    let mut holder = started.await.unwrap();
+    store.append(&session, &user("late")).await.unwrap();
+    // Answered all the same, with what is known.
+    assert_eq!(all(&feed).await, [""; 0]);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    let page = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), None));
+    assert_eq!(texts(&page.await.unwrap().unwrap().events), ["late"]);
     feed.close().await;
     store.close().await;
 }

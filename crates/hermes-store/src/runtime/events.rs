@@ -11,12 +11,13 @@ use std::{
 
 use hermes_config::Home;
 use serde_json::Value;
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Connection, SqliteConnection, sqlite::SqliteRow};
 
 use super::{RuntimeStore, path};
 use crate::{
-    LiveStore, SessionKey, StoreError, Version,
-    db::{self, Database, row},
+    SessionKey, StoreError, Version,
+    db::{self, row},
+    watch::Follower,
 };
 
 mod asked;
@@ -77,8 +78,8 @@ pub enum Keeping {
 pub struct EventLog {
     runtime: RuntimeStore,
     /// Watches `runtime.db`; nobody else can change a log in memory.
-    held: Option<Database>,
-    live: LiveStore,
+    held: Option<SqliteConnection>,
+    state: Follower,
     limits: LogLimits,
     seen: Option<(Option<Version>, Option<i64>)>,
     retry_at: Option<Instant>,
@@ -96,14 +97,18 @@ impl EventLog {
             Err(error @ StoreError::Locked { .. }) => return Err(error),
             Err(error) => (RuntimeStore::in_memory().await?, Keeping::Memory(error)),
         };
-        let held = matches!(keeping, Keeping::Shared).then(|| {
-            let path = path(home);
-            Database::held(&path, db::reader(&path))
-        });
+        let held = match keeping {
+            Keeping::Shared => Some(
+                db::hold(&path(home))
+                    .await
+                    .map_err(|error| runtime.database.error(error))?,
+            ),
+            Keeping::Memory(_) => None,
+        };
         let log = Self {
             runtime,
             held,
-            live: LiveStore::new(home),
+            state: Follower::new(home),
             limits,
             seen: None,
             retry_at: None,
@@ -121,20 +126,20 @@ impl EventLog {
     /// Turns what has happened since the last look into events. Tells whether there was anything to look at; if
     /// not, this costs next to nothing.
     pub async fn look(&mut self) -> Result<bool, StoreError> {
-        let shared = match &self.held {
-            Some(held) => Some(held.data_version().await?),
+        let shared = match &mut self.held {
+            Some(held) => Some(
+                db::data_version(held)
+                    .await
+                    .map_err(|error| self.runtime.database.error(error))?,
+            ),
             None => None,
         };
-        let (store, problem) = match self.live.look().await {
-            Ok(seen) => (seen, None),
+        let (version, problem) = match self.state.look().await {
+            Ok(version) => (version, None),
             // Being made at this moment, perhaps.
             Err(StoreError::Unavailable { .. }) => (None, None),
-            Err(error) => (None, Some(error)),
-        };
-        let version = match &problem {
-            None => store.as_ref().map(|seen| seen.version),
             // Nothing more is known than before.
-            Some(_) => self.seen.and_then(|(version, _)| version),
+            Err(error) => (self.seen.and_then(|(version, _)| version), Some(error)),
         };
         let seen = Some((version, shared));
         let now = Instant::now();
@@ -142,10 +147,10 @@ impl EventLog {
         if self.seen == seen && !is_due {
             return problem.map_or(Ok(false), Err);
         }
-        let source = match (&store, &problem) {
-            (Some(seen), _) => ingest::Source::Store(&seen.store),
+        let source = match (self.state.reader(), &problem) {
+            (_, Some(_)) => ingest::Source::Unreadable,
+            (Some(reader), None) => ingest::Source::Store(reader),
             (None, None) => ingest::Source::Absent,
-            (None, Some(_)) => ingest::Source::Unreadable,
         };
         let unread = ingest::run(&self.runtime.database, source, self.limits).await?;
         self.trim_at = now + TRIM;
@@ -156,10 +161,12 @@ impl EventLog {
     }
 
     /// Closes all connections. The log stays as it is.
-    pub async fn close(&self) {
-        self.live.close().await;
-        if let Some(held) = &self.held {
-            held.close().await;
+    pub async fn close(mut self) {
+        self.state.close().await;
+        if let Some(held) = self.held.take()
+            && let Err(error) = held.close().await
+        {
+            tracing::debug!(%error, "the log was not closed cleanly");
         }
         self.runtime.close().await;
     }
@@ -194,48 +201,48 @@ impl RuntimeStore {
         session_key: Option<&str>,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
-        let page = async {
-            let mut read = self.database.readers().begin().await?;
-            let (oldest, last) = reach(&mut read).await?;
-            let rows = sqlx::query(
-                "SELECT cursor, type, session_key, payload FROM bridge_events \
-                 WHERE cursor > ?1 AND (?2 IS NULL OR session_key = ?2) ORDER BY cursor LIMIT ?3",
-            )
-            .bind(cursor)
-            .bind(session_key)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&mut *read)
-            .await?;
-            let events: Result<_, sqlx::Error> = rows.iter().map(LoggedEvent::read).collect();
-            Ok(EventPage {
-                events: events?,
-                oldest,
-                last,
-            })
-        };
-        page.await.map_err(|error| self.database.error(error))
+        // One statement, so that both are of the same moment. Without an event there is still the row of the reach.
+        let rows = sqlx::query(
+            "SELECT r.oldest, r.last, e.cursor, e.type, e.session_key, e.payload \
+             FROM (SELECT (SELECT MIN(cursor) FROM bridge_events) AS oldest, \
+             CAST((SELECT value FROM meta WHERE key = ?1) AS INTEGER) AS last) AS r \
+             LEFT JOIN (SELECT cursor, type, session_key, payload FROM bridge_events \
+             WHERE cursor > ?2 AND (?3 IS NULL OR session_key = ?3) ORDER BY cursor LIMIT ?4) AS e \
+             ORDER BY e.cursor",
+        )
+        .bind(marks::LAST_CURSOR)
+        .bind(cursor)
+        .bind(session_key)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(self.database.readers())
+        .await;
+        rows.and_then(|rows| EventPage::read(&rows))
+            .map_err(|error| self.database.error(error))
     }
 }
 
-/// The lowest cursor there is and the highest ever given.
-async fn reach(connection: &mut SqliteConnection) -> Result<(Option<i64>, i64), sqlx::Error> {
-    let found = sqlx::query(
-        "SELECT (SELECT MIN(cursor) FROM bridge_events) AS oldest, \
-         CAST((SELECT value FROM meta WHERE key = ?1) AS INTEGER) AS last",
-    )
-    .bind(marks::LAST_CURSOR)
-    .fetch_one(connection)
-    .await?;
-    Ok((
-        row::optional_integer(&found, "oldest")?,
-        row::integer(&found, "last")?,
-    ))
+impl EventPage {
+    fn read(rows: &[SqliteRow]) -> Result<Self, sqlx::Error> {
+        let mut page = Self {
+            events: Vec::with_capacity(rows.len()),
+            oldest: None,
+            last: 0,
+        };
+        for found in rows {
+            page.oldest = row::optional_integer(found, "oldest")?;
+            page.last = row::integer(found, "last")?;
+            if let Some(cursor) = row::optional_integer(found, "cursor")? {
+                page.events.push(LoggedEvent::read(cursor, found)?);
+            }
+        }
+        Ok(page)
+    }
 }
 
 impl LoggedEvent {
-    fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
+    fn read(cursor: i64, found: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            cursor: row::integer(found, "cursor")?,
+            cursor,
             kind: row::required(found, "type")?,
             session_key: row::text(found, "session_key")?.map(SessionKey::new),
             payload: row::json(found, "payload")?.unwrap_or_default(),

@@ -7,6 +7,7 @@
 )]
 
 mod cron;
+mod events;
 mod messages;
 mod mirror;
 mod opening;

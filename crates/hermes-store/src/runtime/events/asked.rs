@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ingest::Log, marks};
+use super::{ingest::Log, marks::Status};
 use crate::{clock::utc_iso, db::row};
 
 /// An event about to be logged.
@@ -15,13 +15,15 @@ struct Step {
 }
 
 /// Logs what has happened to approvals. Those that were there before the log began are taken as known.
-pub(super) async fn log(log: &mut Log<'_>) -> Result<(), sqlx::Error> {
-    if !marks::knows_approvals(log.connection).await? {
+pub(super) async fn log(log: &mut Log<'_>, status: &Status) -> Result<(), sqlx::Error> {
+    if !status.knows_approvals {
         sqlx::query("UPDATE approvals SET logged = CASE state WHEN 'resolved' THEN 2 ELSE 1 END")
             .execute(&mut *log.connection)
             .await?;
-        marks::set_knows_approvals(log.connection).await?;
-        log.touch();
+        log.progress.knows_approvals();
+        return Ok(());
+    }
+    if !status.has_approvals {
         return Ok(());
     }
     let mut steps = steps(log).await?;

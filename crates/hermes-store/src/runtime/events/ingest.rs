@@ -6,22 +6,22 @@ use sqlx::SqliteConnection;
 
 use super::{
     LogLimits, asked,
-    marks::{self, GlobalMark, Pending},
-    reach,
+    marks::{self, GlobalMark, Pending, Progress, Status},
     rules::{self, Said},
     source::{Examined, Fresh, Message, Row, Snapshot, Unreadable},
 };
 use crate::{
-    Store, StoreError,
+    StoreError,
     clock::epoch_seconds,
     db::{self, Code, Database},
+    watch::StateReader,
 };
 
 /// Where messages come from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) enum Source<'a> {
     /// From this store.
-    Store(&'a Store),
+    Store(&'a mut StateReader),
     /// There is none.
     Absent,
     /// There is one, but not for us at the moment.
@@ -39,7 +39,7 @@ pub(super) struct Unread {
 /// The end of the log while it is written.
 pub(super) struct Log<'a> {
     pub(super) connection: &'a mut SqliteConnection,
-    before: i64,
+    pub(super) progress: Progress,
     last: i64,
     has_changed: bool,
     now: f64,
@@ -72,9 +72,19 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Says that marks were written.
+    /// Says that something was written besides.
     pub(super) fn touch(&mut self) {
         self.has_changed = true;
+    }
+
+    /// Writes how far the log has come and trims it. Tells whether anything is to be committed.
+    async fn finish(mut self, status: &Status, limits: LogLimits) -> Result<bool, sqlx::Error> {
+        if self.last > status.last {
+            self.progress.last_cursor(self.last);
+        }
+        let is_written = self.progress.save(self.connection).await?;
+        let is_trimmed = trim(self.connection, status, self.last, self.now, limits).await?;
+        Ok(is_written || is_trimmed || self.has_changed)
     }
 }
 
@@ -86,17 +96,18 @@ pub(super) async fn run(
 ) -> Result<Vec<Unread>, StoreError> {
     let error = |error| runtime.error(error);
     let mut write = runtime.begin().await?;
-    let (oldest, last) = reach(&mut write).await.map_err(error)?;
+    let status = Status::read(&mut write).await.map_err(error)?;
     let mut log = Log {
         connection: &mut write,
-        before: last,
-        last,
+        progress: Progress::default(),
+        last: status.last,
         has_changed: false,
         now: epoch_seconds(),
     };
     let unread = match source {
-        Source::Store(store) => {
-            messages(&mut log, store, limits)
+        Source::Store(reader) => {
+            let store = reader.store.clone();
+            messages(&mut log, &status, reader, limits)
                 .await
                 .map_err(|failure| match failure {
                     Failure::Log(error) => runtime.error(error),
@@ -104,24 +115,16 @@ pub(super) async fn run(
                 })?
         }
         Source::Absent => {
-            begin_empty(&mut log).await.map_err(error)?;
+            if status.mark.is_none() {
+                // There is nothing to begin after: all that a store will have is new.
+                log.progress.mark(&GlobalMark::default());
+            }
             Vec::new()
         }
         Source::Unreadable => Vec::new(),
     };
-    asked::log(&mut log).await.map_err(error)?;
-    let (before, last) = (log.before, log.last);
-    let mut is_written = log.has_changed;
-    if last > before {
-        marks::save_last_cursor(&mut write, last)
-            .await
-            .map_err(error)?;
-        is_written = true;
-    }
-    is_written |= trim(&mut write, oldest.unwrap_or(before + 1), last, limits)
-        .await
-        .map_err(error)?;
-    if is_written {
+    asked::log(&mut log, &status).await.map_err(error)?;
+    if log.finish(&status, limits).await.map_err(error)? {
         write.commit().await?;
     }
     Ok(unread)
@@ -145,51 +148,38 @@ impl From<Unreadable> for Failure {
     }
 }
 
-/// Without a store there is nothing to begin after: all that it will have is new.
-async fn begin_empty(log: &mut Log<'_>) -> Result<(), sqlx::Error> {
-    if marks::global(log.connection).await?.is_none() {
-        marks::save_global(log.connection, &GlobalMark::default()).await?;
-        log.touch();
-    }
-    Ok(())
-}
-
 async fn messages(
     log: &mut Log<'_>,
-    store: &Store,
+    status: &Status,
+    reader: &mut StateReader,
     limits: LogLimits,
 ) -> Result<Vec<Unread>, Failure> {
-    let mut snapshot = Snapshot::take(store).await?;
-    let end = snapshot.end().await?;
-    let known = marks::global(log.connection).await?;
-    let Some(mut mark) = known else {
+    let mut snapshot = Snapshot::take(reader).await?;
+    let known_id = status.mark.as_ref().map_or(0, |mark| mark.last_id);
+    let (end, known) = snapshot.end_and(known_id).await?;
+    let Some(mut mark) = status.mark.clone() else {
         begin_at(log, &mut snapshot, GlobalMark::default(), end).await?;
         return Ok(Vec::new());
     };
-    let mut pending = marks::pending(log.connection).await?;
-    if is_another_file(&mut snapshot, &mark, end.as_ref()).await? {
+    let mut pending = status.pending.clone();
+    if is_another_file(&mut snapshot, &mark, end.as_ref(), known).await? {
         let begin = match mark.newest() {
             Some(newest) => snapshot.last_until(newest).await?,
             None => None,
         };
-        mark = mark.in_another_file();
         pending = Pending::new();
-        marks::save_pending(log.connection, &pending).await?;
-        mark = begin_at(log, &mut snapshot, mark, begin).await?;
+        mark = begin_at(log, &mut snapshot, mark.in_another_file(), begin).await?;
     }
     let Some(end) = end.filter(|end| end.id > mark.last_id || !pending.is_empty()) else {
         return Ok(Vec::new());
     };
-    let before = pending.clone();
     let unread = log_rows(log, &mut snapshot, &mark, &mut pending, limits).await?;
-    if pending != before {
-        marks::save_pending(log.connection, &pending).await?;
-        log.touch();
+    if pending != status.pending {
+        log.progress.pending(&pending);
     }
     if end.id > mark.last_id {
         mark.advance(end.id, &end.session, end.timestamp);
-        marks::save_global(log.connection, &mark).await?;
-        log.touch();
+        log.progress.mark(&mark);
     }
     Ok(unread)
 }
@@ -199,6 +189,7 @@ async fn is_another_file(
     snapshot: &mut Snapshot<'_>,
     mark: &GlobalMark,
     end: Option<&Row>,
+    known: Option<Row>,
 ) -> Result<bool, Unreadable> {
     if mark.last_id == 0 {
         return Ok(false);
@@ -207,7 +198,6 @@ async fn is_another_file(
         let highest = snapshot.highest_ever().await;
         return Ok(highest.is_none_or(|highest| highest < mark.last_id));
     }
-    let known = snapshot.row(mark.last_id).await?;
     // The row may have been deleted.
     Ok(known.is_some_and(|known| !mark.is_at(&known.session, known.timestamp)))
 }
@@ -228,8 +218,8 @@ async fn begin_at(
             marks::save_session(log.connection, &session, known).await?;
         }
     }
-    marks::save_global(log.connection, &mark).await?;
-    log.touch();
+    log.progress.mark(&mark);
+    log.progress.pending(&Pending::new());
     Ok(mark)
 }
 
@@ -341,19 +331,17 @@ async fn add_message(
 /// Removes what is too much or too old, always from the beginning. Tells whether there was any.
 async fn trim(
     connection: &mut SqliteConnection,
-    oldest: i64,
+    status: &Status,
     last: i64,
+    now: f64,
     limits: LogLimits,
 ) -> Result<bool, sqlx::Error> {
     let most = i64::try_from(limits.most).unwrap_or(i64::MAX);
+    let limit = now - limits.age.as_secs_f64();
     let mut until = last.saturating_sub(most);
-    let limit = epoch_seconds() - limits.age.as_secs_f64();
-    let is_old: Option<bool> =
-        sqlx::query_scalar("SELECT created_at < ?1 FROM bridge_events ORDER BY cursor LIMIT 1")
-            .bind(limit)
-            .fetch_optional(&mut *connection)
-            .await?;
-    if is_old == Some(true) {
+    // What is new is not old; and if the oldest one is not, none is.
+    let (oldest, oldest_at) = status.oldest.unwrap_or((status.last + 1, now));
+    if oldest_at < limit {
         let old: Option<i64> =
             sqlx::query_scalar("SELECT MAX(cursor) FROM bridge_events WHERE created_at < ?1")
                 .bind(limit)

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sqlx::SqliteConnection;
+use serde_json::{Map, Value};
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use crate::db::row;
 
@@ -31,11 +32,13 @@ pub(super) struct GlobalMark {
 
 impl GlobalMark {
     /// Goes on to this row.
-    pub(super) fn advance(&mut self, id: i64, session: &str, timestamp: f64) {
+    pub(super) fn advance(&mut self, id: i64, session: &str, timestamp: Option<f64>) {
         self.last_id = id;
         session.clone_into(&mut self.session);
-        self.timestamp = format!("{timestamp:?}");
-        if self.newest().is_none_or(|newest| newest < timestamp) {
+        self.timestamp = timestamp
+            .map(|time| format!("{time:?}"))
+            .unwrap_or_default();
+        if timestamp > self.newest() {
             self.newest.clone_from(&self.timestamp);
         }
     }
@@ -50,8 +53,13 @@ impl GlobalMark {
     }
 
     /// Whether a row of that id is the one the mark was made at.
-    pub(super) fn is_at(&self, session: &str, timestamp: f64) -> bool {
-        self.session == session && self.timestamp.parse() == Ok(timestamp)
+    pub(super) fn is_at(&self, session: &str, timestamp: Option<f64>) -> bool {
+        let is_same_time = match (self.timestamp.parse::<f64>(), timestamp) {
+            (Ok(known), Some(timestamp)) => known.to_bits() == timestamp.to_bits(),
+            // Where one can not be read, the rest has to do.
+            _ => true,
+        };
+        self.session == session && is_same_time
     }
 
     /// The latest time of all.
@@ -72,52 +80,99 @@ pub(super) struct SessionMark {
 /// Sessions that could not be read, each with the last row that is done with.
 pub(super) type Pending = BTreeMap<String, i64>;
 
-pub(super) async fn global(
-    connection: &mut SqliteConnection,
-) -> Result<Option<GlobalMark>, sqlx::Error> {
-    load(connection, GLOBAL).await
+/// Everything a look begins with, in one statement.
+#[derive(Debug)]
+pub(super) struct Status {
+    /// The highest cursor ever given; 0 if there was none.
+    pub(super) last: i64,
+    /// The lowest cursor that is there, and when its event was logged.
+    pub(super) oldest: Option<(i64, f64)>,
+    /// None before the first look at a store.
+    pub(super) mark: Option<GlobalMark>,
+    /// Sessions left behind.
+    pub(super) pending: Pending,
+    /// Whether approvals have been looked at before.
+    pub(super) knows_approvals: bool,
+    /// Whether there is anything to log about them.
+    pub(super) has_approvals: bool,
 }
 
-pub(super) async fn save_global(
-    connection: &mut SqliteConnection,
-    mark: &GlobalMark,
-) -> Result<(), sqlx::Error> {
-    save(connection, GLOBAL, mark).await
+impl Status {
+    pub(super) async fn read(connection: &mut SqliteConnection) -> Result<Self, sqlx::Error> {
+        let found = sqlx::query(
+            "SELECT (SELECT value FROM meta WHERE key = ?1) AS last, (SELECT value FROM meta WHERE key = ?2) AS mark, \
+             (SELECT value FROM meta WHERE key = ?3) AS pending, \
+             EXISTS (SELECT 1 FROM meta WHERE key = ?4) AS knows_approvals, \
+             EXISTS (SELECT 1 FROM approvals WHERE logged < 2 AND (logged = 0 OR state = 'resolved')) \
+             AS has_approvals, \
+             (SELECT MIN(cursor) FROM bridge_events) AS oldest, \
+             (SELECT created_at FROM bridge_events ORDER BY cursor LIMIT 1) AS oldest_at",
+        )
+        .bind(LAST_CURSOR)
+        .bind(GLOBAL)
+        .bind(PENDING)
+        .bind(APPROVALS)
+        .fetch_one(connection)
+        .await?;
+        let oldest = row::optional_integer(&found, "oldest")?;
+        let oldest_at = row::real(&found, "oldest_at")?;
+        Ok(Self {
+            last: parsed(&found, "last")?.unwrap_or_default(),
+            oldest: oldest.zip(oldest_at),
+            mark: parsed(&found, "mark")?,
+            pending: parsed(&found, "pending")?.unwrap_or_default(),
+            knows_approvals: row::integer(&found, "knows_approvals")? != 0,
+            has_approvals: row::integer(&found, "has_approvals")? != 0,
+        })
+    }
 }
 
-pub(super) async fn pending(connection: &mut SqliteConnection) -> Result<Pending, sqlx::Error> {
-    load(connection, PENDING)
-        .await
-        .map(Option::unwrap_or_default)
+fn parsed<T: DeserializeOwned>(found: &SqliteRow, column: &str) -> Result<Option<T>, sqlx::Error> {
+    let text = row::text(found, column)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-pub(super) async fn save_pending(
-    connection: &mut SqliteConnection,
-    pending: &Pending,
-) -> Result<(), sqlx::Error> {
-    save(connection, PENDING, pending).await
-}
+/// What a look leaves behind, written in one statement.
+#[derive(Debug, Default)]
+pub(super) struct Progress(Map<String, Value>);
 
-/// Whether approvals have been looked at before.
-pub(super) async fn knows_approvals(
-    connection: &mut SqliteConnection,
-) -> Result<bool, sqlx::Error> {
-    load::<bool>(connection, APPROVALS)
-        .await
-        .map(Option::unwrap_or_default)
-}
+impl Progress {
+    pub(super) fn last_cursor(&mut self, cursor: i64) {
+        self.set(LAST_CURSOR, &cursor);
+    }
 
-pub(super) async fn set_knows_approvals(
-    connection: &mut SqliteConnection,
-) -> Result<(), sqlx::Error> {
-    save(connection, APPROVALS, &true).await
-}
+    pub(super) fn mark(&mut self, mark: &GlobalMark) {
+        self.set(GLOBAL, mark);
+    }
 
-pub(super) async fn save_last_cursor(
-    connection: &mut SqliteConnection,
-    cursor: i64,
-) -> Result<(), sqlx::Error> {
-    save(connection, LAST_CURSOR, &cursor).await
+    pub(super) fn pending(&mut self, pending: &Pending) {
+        self.set(PENDING, pending);
+    }
+
+    pub(super) fn knows_approvals(&mut self) {
+        self.set(APPROVALS, &true);
+    }
+
+    fn set(&mut self, key: &str, value: &impl Serialize) {
+        let value = serde_json::json!(value).to_string();
+        self.0.insert(key.into(), value.into());
+    }
+
+    /// Tells whether there was anything to write.
+    pub(super) async fn save(self, connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        if self.0.is_empty() {
+            return Ok(false);
+        }
+        // Without `WHERE`, the conflict clause would be read as part of a join.
+        sqlx::query(
+            "INSERT INTO meta (key, value) SELECT key, value FROM json_each(?1) WHERE true \
+             ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        )
+        .bind(Value::Object(self.0).to_string())
+        .execute(connection)
+        .await?;
+        Ok(true)
+    }
 }
 
 /// The mark of a session.
@@ -160,38 +215,5 @@ pub(super) async fn forget_sessions(connection: &mut SqliteConnection) -> Result
     sqlx::query("DELETE FROM bridge_marks")
         .execute(connection)
         .await?;
-    Ok(())
-}
-
-async fn load<T: DeserializeOwned>(
-    connection: &mut SqliteConnection,
-    key: &str,
-) -> Result<Option<T>, sqlx::Error> {
-    let found = sqlx::query("SELECT value FROM meta WHERE key = ?1")
-        .bind(key)
-        .fetch_optional(connection)
-        .await?;
-    let Some(text) = found
-        .map(|found| row::required(&found, "value"))
-        .transpose()?
-    else {
-        return Ok(None);
-    };
-    Ok(serde_json::from_str(&text).ok())
-}
-
-async fn save(
-    connection: &mut SqliteConnection,
-    key: &str,
-    value: &impl Serialize,
-) -> Result<(), sqlx::Error> {
-    let text = serde_json::to_string(value).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    sqlx::query(
-        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-    )
-    .bind(key)
-    .bind(text)
-    .execute(connection)
-    .await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Compaction, retries and branches insert rows that were there before, and compaction a summary in front of them.
 //! None of that happened in the chat.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A row that was not there at the last look, and what is known about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,19 +12,35 @@ pub(super) struct NewRow {
     pub(super) id: i64,
     /// The first row of this session or an ancestor that says the same at the same time; itself, if it is that one.
     pub(super) first: i64,
-    /// Whether an equal row before it was moved out of the way, or is in an ancestor.
-    pub(super) replaces: bool,
-    /// Written again after its session's history was deleted.
-    pub(super) rewritten: bool,
+    /// What it says again.
+    pub(super) repeats: Repeats,
     /// Whether it is live.
     pub(super) active: bool,
     /// Whether somebody says something in it, and it was not taken back.
     pub(super) is_candidate: bool,
 }
 
+/// What a row says again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeats {
+    /// It is no copy.
+    Nothing,
+    /// A row that is still live in the same session.
+    Live,
+    /// A row that was moved out of the way, or is in an ancestor.
+    Replaced,
+    /// A history that was deleted.
+    Deleted,
+}
+
 impl NewRow {
     fn is_copy(&self) -> bool {
-        self.first != self.id || self.rewritten
+        self.repeats != Repeats::Nothing
+    }
+
+    /// Whether it was inserted as part of a list that took the place of earlier rows.
+    fn is_retained(&self) -> bool {
+        matches!(self.repeats, Repeats::Replaced | Repeats::Deleted)
     }
 }
 
@@ -46,17 +62,21 @@ pub(super) fn said(
     same_chat: impl Fn(usize, usize) -> bool,
 ) -> Vec<Said> {
     let mut rows: Vec<(usize, &NewRow)> = Vec::new();
+    let mut summaries: HashSet<i64> = HashSet::new();
     for (session, (known, new)) in sessions.iter().enumerate() {
-        let last_copy = new.iter().rposition(|row| row.is_copy() && row.replaces);
+        let last_retained = new.iter().rposition(NewRow::is_retained);
         for (at, row) in new.iter().enumerate() {
-            let is_summary =
-                row.active && !row.is_copy() && last_copy.is_some_and(|copy| copy > at);
-            let is_known = row.first <= *known || row.rewritten;
-            if row.is_candidate && !is_known && !is_summary {
+            let is_before_retained = last_retained.is_some_and(|last| last > at);
+            if !row.is_copy() && is_before_retained && (row.active || is_old_summary(new, at)) {
+                summaries.insert(row.id);
+            }
+            let is_known = row.first <= *known || row.repeats == Repeats::Deleted;
+            if row.is_candidate && !is_known {
                 rows.push((session, row));
             }
         }
     }
+    rows.retain(|(_, row)| !summaries.contains(&row.first));
     rows.sort_by_key(|(_, row)| row.id);
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut found: Vec<(Said, bool)> = Vec::new();
@@ -83,6 +103,35 @@ pub(super) fn said(
     said
 }
 
+/// Whether a row that is no longer live and no copy was the summary of a compaction before the last one.
+///
+/// A compaction inserts a list: perhaps some messages of the beginning, the summary, and messages of the end. What is
+/// retained keeps its order, so a step back in it is where another list begins.
+fn is_old_summary(rows: &[NewRow], at: usize) -> bool {
+    let goes_on = |one: Option<&NewRow>, other: Option<&NewRow>| match (one, other) {
+        (Some(one), Some(other)) => {
+            one.is_retained() && other.is_retained() && one.first < other.first
+        }
+        _ => false,
+    };
+    // The rest of its list went out of sight together with it.
+    let is_in_old_list = |row: &NewRow| row.is_retained() && !row.active;
+    if !rows.get(at + 1).is_some_and(is_in_old_list) {
+        return false;
+    }
+    if let Some(before) = at.checked_sub(1)
+        && rows[before].is_retained()
+    {
+        return goes_on(rows.get(before), rows.get(at + 1));
+    }
+    // It stands before a list. If that has a summary of its own, this is a message.
+    let mut end = at + 1;
+    while goes_on(rows.get(end), rows.get(end + 1)) {
+        end += 1;
+    }
+    !goes_on(rows.get(end), rows.get(end + 2))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,8 +140,7 @@ mod tests {
         NewRow {
             id,
             first: id,
-            replaces: false,
-            rewritten: false,
+            repeats: Repeats::Nothing,
             active: true,
             is_candidate: true,
         }
@@ -108,7 +156,7 @@ mod tests {
     fn copy(id: i64, first: i64) -> NewRow {
         NewRow {
             first,
-            replaces: true,
+            repeats: Repeats::Replaced,
             ..row(id)
         }
     }
@@ -146,11 +194,55 @@ mod tests {
         assert_eq!(ids(&[(10, rows)]), [11, 14]);
     }
 
+    fn retained(id: i64, first: i64) -> NewRow {
+        NewRow {
+            active: false,
+            ..copy(id, first)
+        }
+    }
+
+    #[test]
+    fn the_summary_of_an_earlier_compaction_is_not_said_either() {
+        let rows = vec![
+            compacted(11), // said
+            compacted(12), // the first summary
+            retained(13, 9),
+            retained(14, 10),
+            compacted(15), // said
+            row(16),       // the second summary
+            copy(17, 10),
+            copy(18, 15),
+        ];
+        assert_eq!(ids(&[(10, rows)]), [11, 18]);
+        let rows = vec![
+            compacted(12),
+            retained(13, 9),
+            row(14),
+            copy(15, 9),
+            copy(16, 12), // the first summary, retained
+        ];
+        assert_eq!(ids(&[(10, rows)]), [0; 0]);
+    }
+
+    #[test]
+    fn messages_between_compactions_that_keep_the_beginning_are_said() {
+        let rows = vec![
+            compacted(11), // said
+            retained(12, 1),
+            compacted(13), // the first summary
+            retained(14, 10),
+            compacted(15), // said
+            copy(16, 1),
+            row(17), // the second summary
+            copy(18, 10),
+        ];
+        assert_eq!(ids(&[(10, rows)]), [11, 15]);
+    }
+
     #[test]
     fn a_rewritten_history_is_not_said() {
         let again = |id| NewRow {
-            rewritten: true,
-            replaces: true,
+            repeats: Repeats::Deleted,
             ..row(id)
         };
         assert_eq!(ids(&[(10, vec![again(11), again(12), row(13)])]), [13]);
@@ -160,6 +252,7 @@ mod tests {
     fn the_same_said_twice_hides_nothing_between() {
         let twice = NewRow {
             first: 11,
+            repeats: Repeats::Live,
             ..row(13)
         };
         assert_eq!(ids(&[(10, vec![row(11), row(12), twice])]), [13, 12]);
