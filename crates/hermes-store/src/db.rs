@@ -44,6 +44,8 @@ pub(crate) struct Database {
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
     writes: AtomicU32,
+    /// Writes whose checkpoint was put off.
+    put_off: AtomicU32,
 }
 
 impl Database {
@@ -54,6 +56,7 @@ impl Database {
             readers: pool(READERS, options),
             writer: None,
             writes: AtomicU32::new(0),
+            put_off: AtomicU32::new(0),
         }
     }
 
@@ -64,6 +67,7 @@ impl Database {
             readers: lasting(options.busy_timeout(HELD_PATIENCE)),
             writer: None,
             writes: AtomicU32::new(0),
+            put_off: AtomicU32::new(0),
         }
     }
 
@@ -75,6 +79,7 @@ impl Database {
             readers: only.clone(),
             writer: Some(only),
             writes: AtomicU32::new(0),
+            put_off: AtomicU32::new(0),
         }
     }
 
@@ -85,6 +90,7 @@ impl Database {
             readers: pool(READERS, reader(path)),
             writer: Some(pool(1, writer(path))),
             writes: AtomicU32::new(0),
+            put_off: AtomicU32::new(0),
         }
     }
 
@@ -129,6 +135,16 @@ impl Database {
         }
     }
 
+    /// Copies the log back if that was put off often enough.
+    pub(crate) async fn make_up_for_checkpoints(&self) {
+        if let Some(writer) = &self.writer
+            && self.put_off.load(Ordering::Relaxed) >= CHECKPOINT_EVERY
+        {
+            self.put_off.store(0, Ordering::Relaxed);
+            checkpoint(writer, "PRAGMA wal_checkpoint(PASSIVE)").await;
+        }
+    }
+
     /// Names the file in a driver's error.
     pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
         StoreError::from_database(&self.path, error)
@@ -153,6 +169,17 @@ pub(crate) struct Write<'a> {
 }
 
 impl Write<'_> {
+    /// Makes the write last, and leaves copying the log back, which waits for the disk, to a quieter moment.
+    pub(crate) async fn commit_at_once(self) -> Result<(), StoreError> {
+        let database = self.database;
+        self.transaction
+            .commit()
+            .await
+            .map_err(|error| database.error(error))?;
+        database.put_off.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Makes the write last.
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         let database = self.database;

@@ -161,7 +161,7 @@ impl EventFeed {
         while page.events.is_empty() {
             seen = seen.max(page.last);
             tokio::select! {
-                changed = changes.changed() => changed.map_err(|_| EventError::Closed)?,
+                news = changes.changed() => news.map_err(|_| EventError::Closed)?,
                 () = self.shared.closing.cancelled() => return Err(EventError::Closed),
             }
             page = self.read(seen, session_key, 1).await?;

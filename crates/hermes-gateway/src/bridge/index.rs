@@ -102,7 +102,7 @@ impl ConversationIndex {
             }
         };
         if entries.is_empty() {
-            entries = self.from_file();
+            entries = self.read_file();
         }
         entries.sort_by(|one: &Entry, other| other.updated_at.cmp(&one.updated_at));
         let entries = Arc::new(entries);
@@ -121,7 +121,7 @@ impl ConversationIndex {
         self.live.close().await;
     }
 
-    fn from_file(&self) -> Vec<Entry> {
+    fn read_file(&self) -> Vec<Entry> {
         match mirror::read_sessions_json(&self.home) {
             Ok(entries) => entries
                 .iter()

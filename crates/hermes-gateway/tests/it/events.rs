@@ -1,4 +1,4 @@
-//! The log of events and the index of conversations, on real files and with other processes writing them.
+//! The log of events and the index of conversations, on real files and with other processes speech them.
 
 mod index;
 mod processes;
@@ -95,11 +95,11 @@ async fn whoever_waits_is_woken_by_a_message() {
     let (_directory, home, store, session) = with_chat().await;
     let feed = feed(&home).await;
     let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), Some(KEY)));
-    let writing = async {
+    let speech = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         store.append(&session, &user("hello")).await.unwrap();
     };
-    let (page, ()) = tokio::join!(waiting, writing);
+    let (page, ()) = tokio::join!(waiting, speech);
     assert_eq!(texts(&page.unwrap().unwrap().events), ["hello"]);
     assert_eq!(all(&feed).await, ["hello"]);
     feed.close().await;
@@ -111,13 +111,13 @@ async fn a_store_that_appears_later_wakes_whoever_waits() {
     let (_directory, home) = empty_home();
     let feed = feed(&home).await;
     let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), None));
-    let writing = async {
+    let speech = async {
         let store = Store::open(&home, Access::ReadWrite).await.unwrap();
         let session = chat(&store, "s1", KEY).await;
         store.append(&session, &user("first")).await.unwrap();
         store.close().await;
     };
-    let (page, ()) = tokio::join!(waiting, writing);
+    let (page, ()) = tokio::join!(waiting, speech);
     assert_eq!(texts(&page.unwrap().unwrap().events), ["first"]);
     feed.close().await;
 }

@@ -145,6 +145,7 @@ impl EventLog {
         let now = Instant::now();
         let is_due = self.retry_at.is_some_and(|at| at <= now) || self.trim_at <= now;
         if self.seen == seen && !is_due {
+            self.runtime.database.make_up_for_checkpoints().await;
             return problem.map_or(Ok(false), Err);
         }
         let source = match (self.state.reader(), &problem) {

@@ -19,13 +19,18 @@ impl FileWatch {
         let written = Arc::new(Notify::new());
         let heard = Arc::clone(&written);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let Ok(event) = event else { return };
+            // An error, like a queue that ran over, may stand for any event.
+            let Ok(event) = event else {
+                heard.notify_one();
+                return;
+            };
             let is_ours = |path: &std::path::PathBuf| {
                 path.file_name()
                     .and_then(|name| name.to_str())
                     .is_some_and(is_database)
             };
-            if !event.kind.is_access() && event.paths.iter().any(is_ours) {
+            let is_write = !event.kind.is_access() && event.paths.iter().any(is_ours);
+            if is_write || event.need_rescan() {
                 heard.notify_one();
             }
         });

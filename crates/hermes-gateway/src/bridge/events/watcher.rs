@@ -10,13 +10,15 @@ use hermes_store::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, sleep, sleep_until},
+    time::sleep,
 };
 
 use super::{Cursor, EventLimits, Shared, event, files::FileWatch, tail::Tail};
 
-/// How often to look where file events are not to be had.
+/// How often to look where file events are not to be had, or may not be.
 const FALLBACK: Duration = Duration::from_millis(150);
+/// The same where they have been heard. Looking costs little, but at rest it is all there is.
+const FALLBACK_BESIDE_EVENTS: Duration = Duration::from_secs(1);
 /// How often to try again what failed, so that a lasting failure costs little.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// The log file is written a moment before the commit can be seen.
@@ -39,6 +41,13 @@ pub(super) struct Watcher {
     is_behind: bool,
     /// What was last warned about.
     warned: Option<String>,
+}
+
+/// Why it is time for a look.
+enum Cause {
+    Written,
+    Time,
+    Asked,
 }
 
 /// What a look found.
@@ -81,42 +90,56 @@ impl Watcher {
     }
 
     async fn watch(&mut self) {
-        // Opened first: that makes the directory.
+        // Before the databases are opened, if possible: opening them is the first that can be heard.
+        let early = self
+            .home
+            .path()
+            .is_dir()
+            .then(|| FileWatch::new(&self.home));
         let mut found = self.look().await;
-        let files = FileWatch::new(&self.home);
-        // What was written while the watch was set up.
-        if found != Found::Failure {
-            found = self.look().await;
-        }
+        let files = early.unwrap_or_else(|| FileWatch::new(&self.home));
+        let mut are_files_heard = false;
         loop {
             let pause = match found {
                 Found::Failure => AFTER_FAILURE,
+                Found::Change | Found::Nothing if are_files_heard => FALLBACK_BESIDE_EVENTS,
                 Found::Change | Found::Nothing => FALLBACK,
             };
-            let next = Instant::now() + pause;
-            let heard = tokio::select! {
-                () = files.written() => true,
-                () = sleep_until(next) => false,
+            let cause = tokio::select! {
+                () = files.written() => Cause::Written,
+                () = sleep(pause) => Cause::Time,
                 asked = self.asked.recv() => match asked {
                     Some(asked) => {
                         self.waiting.push(asked);
-                        false
+                        Cause::Asked
                     }
                     // Nobody is left who could ask or listen.
                     None => return,
                 },
             };
             found = self.look().await;
-            if heard {
-                for pause in AFTER_WRITE {
-                    if found == Found::Change {
-                        break;
-                    }
-                    sleep(pause).await;
-                    found = self.look().await;
+            match cause {
+                Cause::Written => {
+                    are_files_heard = true;
+                    found = self.look_for_commit(found).await;
                 }
+                // That should have been heard.
+                Cause::Time if found == Found::Change => are_files_heard = false,
+                Cause::Time | Cause::Asked => {}
             }
         }
+    }
+
+    /// Looks on for a moment after a file was written, until a commit is found.
+    async fn look_for_commit(&mut self, mut found: Found) -> Found {
+        for pause in AFTER_WRITE {
+            if found == Found::Change {
+                break;
+            }
+            sleep(pause).await;
+            found = self.look().await;
+        }
+        found
     }
 
     /// Looks once, for all who have asked until now.

@@ -65,12 +65,12 @@ async fn another_process_is_heard(mode: &str) {
     let feed = feed(&home).await;
     for number in 0..5_u64 {
         let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(number), Some(KEY)));
-        let writing = tokio::task::spawn_blocking(move || {
+        let speech = tokio::task::spawn_blocking(move || {
             std::thread::sleep(Duration::from_millis(20));
             writer.say(&format!("message {number}"));
             writer
         });
-        let (page, back) = tokio::join!(waiting, writing);
+        let (page, back) = tokio::join!(waiting, speech);
         writer = back.unwrap();
         let page = page.unwrap().unwrap();
         assert_eq!(texts(&page.events), [format!("message {number}")]);
@@ -200,14 +200,14 @@ async fn latency_from_a_commit_to_whoever_waits() {
         let feed = feed(&home).await;
         let mut times = Vec::new();
         for number in 0..500_u64 {
-            let writing = tokio::task::spawn_blocking(move || {
+            let speech = tokio::task::spawn_blocking(move || {
                 std::thread::sleep(Duration::from_millis(5 + number % 13));
                 let at = writer.say("x");
                 (writer, at)
             });
             let page = feed.wait(Cursor(number), None);
             let waiting = async { (page.await.unwrap(), epoch_seconds()) };
-            let ((page, heard), back) = tokio::join!(waiting, writing);
+            let ((page, heard), back) = tokio::join!(waiting, speech);
             assert_eq!(page.events[0].cursor, Cursor(number + 1));
             let (back, at) = back.unwrap();
             writer = back;

@@ -125,7 +125,8 @@ pub(super) async fn run(
     };
     asked::log(&mut log, &status).await.map_err(error)?;
     if log.finish(&status, limits).await.map_err(error)? {
-        write.commit().await?;
+        // Others wait for this to be over.
+        write.commit_at_once().await?;
     }
     Ok(unread)
 }

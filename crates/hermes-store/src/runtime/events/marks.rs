@@ -32,11 +32,13 @@ pub(super) struct GlobalMark {
 
 impl GlobalMark {
     /// Goes on to this row.
-    pub(super) fn advance(&mut self, id: i64, session: &str, timestamp: f64) {
+    pub(super) fn advance(&mut self, id: i64, session: &str, timestamp: Option<f64>) {
         self.last_id = id;
         session.clone_into(&mut self.session);
-        self.timestamp = format!("{timestamp:?}");
-        if self.newest().is_none_or(|newest| newest < timestamp) {
+        self.timestamp = timestamp
+            .map(|time| format!("{time:?}"))
+            .unwrap_or_default();
+        if timestamp > self.newest() {
             self.newest.clone_from(&self.timestamp);
         }
     }
@@ -51,8 +53,13 @@ impl GlobalMark {
     }
 
     /// Whether a row of that id is the one the mark was made at.
-    pub(super) fn is_at(&self, session: &str, timestamp: f64) -> bool {
-        self.session == session && self.timestamp.parse() == Ok(timestamp)
+    pub(super) fn is_at(&self, session: &str, timestamp: Option<f64>) -> bool {
+        let is_same_time = match (self.timestamp.parse::<f64>(), timestamp) {
+            (Ok(known), Some(timestamp)) => known.to_bits() == timestamp.to_bits(),
+            // Where one can not be read, the rest has to do.
+            _ => true,
+        };
+        self.session == session && is_same_time
     }
 
     /// The latest time of all.

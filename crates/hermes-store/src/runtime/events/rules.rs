@@ -12,24 +12,35 @@ pub(super) struct NewRow {
     pub(super) id: i64,
     /// The first row of this session or an ancestor that says the same at the same time; itself, if it is that one.
     pub(super) first: i64,
-    /// Whether an equal row before it was moved out of the way, or is in an ancestor.
-    pub(super) replaces: bool,
-    /// Written again after its session's history was deleted.
-    pub(super) rewritten: bool,
+    /// What it says again.
+    pub(super) repeats: Repeats,
     /// Whether it is live.
     pub(super) active: bool,
     /// Whether somebody says something in it, and it was not taken back.
     pub(super) is_candidate: bool,
 }
 
+/// What a row says again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeats {
+    /// It is no copy.
+    Nothing,
+    /// A row that is still live in the same session.
+    Live,
+    /// A row that was moved out of the way, or is in an ancestor.
+    Replaced,
+    /// A history that was deleted.
+    Deleted,
+}
+
 impl NewRow {
     fn is_copy(&self) -> bool {
-        self.first != self.id || self.rewritten
+        self.repeats != Repeats::Nothing
     }
 
     /// Whether it was inserted as part of a list that took the place of earlier rows.
     fn is_retained(&self) -> bool {
-        self.is_copy() && self.replaces
+        matches!(self.repeats, Repeats::Replaced | Repeats::Deleted)
     }
 }
 
@@ -59,7 +70,7 @@ pub(super) fn said(
             if !row.is_copy() && is_before_retained && (row.active || is_old_summary(new, at)) {
                 summaries.insert(row.id);
             }
-            let is_known = row.first <= *known || row.rewritten;
+            let is_known = row.first <= *known || row.repeats == Repeats::Deleted;
             if row.is_candidate && !is_known {
                 rows.push((session, row));
             }
@@ -129,8 +140,7 @@ mod tests {
         NewRow {
             id,
             first: id,
-            replaces: false,
-            rewritten: false,
+            repeats: Repeats::Nothing,
             active: true,
             is_candidate: true,
         }
@@ -146,7 +156,7 @@ mod tests {
     fn copy(id: i64, first: i64) -> NewRow {
         NewRow {
             first,
-            replaces: true,
+            repeats: Repeats::Replaced,
             ..row(id)
         }
     }
@@ -232,8 +242,7 @@ mod tests {
     #[test]
     fn a_rewritten_history_is_not_said() {
         let again = |id| NewRow {
-            rewritten: true,
-            replaces: true,
+            repeats: Repeats::Deleted,
             ..row(id)
         };
         assert_eq!(ids(&[(10, vec![again(11), again(12), row(13)])]), [13]);
@@ -243,6 +252,7 @@ mod tests {
     fn the_same_said_twice_hides_nothing_between() {
         let twice = NewRow {
             first: 11,
+            repeats: Repeats::Live,
             ..row(13)
         };
         assert_eq!(ids(&[(10, vec![row(11), row(12), twice])]), [13, 12]);

@@ -5,11 +5,67 @@ use std::collections::HashMap;
 
 use sqlx::{Connection, Sqlite, Transaction, sqlite::SqliteRow};
 
-use super::{marks::SessionMark, rules::NewRow};
-use crate::{Content, Store, db::row, messages::is_structured, watch::StateReader};
+use super::{
+    marks::SessionMark,
+    rules::{NewRow, Repeats},
+};
+use crate::{
+    Content, Store,
+    db::{self, Code, row},
+    messages::is_structured,
+    watch::StateReader,
+};
 
 /// What is kept of a message's text.
 const CONTENT_LENGTH: usize = 500;
+
+const END_AND: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m \
+    WHERE m.id IN (?1, (SELECT MAX(e.id) FROM {messages} AS e)) ORDER BY m.id DESC";
+
+/// The same without what lies behind a row's text, which may be damaged.
+const END_AND_WITHOUT_TIME: &str = "SELECT m.id, m.session_id, NULL AS timestamp FROM {messages} AS m \
+    WHERE m.id IN (?1, (SELECT MAX(e.id) FROM {messages} AS e)) ORDER BY m.id DESC";
+
+const ROW: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m WHERE m.id = ?1";
+
+const LAST_UNTIL: &str = "SELECT MAX(m.id) AS id FROM {messages} AS m WHERE m.timestamp <= ?1";
+
+/// The latest live row: a deletion of the history would take it along.
+const MARKS: &str = "SELECT s.id, \
+    (SELECT m.id FROM {messages} AS m WHERE m.session_id = s.id AND m.active = 1 \
+    ORDER BY m.timestamp DESC LIMIT 1) AS last_id, \
+    (SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id) AS max_timestamp \
+    FROM {sessions} AS s WHERE s.session_key IS NOT NULL";
+
+/// Only what lies at the beginning of a row is read: one with a damaged text is still found.
+const FRESH: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
+    FROM {messages} AS m CROSS JOIN {sessions} AS s \
+    WHERE m.id > ?1 AND s.id = m.session_id AND s.session_key IS NOT NULL ORDER BY m.id";
+
+const FRESH_IN: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
+    FROM {sessions} AS s CROSS JOIN {messages} AS m \
+    WHERE s.id = ?1 AND s.session_key IS NOT NULL AND m.session_id = s.id AND m.id > ?2 ORDER BY m.id";
+
+const EXAMINE: &str = "SELECT n.id, n.role, n.timestamp, n.active, n.compacted, \
+    n.content IS NOT NULL AND n.content != '' AS has_content, \
+    (SELECT MIN(c.id) FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
+    WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
+    AND c.role = n.role AND c.content IS n.content) AS first, \
+    EXISTS (SELECT 1 FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
+    WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
+    AND c.role = n.role AND c.content IS n.content \
+    AND (c.session_id != n.session_id OR c.active = 0)) AS replaces, \
+    EXISTS (SELECT 1 FROM {messages} AS k WHERE k.id = ?3 AND k.session_id = n.session_id) AS is_marked_there \
+    FROM json_each(?1) AS i CROSS JOIN {messages} AS n WHERE n.id = i.value ORDER BY n.id";
+
+/// `UNION` ends even in a circle.
+const LINEAGE: &str = "WITH RECURSIVE line(id) AS (SELECT ?1 UNION \
+    SELECT s.parent_session_id FROM line CROSS JOIN {sessions} AS s \
+    WHERE s.id = line.id AND s.parent_session_id IS NOT NULL) SELECT id FROM line";
+
+/// A code point has four bytes at most, and no more than the beginning is wanted.
+const MESSAGE: &str = "SELECT m.role, m.timestamp, substr(CAST(m.content AS BLOB), 1, 2000) AS beginning \
+    FROM {messages} AS m WHERE m.id = ?1";
 
 /// Why `state.db` could not be read.
 #[derive(Debug)]
@@ -32,7 +88,8 @@ pub(super) struct Snapshot<'a> {
 pub(super) struct Row {
     pub(super) id: i64,
     pub(super) session: String,
-    pub(super) timestamp: f64,
+    /// None where it can not be read.
+    pub(super) timestamp: Option<f64>,
 }
 
 /// A session of a chat and its rows that were not there before.
@@ -73,12 +130,19 @@ impl<'a> Snapshot<'a> {
         &mut self,
         id: i64,
     ) -> Result<(Option<Row>, Option<Row>), Unreadable> {
-        const SQL: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m \
-             WHERE m.id IN (?1, (SELECT MAX(e.id) FROM {messages} AS e)) ORDER BY m.id DESC";
-        let rows = sqlx::query(self.store.sql(SQL))
+        let mut rows = sqlx::query(self.store.sql(END_AND))
             .bind(id)
             .fetch_all(&mut *self.read)
-            .await?;
+            .await;
+        if let Err(error) = &rows
+            && db::code(error) == Some(Code::Corrupt)
+        {
+            rows = sqlx::query(self.store.sql(END_AND_WITHOUT_TIME))
+                .bind(id)
+                .fetch_all(&mut *self.read)
+                .await;
+        }
+        let rows = rows?;
         let rows: Result<Vec<Row>, Unreadable> = rows.iter().map(Row::read).collect();
         let rows = rows?;
         let known = rows.iter().find(|row| row.id == id).cloned();
@@ -87,9 +151,7 @@ impl<'a> Snapshot<'a> {
 
     /// The row of that id.
     async fn row(&mut self, id: i64) -> Result<Option<Row>, Unreadable> {
-        const SQL: &str =
-            "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m WHERE m.id = ?1";
-        let found = sqlx::query(self.store.sql(SQL))
+        let found = sqlx::query(self.store.sql(ROW))
             .bind(id)
             .fetch_optional(&mut *self.read)
             .await?;
@@ -98,8 +160,7 @@ impl<'a> Snapshot<'a> {
 
     /// The last row up to a time, in the order of ids.
     pub(super) async fn last_until(&mut self, timestamp: f64) -> Result<Option<Row>, Unreadable> {
-        const SQL: &str = "SELECT MAX(m.id) AS id FROM {messages} AS m WHERE m.timestamp <= ?1";
-        let found = sqlx::query(self.store.sql(SQL))
+        let found = sqlx::query(self.store.sql(LAST_UNTIL))
             .bind(timestamp)
             .fetch_one(&mut *self.read)
             .await?;
@@ -120,13 +181,7 @@ impl<'a> Snapshot<'a> {
 
     /// The marks of all sessions of chats up to a row.
     pub(super) async fn marks(&mut self) -> Result<Vec<(String, SessionMark)>, Unreadable> {
-        // The latest live row: a deletion of the history would take it along.
-        const SQL: &str = "SELECT s.id, \
-             (SELECT m.id FROM {messages} AS m WHERE m.session_id = s.id AND m.active = 1 \
-             ORDER BY m.timestamp DESC LIMIT 1) AS last_id, \
-             (SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id) AS max_timestamp \
-             FROM {sessions} AS s WHERE s.session_key IS NOT NULL";
-        let rows = sqlx::query(self.store.sql(SQL))
+        let rows = sqlx::query(self.store.sql(MARKS))
             .fetch_all(&mut *self.read)
             .await?;
         let mut marks = Vec::new();
@@ -146,11 +201,7 @@ impl<'a> Snapshot<'a> {
 
     /// The sessions of chats with rows after that one.
     pub(super) async fn fresh(&mut self, after: i64) -> Result<Vec<Fresh>, Unreadable> {
-        // Only what lies at the beginning of a row is read: one with a damaged text is still found.
-        const SQL: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
-             FROM {messages} AS m CROSS JOIN {sessions} AS s \
-             WHERE m.id > ?1 AND s.id = m.session_id AND s.session_key IS NOT NULL ORDER BY m.id";
-        let rows = sqlx::query(self.store.sql(SQL))
+        let rows = sqlx::query(self.store.sql(FRESH))
             .bind(after)
             .fetch_all(&mut *self.read)
             .await?;
@@ -163,10 +214,7 @@ impl<'a> Snapshot<'a> {
         session: &str,
         after: i64,
     ) -> Result<Option<Fresh>, Unreadable> {
-        const SQL: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
-             FROM {sessions} AS s CROSS JOIN {messages} AS m \
-             WHERE s.id = ?1 AND s.session_key IS NOT NULL AND m.session_id = s.id AND m.id > ?2 ORDER BY m.id";
-        let rows = sqlx::query(self.store.sql(SQL))
+        let rows = sqlx::query(self.store.sql(FRESH_IN))
             .bind(session)
             .bind(after)
             .fetch_all(&mut *self.read)
@@ -180,19 +228,8 @@ impl<'a> Snapshot<'a> {
         fresh: &Fresh,
         mark: Option<SessionMark>,
     ) -> Result<Examined, Unreadable> {
-        const SQL: &str = "SELECT n.id, n.role, n.timestamp, n.active, n.compacted, \
-             n.content IS NOT NULL AND n.content != '' AS has_content, \
-             (SELECT MIN(c.id) FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
-             WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
-             AND c.role = n.role AND c.content IS n.content) AS first, \
-             EXISTS (SELECT 1 FROM json_each(?2) AS l CROSS JOIN {messages} AS c \
-             WHERE c.session_id = l.value AND c.timestamp = n.timestamp AND c.id < n.id \
-             AND c.role = n.role AND c.content IS n.content \
-             AND (c.session_id != n.session_id OR c.active = 0)) AS replaces, \
-             EXISTS (SELECT 1 FROM {messages} AS k WHERE k.id = ?3 AND k.session_id = n.session_id) AS is_marked_there \
-             FROM json_each(?1) AS i CROSS JOIN {messages} AS n WHERE n.id = i.value ORDER BY n.id";
         let lineage = self.lineage(fresh).await?;
-        let found = sqlx::query(self.store.sql(SQL))
+        let found = sqlx::query(self.store.sql(EXAMINE))
             .bind(serde_json::json!(fresh.ids).to_string())
             .bind(serde_json::json!(lineage).to_string())
             .bind(mark.map(|mark| mark.last_id))
@@ -210,10 +247,15 @@ impl<'a> Snapshot<'a> {
             let active = row::optional_integer(found, "active")?.unwrap_or(1) == 1;
             let is_kept = active || row::integer(found, "compacted")? == 1;
             let role = row::required(found, "role")?;
+            let is_history_gone = row::integer(found, "is_marked_there")? == 0
+                && mark.is_some_and(|mark| timestamp <= mark.max_timestamp);
             let first = row::optional_integer(found, "first")?;
-            let is_history_gone = row::integer(found, "is_marked_there")? == 0;
-            let rewritten =
-                is_history_gone && mark.is_some_and(|mark| timestamp <= mark.max_timestamp);
+            let repeats = match first {
+                _ if is_history_gone => Repeats::Deleted,
+                None => Repeats::Nothing,
+                Some(_) if row::integer(found, "replaces")? != 0 => Repeats::Replaced,
+                Some(_) => Repeats::Live,
+            };
             next.max_timestamp = next.max_timestamp.max(timestamp);
             if active || !is_live {
                 next.last_id = id;
@@ -222,8 +264,7 @@ impl<'a> Snapshot<'a> {
             rows.push(NewRow {
                 id,
                 first: first.unwrap_or(id),
-                replaces: rewritten || row::integer(found, "replaces")? != 0,
-                rewritten,
+                repeats,
                 active,
                 is_candidate: is_kept
                     && row::integer(found, "has_content")? != 0
@@ -234,14 +275,10 @@ impl<'a> Snapshot<'a> {
     }
 
     async fn lineage(&mut self, fresh: &Fresh) -> Result<Vec<String>, Unreadable> {
-        // `UNION` ends even in a circle.
-        const SQL: &str = "WITH RECURSIVE line(id) AS (SELECT ?1 UNION \
-             SELECT s.parent_session_id FROM line CROSS JOIN {sessions} AS s \
-             WHERE s.id = line.id AND s.parent_session_id IS NOT NULL) SELECT id FROM line";
         if !fresh.has_parent {
             return Ok(vec![fresh.session.clone()]);
         }
-        let rows = sqlx::query(self.store.sql(SQL))
+        let rows = sqlx::query(self.store.sql(LINEAGE))
             .bind(&fresh.session)
             .fetch_all(&mut *self.read)
             .await?;
@@ -254,10 +291,7 @@ impl<'a> Snapshot<'a> {
 
     /// A message as it is logged; none if its parts have no text.
     pub(super) async fn message(&mut self, id: i64) -> Result<Option<Message>, Unreadable> {
-        // A code point has four bytes at most, and no more than the beginning is wanted.
-        const SQL: &str = "SELECT m.role, m.timestamp, substr(CAST(m.content AS BLOB), 1, 2000) AS beginning \
-             FROM {messages} AS m WHERE m.id = ?1";
-        let found = sqlx::query(self.store.sql(SQL))
+        let found = sqlx::query(self.store.sql(MESSAGE))
             .bind(id)
             .fetch_one(&mut *self.read)
             .await?;
@@ -293,7 +327,7 @@ impl Row {
         Ok(Self {
             id: row::integer(found, "id")?,
             session: row::required(found, "session_id")?,
-            timestamp: row::real(found, "timestamp")?.unwrap_or_default(),
+            timestamp: row::real(found, "timestamp")?,
         })
     }
 }
@@ -318,4 +352,48 @@ fn collect(rows: &[SqliteRow]) -> Result<Vec<Fresh>, Unreadable> {
         });
     }
     Ok(sessions)
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Home;
+    use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+    use super::*;
+    use crate::Access;
+
+    #[tokio::test]
+    async fn no_statement_of_a_look_goes_through_all_messages_or_sessions() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&Home::at(directory.path()), Access::ReadWrite).await;
+        let store = store.unwrap();
+        for statement in [
+            END_AND,
+            END_AND_WITHOUT_TIME,
+            ROW,
+            FRESH,
+            FRESH_IN,
+            EXAMINE,
+            LINEAGE,
+            MESSAGE,
+        ] {
+            let statement = store.sql(statement);
+            let explained = format!("EXPLAIN QUERY PLAN {}", statement.as_str());
+            let rows = sqlx::query(AssertSqlSafe(explained).into_sql_str())
+                .fetch_all(store.readers())
+                .await
+                .unwrap();
+            for found in &rows {
+                let step = row::required(found, "detail").unwrap();
+                let is_scan = ["m", "e", "n", "c", "k", "s"]
+                    .iter()
+                    .any(|table| step.split(" USING").next() == Some(&format!("SCAN {table}")));
+                assert!(!is_scan, "{step}: {}", statement.as_str());
+                if step.contains("SEARCH c ") {
+                    assert!(step.contains("(session_id=? AND timestamp=?"), "{step}");
+                }
+            }
+        }
+        store.close().await;
+    }
 }
