@@ -10,8 +10,9 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_store::{Chat, LiveStore, SessionKey, StoreError, Version, local_iso, mirror};
+use hermes_store::{Chat, LiveStore, Seen, SessionKey, StoreError, Version, local_iso, mirror};
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 /// A chat and the session it is in. What is not known is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct ConversationIndex {
     home: Home,
     live: LiveStore,
     kept: Mutex<Option<Kept>>,
+    /// Who reads it anew does so alone: the others want the same.
+    turn: Semaphore,
 }
 
 /// What was read, and when that is still true.
@@ -62,6 +65,17 @@ struct Kept {
     version: Option<Version>,
     file: Option<Stamp>,
     entries: Arc<Vec<Entry>>,
+}
+
+/// What a look found.
+enum Known {
+    /// All is as it was when these were read.
+    Kept(Arc<Vec<Entry>>),
+    /// Something is new.
+    Changed {
+        seen: Option<Seen>,
+        file: Option<Stamp>,
+    },
 }
 
 /// What tells one version of a file from another.
@@ -74,22 +88,42 @@ impl ConversationIndex {
             home: home.clone(),
             live: LiveStore::new(home),
             kept: Mutex::default(),
+            turn: Semaphore::new(1),
         }
     }
 
     /// All conversations, the last used first.
     pub async fn entries(&self) -> Arc<Vec<Entry>> {
+        if let Known::Kept(entries) = self.look().await {
+            return entries;
+        }
+        // Never closed, so there is always a turn.
+        let _turn = self.turn.acquire().await;
+        match self.look().await {
+            Known::Kept(entries) => entries,
+            Known::Changed { seen, file } => self.read(seen, file).await,
+        }
+    }
+
+    /// What was read before, if nothing has changed since.
+    async fn look(&self) -> Known {
         let file = stamp(&mirror::sessions_file(&self.home));
         let seen = self.live.look().await.unwrap_or_else(|error| {
             report(&error);
             None
         });
         let version = seen.as_ref().map(|seen| seen.version);
-        if let Some(kept) = self.kept().as_ref()
-            && (kept.version, kept.file) == (version, file)
-        {
-            return Arc::clone(&kept.entries);
+        match self.kept().as_ref() {
+            Some(kept) if (kept.version, kept.file) == (version, file) => {
+                Known::Kept(Arc::clone(&kept.entries))
+            }
+            _ => Known::Changed { seen, file },
         }
+    }
+
+    /// Reads everything.
+    async fn read(&self, seen: Option<Seen>, file: Option<Stamp>) -> Arc<Vec<Entry>> {
+        let version = seen.as_ref().map(|seen| seen.version);
         let chats = match seen {
             Some(seen) => seen.store.chats().await,
             None => Ok(Vec::new()),
