@@ -89,6 +89,8 @@ pub struct BridgeOptions {
     pub access: ToolAccess,
     /// Who gets new messages pushed.
     pub push: ChannelPush,
+    /// How long a platform may take to take a message, if not as long as usual.
+    pub platform_patience: Option<Duration>,
 }
 
 impl Bridge {
@@ -192,7 +194,13 @@ impl Bridge {
 
     /// What sends messages. It connects to nothing before the first.
     fn sender(&self) -> &Sender {
-        let new = || Sender::new(self.home(), self.settings());
+        let new = || {
+            let sender = Sender::new(self.home(), self.settings());
+            match self.inner.options.platform_patience {
+                Some(patience) => sender.with_patience(patience),
+                None => sender,
+            }
+        };
         self.inner.sender.get_or_init(new)
     }
 }

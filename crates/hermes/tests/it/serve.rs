@@ -5,6 +5,7 @@ mod http;
 mod install;
 mod processes;
 mod real_servers;
+mod sending;
 
 use std::{
     io::{BufRead, BufReader, Write},
