@@ -22,6 +22,7 @@ mod resources;
 mod state;
 mod tools;
 
+use envelope::Refusal;
 use events::{Cursor, EventError, EventFeed, EventLimits};
 use index::{ConversationIndex, Entry};
 use state::Databases;
@@ -151,8 +152,9 @@ impl Bridge {
     }
 
     /// The conversations, most recently active first.
-    async fn conversations(&self) -> Arc<Vec<Entry>> {
-        self.inner.index.entries().await
+    async fn conversations(&self) -> Result<Arc<Vec<Entry>>, Refusal> {
+        let entries = self.inner.index.entries().await;
+        entries.map_err(|error| Refusal::unavailable(&error))
     }
 
     async fn log(&self) -> &Log {
