@@ -58,6 +58,21 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
 }
 
 #[test]
+fn with_json_a_failure_still_goes_to_stderr() {
+    let hermes = Hermes::with_config("mcp_servers: [broken\n");
+    let ran = hermes.run(&["mcp", "serve", "--json"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("error: "), "{ran:?}");
+    let ran = hermes.run(&["mcp", "serve", "--json", "--no-such-flag"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    assert!(ran.stderr.contains("--no-such-flag"), "{ran:?}");
+    // Nobody speaks a protocol here.
+    let ran = hermes.run(&["mcp", "serve", "--json", "--install", "no-such-client"]);
+    ran.refused(2, "usage");
+}
+
+#[test]
 fn it_needs_no_home_and_makes_no_database_of_conversations() {
     let hermes = Hermes::new();
     let mut piped = Piped::open(&hermes, &[]);
