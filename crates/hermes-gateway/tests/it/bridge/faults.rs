@@ -270,3 +270,27 @@ async fn a_file_that_is_no_database_is_an_answer() {
         json!({"error": "Both target and message are required"})
     );
 }
+
+#[tokio::test]
+async fn a_log_that_is_deleted_meanwhile_is_no_trouble() {
+    let (place, store) = with_chat().await;
+    let client = place.client().await;
+    store.append(&id(SESSION), &user("before")).await.unwrap();
+    let before = client.ask("events_wait", json!({})).await;
+    fs::remove_file(place.home.path().join("runtime.db")).unwrap();
+    assert_eq!(
+        client.ask("permissions_list_open", json!({})).await,
+        json!({"count": 0, "approvals": []})
+    );
+    let gone = json!({"id": "ap_1", "decision": "deny"});
+    assert_eq!(
+        client.ask("permissions_respond", gone).await,
+        json!({"error": "Approval not found: ap_1"})
+    );
+    store.append(&id(SESSION), &user("after")).await.unwrap();
+    let cursor = &before["event"]["cursor"];
+    let after = client
+        .ask("events_wait", json!({"after_cursor": cursor}))
+        .await;
+    assert_eq!(after["event"]["content"], "after", "{after}");
+}
