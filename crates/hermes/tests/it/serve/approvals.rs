@@ -142,6 +142,8 @@ fn what_is_decided_at_the_terminal_is_told() {
         }
         assert!(began.elapsed() < PATIENCE, "{listed}");
     };
+    // By now the log has begun.
+    bridge.ask("events_poll", &json!({}));
     talk.keys("s\r");
     talk.sees("Done.");
     let mut resolved = next(&mut bridge, &json!(0));
