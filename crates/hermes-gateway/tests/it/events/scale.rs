@@ -64,10 +64,10 @@ async fn a_message_among_a_million_is_heard_at_once() {
         feed.wait(Cursor(number), None).await.unwrap();
         heard.push(milliseconds(start));
         let start = Instant::now();
-        index.entries().await;
+        index.entries().await.unwrap();
         listed.push(milliseconds(start));
         let start = Instant::now();
-        index.entries().await;
+        index.entries().await.unwrap();
         again.push(milliseconds(start));
     }
     median("from an append to its event", heard);
