@@ -189,6 +189,11 @@ impl Bridge {
         position.await.map_err(|_| EventError::NotReady)
     }
 
+    /// The end of the log as far as it is known, without a look.
+    fn known_position(&self) -> Option<Cursor> {
+        self.inner.log.get()?.feed.known_position()
+    }
+
     /// A place among those who wait for events, if there is one.
     fn take_wait(&self) -> Option<SemaphorePermit<'_>> {
         self.inner.waits.try_acquire().ok()

@@ -2,8 +2,8 @@
 //! prompts. Over HTTP, a request without an MCP session is a connection of its own.
 
 use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use hermes_mcp::serve::Principal;
@@ -39,6 +39,9 @@ pub struct Connection {
     bridge: Bridge,
     beginning: Beginning,
     watched: Arc<Mutex<BTreeSet<String>>>,
+    /// Where the log stood when `subscriptions/listen` was accepted: what happens after the client has been told so
+    /// may be known before we begin to listen.
+    accepted: Mutex<VecDeque<Option<Cursor>>>,
     /// What tells the client of events. It ends with the connection.
     tellers: Mutex<Tellers>,
 }
@@ -70,6 +73,7 @@ impl Connection {
             bridge,
             beginning: Beginning::default(),
             watched: Arc::default(),
+            accepted: Mutex::default(),
             tellers: Mutex::default(),
         }
     }
@@ -86,11 +90,15 @@ impl Connection {
         }
     }
 
-    fn tellers(&self) -> std::sync::MutexGuard<'_, Tellers> {
+    fn tellers(&self) -> MutexGuard<'_, Tellers> {
         self.tellers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watched(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    fn accepted(&self) -> MutexGuard<'_, VecDeque<Option<Cursor>>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -235,6 +243,7 @@ impl ServerHandler for Connection {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
+        self.accepted().push_back(self.bridge.known_position());
         let uris = requested.resource_subscriptions.iter().flatten();
         let uris: Vec<String> = uris
             .filter(|uri| follow::can_be_watched(uri))
@@ -248,7 +257,11 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let from = self.now().await?;
+        let known = self.accepted().pop_front().flatten();
+        let from = match known {
+            Some(known) => known,
+            None => self.now().await?,
+        };
         follow::listen(self.bridge.feed().await.clone(), from, &context).await;
         Ok(())
     }

@@ -144,6 +144,11 @@ impl EventFeed {
         self.shared.tail().last()
     }
 
+    /// The newest cursor that is known, without a look; none before the log is open.
+    pub fn known_position(&self) -> Option<Cursor> {
+        *self.shared.newest.borrow()
+    }
+
     /// The events after a cursor, of one chat or of all, `limit` at most. What was written before the call is among
     /// them.
     pub async fn poll(
