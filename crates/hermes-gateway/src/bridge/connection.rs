@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use hermes_mcp::serve::Principal;
@@ -14,8 +14,8 @@ use rmcp::{
         GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
         InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -39,10 +39,11 @@ pub struct Connection {
     bridge: Bridge,
     beginning: Beginning,
     watched: Arc<Mutex<BTreeSet<String>>>,
+    /// Where the log stood when `subscriptions/listen` was accepted: what happens after the client has been told so
+    /// may be known before we begin to listen.
+    accepted: Mutex<VecDeque<Option<Cursor>>>,
     /// What tells the client of events. It ends with the connection.
     tellers: Mutex<Tellers>,
-    /// Where the log stood when streams of changes were accepted that have not begun yet.
-    listening_from: Mutex<VecDeque<Cursor>>,
 }
 
 /// Where a connection's events begin: with its MCP session, or with the process if it has none.
@@ -72,8 +73,8 @@ impl Connection {
             bridge,
             beginning: Beginning::default(),
             watched: Arc::default(),
+            accepted: Mutex::default(),
             tellers: Mutex::default(),
-            listening_from: Mutex::default(),
         }
     }
 
@@ -89,17 +90,16 @@ impl Connection {
         }
     }
 
-    fn tellers(&self) -> std::sync::MutexGuard<'_, Tellers> {
+    fn tellers(&self) -> MutexGuard<'_, Tellers> {
         self.tellers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watched(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn accepted(&self) -> MutexGuard<'_, VecDeque<Option<Cursor>>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listening_from(&self) -> std::sync::MutexGuard<'_, VecDeque<Cursor>> {
-        let noted = self.listening_from.lock();
-        noted.unwrap_or_else(PoisonError::into_inner)
+    fn watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The present end of the log: what is told of from now on.
@@ -184,9 +184,8 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(
-            resources::list(&self.bridge).await,
-        ))
+        let resources = resources::list(&self.bridge).await?;
+        Ok(ListResourcesResult::with_all_items(resources))
     }
 
     async fn list_resource_templates(
@@ -243,10 +242,7 @@ impl ServerHandler for Connection {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        // The acknowledgement goes out before `listen` is called; what happens in between is not to be missed.
-        if let Some(newest) = self.bridge.newest() {
-            self.listening_from().push_back(newest);
-        }
+        self.accepted().push_back(self.bridge.known_position());
         let uris = requested.resource_subscriptions.iter().flatten();
         let uris: Vec<String> = uris
             .filter(|uri| follow::can_be_watched(uri))
@@ -260,9 +256,9 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let noted = self.listening_from().pop_front();
-        let from = match noted {
-            Some(noted) => noted,
+        let known = self.accepted().pop_front().flatten();
+        let from = match known {
+            Some(known) => known,
             None => self.now().await?,
         };
         follow::listen(self.bridge.feed().await.clone(), from, &context).await;
@@ -298,8 +294,8 @@ impl ServerHandler for Connection {
             .protocol_version()
             .is_none_or(|version| version <= ProtocolVersion::LATEST_WITH_INITIALIZE);
         let method = request.method;
-        let is_known =
-            KNOWN.contains(&method.as_str()) || (is_legacy && method == "resources/subscribe");
+        let is_known = KNOWN.contains(&method.as_str())
+            || (is_legacy && method == "resources/subscribe");
         Err(if is_known {
             ErrorData::invalid_params(format!("Invalid params for {method}"), None)
         } else {

@@ -19,15 +19,19 @@ pub(super) async fn conversations_list(
         platform: arguments.optional("platform"),
         search: arguments.optional("search"),
     };
-    Ok(list(bridge, filter, arguments.count("limit")).await)
+    list(bridge, filter, arguments.count("limit")).await
 }
 
 /// The newest conversations, as `conversations_list` shows them.
-pub(in crate::bridge) async fn list(bridge: &Bridge, filter: Filter<'_>, limit: usize) -> Value {
-    let entries = bridge.conversations().await;
+pub(in crate::bridge) async fn list(
+    bridge: &Bridge,
+    filter: Filter<'_>,
+    limit: usize,
+) -> Result<Value, Refusal> {
+    let entries = bridge.conversations().await?;
     let found = entries.iter().filter(|entry| filter.matches(entry));
     let conversations: Vec<Value> = found.take(limit).map(shown).collect();
-    json!({"count": conversations.len(), "conversations": conversations})
+    Ok(json!({"count": conversations.len(), "conversations": conversations}))
 }
 
 impl Filter<'_> {
@@ -83,7 +87,7 @@ pub(super) async fn conversation_get(
 
 /// The conversation of that key.
 pub(in crate::bridge) async fn find(bridge: &Bridge, key: &str) -> Result<Entry, Refusal> {
-    let entries = bridge.conversations().await;
+    let entries = bridge.conversations().await?;
     let mut found = entries.iter().filter(|entry| entry.session_key == key);
     found
         .next()
