@@ -102,7 +102,7 @@ impl ChannelDirectory {
 fn channel(entry: &Value) -> Option<Channel> {
     let map = entry.as_object()?;
     Some(Channel {
-        id: text(map.get("id")).filter(|id| !id.is_empty()),
+        id: text(map.get("id").or_else(|| map.get("chat_id"))).filter(|id| !id.is_empty()),
         name: text(map.get("name"))
             .or_else(|| text(map.get("display_name")))
             .unwrap_or_default(),
