@@ -138,7 +138,8 @@ fn explicit(platform: &str, reference: &str) -> Option<Chat> {
             None => is_slack_id(id, "CGDU"),
             Some(thread) => is_slack_id(id, "CGD") && is_thread(thread),
         },
-        _ => false,
+        // A number is an id everywhere, so that it is the platform that is found wanting.
+        _ => is_telegram_id(reference),
     };
     is_valid.then(|| Chat::new(id, thread))
 }
