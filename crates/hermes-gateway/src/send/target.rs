@@ -236,6 +236,7 @@ mod tests {
             ("slack", "C12345678", "C12345678", None),
             ("slack", "U12345678", "U12345678", None),
             ("slack", "D1234567AB:17.01", "D1234567AB", Some("17.01")),
+            ("whatsapp", "123", "123", None),
         ] {
             assert_eq!(
                 explicit(platform, reference),
@@ -255,7 +256,8 @@ mod tests {
             ("slack", "c12345678"),
             ("slack", "U12345678:17.01"),
             ("slack", "X12345678"),
-            ("whatsapp", "123"),
+            ("whatsapp", "12a"),
+            ("whatsapp", "1:2"),
         ] {
             assert_eq!(
                 explicit(platform, reference),

@@ -22,12 +22,11 @@ impl Content {
     /// The words in it: the text, or the text parts on lines of their own.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => Cow::Borrowed(text),
+            Self::Text(text) | Self::Parts(Value::String(text)) => Cow::Borrowed(text),
             Self::Parts(Value::Array(parts)) => {
                 let texts: Vec<_> = parts.iter().filter_map(part_text).collect();
                 Cow::Owned(texts.join("\n"))
             }
-            Self::Parts(Value::String(text)) => Cow::Borrowed(text),
             Self::Parts(value) => Cow::Borrowed(part_text(value).unwrap_or_default()),
         }
     }
