@@ -185,6 +185,11 @@ impl Bridge {
         position.await.map_err(|_| EventError::NotReady)
     }
 
+    /// Where the log ends, as far as is known without looking.
+    fn newest(&self) -> Option<Cursor> {
+        self.inner.log.get()?.feed.newest()
+    }
+
     /// A place among those who wait for events, if there is one.
     fn take_wait(&self) -> Option<SemaphorePermit<'_>> {
         self.inner.waits.try_acquire().ok()

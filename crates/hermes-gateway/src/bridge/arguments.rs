@@ -221,7 +221,7 @@ mod tests {
     const KEY: Parameter = Parameter::text("key");
     const PLATFORM: Parameter = Parameter::optional("platform");
 
-    fn check(parameter: Parameter, given: Value) -> Result<Checked, String> {
+    fn check(parameter: Parameter, given: &Value) -> Result<Checked, String> {
         let object = json!({parameter.name: given});
         Arguments::check("tool", &[parameter], object.as_object())
             .map(|checked| checked.0[0].1.clone())
@@ -247,7 +247,7 @@ mod tests {
             (json!("-99999999999999999999999999"), 1),
         ] {
             assert_eq!(
-                check(LIMIT, given.clone()),
+                check(LIMIT, &given),
                 Ok(Checked::Integer(number)),
                 "{given}"
             );
@@ -273,7 +273,7 @@ mod tests {
             json!("inf"),
             json!("NaN"),
         ] {
-            let problem = check(LIMIT, given.clone()).unwrap_err();
+            let problem = check(LIMIT, &given).unwrap_err();
             assert!(
                 problem.contains("tool") && problem.contains("`limit`"),
                 "{given}: {problem}"
@@ -283,16 +283,16 @@ mod tests {
 
     #[test]
     fn texts_are_texts_and_only_optional_ones_may_be_null() {
-        assert_eq!(check(KEY, json!("k")), Ok(Checked::Text("k".into())));
-        assert_eq!(check(PLATFORM, json!(null)), Ok(Checked::Absent));
+        assert_eq!(check(KEY, &json!("k")), Ok(Checked::Text("k".into())));
+        assert_eq!(check(PLATFORM, &json!(null)), Ok(Checked::Absent));
         for given in [json!(null), json!(5), json!(["k"])] {
             assert!(
-                check(KEY, given)
+                check(KEY, &given)
                     .unwrap_err()
                     .contains("`key` must be a string")
             );
         }
-        assert!(check(PLATFORM, json!(5)).is_err());
+        assert!(check(PLATFORM, &json!(5)).is_err());
         let missing = Arguments::check("tool", &[KEY], None).unwrap_err();
         assert_eq!(missing, "Invalid arguments for tool: `key` is required");
     }

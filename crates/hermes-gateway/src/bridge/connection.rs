@@ -2,7 +2,7 @@
 //! prompts. Over HTTP, a request without an MCP session is a connection of its own.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
@@ -13,9 +13,9 @@ use rmcp::{
         CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
         GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
         InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, UnsubscribeRequestParams,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -41,6 +41,8 @@ pub struct Connection {
     watched: Arc<Mutex<BTreeSet<String>>>,
     /// What tells the client of events. It ends with the connection.
     tellers: Mutex<Tellers>,
+    /// Where the log stood when streams of changes were accepted that have not begun yet.
+    listening_from: Mutex<VecDeque<Cursor>>,
 }
 
 /// Where a connection's events begin: with its MCP session, or with the process if it has none.
@@ -71,6 +73,7 @@ impl Connection {
             beginning: Beginning::default(),
             watched: Arc::default(),
             tellers: Mutex::default(),
+            listening_from: Mutex::default(),
         }
     }
 
@@ -92,6 +95,11 @@ impl Connection {
 
     fn watched(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listening_from(&self) -> std::sync::MutexGuard<'_, VecDeque<Cursor>> {
+        let noted = self.listening_from.lock();
+        noted.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The present end of the log: what is told of from now on.
@@ -208,8 +216,7 @@ impl ServerHandler for Connection {
     ) -> Result<(), ErrorData> {
         let uri = follow::canonical(&request.uri);
         if !follow::can_be_watched(&uri) {
-            let problem = format!("Resource not found: {uri}");
-            return Err(ErrorData::resource_not_found(problem, None));
+            return Err(resources::not_found(&uri));
         }
         let from = self.now().await?;
         let feed = self.bridge.feed().await.clone();
@@ -236,6 +243,10 @@ impl ServerHandler for Connection {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
+        // The acknowledgement goes out before `listen` is called; what happens in between is not to be missed.
+        if let Some(newest) = self.bridge.newest() {
+            self.listening_from().push_back(newest);
+        }
         let uris = requested.resource_subscriptions.iter().flatten();
         let uris: Vec<String> = uris
             .filter(|uri| follow::can_be_watched(uri))
@@ -249,7 +260,11 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let from = self.now().await?;
+        let noted = self.listening_from().pop_front();
+        let from = match noted {
+            Some(noted) => noted,
+            None => self.now().await?,
+        };
         follow::listen(self.bridge.feed().await.clone(), from, &context).await;
         Ok(())
     }
@@ -275,17 +290,17 @@ impl ServerHandler for Connection {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         // A known method arrives here when its parameters have the wrong shape.
-        const KNOWN: [&str; 4] = [
-            "tools/call",
-            "resources/read",
-            "prompts/get",
-            "resources/subscribe",
-        ];
+        const KNOWN: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
+        let is_legacy = context
+            .protocol_version()
+            .is_none_or(|version| version <= ProtocolVersion::LATEST_WITH_INITIALIZE);
         let method = request.method;
-        Err(if KNOWN.contains(&method.as_str()) {
+        let is_known =
+            KNOWN.contains(&method.as_str()) || (is_legacy && method == "resources/subscribe");
+        Err(if is_known {
             ErrorData::invalid_params(format!("Invalid params for {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)

@@ -170,6 +170,11 @@ impl EventFeed {
         Ok(page)
     }
 
+    /// Where the log ends, as far as is known without looking. `None` before it was read.
+    pub fn newest(&self) -> Option<Cursor> {
+        *self.shared.newest.borrow()
+    }
+
     /// The newest cursor, for those who want to hear of every change.
     pub fn changes(&self) -> watch::Receiver<Cursor> {
         self.shared.changes.subscribe()

@@ -12,7 +12,7 @@ use rmcp::{
     ErrorData,
     model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Bridge,
@@ -139,9 +139,15 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
+/// There is no such resource.
+pub(super) fn not_found(uri: &str) -> ErrorData {
+    let problem = format!("Resource not found: {uri}");
+    ErrorData::resource_not_found(problem, Some(json!({"uri": uri})))
+}
+
 /// Reads a resource.
 pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let not_found = || ErrorData::resource_not_found(format!("Resource not found: {uri}"), None);
+    let not_found = || not_found(uri);
     let contents = match Address::parse(uri).ok_or_else(not_found)? {
         Address::Conversations => {
             let list = tools::list_conversations(
@@ -153,7 +159,7 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
         }
         Address::Conversation(key) => {
             let transcript = tools::recent(bridge, &key, MOST_MESSAGES).await;
-            let transcript = transcript.map_err(|refusal| refused(&refusal.0))?;
+            let transcript = transcript.map_err(|refusal| refused(uri, &refusal.0))?;
             document(uri, &transcript.to_json())
         }
         Address::Attachment {
@@ -165,7 +171,7 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
             let store = bridge.databases().conversations().await;
             let store = store.ok().flatten().ok_or_else(not_found)?;
             let message = tools::find_message(&store, &session, &message).await;
-            let message = message.map_err(|refusal| refused(&refusal.0))?;
+            let message = message.map_err(|refusal| refused(uri, &refusal.0))?;
             let mut attachments = tools::attachments_of(&message);
             if position >= attachments.len() {
                 return Err(not_found());
@@ -182,9 +188,9 @@ fn document(uri: &str, document: &Value) -> ResourceContents {
 }
 
 /// The error that says what a tool would have said.
-fn refused(body: &Value) -> ErrorData {
+fn refused(uri: &str, body: &Value) -> ErrorData {
     let reason = body["error"].as_str().unwrap_or("it can not be read");
-    ErrorData::resource_not_found(reason.to_owned(), None)
+    ErrorData::resource_not_found(reason.to_owned(), Some(json!({"uri": uri})))
 }
 
 /// The bytes of an attachment that is at hand, and their media type.

@@ -168,8 +168,8 @@ impl Client {
         let mut task = JoinSet::new();
         task.spawn(async move {
             let stop = CancellationToken::new();
-            let served = stdio::serve_on(connection, input, output, || false, stop);
-            served.await.unwrap();
+            let bridging = stdio::serve_on(connection, input, output, || false, stop);
+            bridging.await.unwrap();
         });
         let (sender, told) = mpsc::unbounded_channel();
         let listener = Listener { name, told: sender };

@@ -24,6 +24,8 @@ use crate::{
 
 /// The most a refresh of the lists may take.
 const REFRESH_LIMIT: Duration = Duration::from_mins(1);
+/// How long a new session waits with what only others profit from: at the start, more servers are still on their way.
+pub(super) const SETTLING: Duration = Duration::from_millis(500);
 /// How long the end of a session may take before it is cut.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
@@ -43,9 +45,10 @@ impl Connection {
         let shared: &Shared = shared;
         let stop = &shared.surroundings.stop;
         let mut known = Known {
-            catalog: shared.announce(&session, catalog),
+            catalog: shared.announce(&session, catalog, remembered),
             remembered,
         };
+        let mut has_settled = false;
         let cancel = service.cancellation_token();
         let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
@@ -62,6 +65,7 @@ impl Connection {
                 shared.wanted_resources.subscribe(),
             ));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
+            let mut settling = std::pin::pin!(tokio::time::sleep(SETTLING));
             // One refresh at a time; what arrives meanwhile causes exactly one more.
             let mut refreshing = std::pin::pin!(Fuse::terminated());
             loop {
@@ -85,6 +89,10 @@ impl Connection {
                     () = session.traffic.changes.wake.notified(), if refreshing.is_terminated() => {
                         refreshing.set(Box::pin(shared.refresh(&session, known.clone())).fuse());
                     }
+                    () = &mut settling, if !has_settled => {
+                        has_settled = true;
+                        session.traffic.changes.wake.notify_one();
+                    }
                     () = &mut listening => {}
                     failure = keepalive.beat(&session) => break End::Lost(failure),
                     () = sleep_until(recycle_at) => {
@@ -95,6 +103,9 @@ impl Connection {
                 }
             }
         };
+        if !has_settled && known.remembered.is_some() {
+            shared.remember(&session, known).await;
+        }
         session.ended.cancel();
         cancel.cancel();
         let end = match (end, &mut process) {
@@ -135,7 +146,12 @@ impl Remains {
 
 impl Shared {
     /// Makes a new session known. Resources and prompts are listed now that the tools are in use.
-    fn announce(&self, session: &Arc<Session>, mut catalog: Catalog) -> Arc<Catalog> {
+    fn announce(
+        &self,
+        session: &Arc<Session>,
+        mut catalog: Catalog,
+        remembered: Option<Remembered>,
+    ) -> Arc<Catalog> {
         self.breaker.reset();
         self.log_changes(&catalog);
         let has_resources = catalog.capabilities.resources.is_some();
@@ -154,8 +170,11 @@ impl Shared {
         let changes = &session.traffic.changes;
         changes.resources.store(has_resources, Ordering::Release);
         changes.prompts.store(has_prompts, Ordering::Release);
-        // Even if there is nothing to list, there may be something to write down.
-        changes.wake.notify_one();
+        // With nothing to list there may be something to write down. Whether what is written still holds is looked at
+        // when the start is over.
+        if !catalog.is_complete || remembered.is_none() {
+            changes.wake.notify_one();
+        }
         catalog
     }
 

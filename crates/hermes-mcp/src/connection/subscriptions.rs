@@ -15,12 +15,9 @@ use rmcp::model::{
 };
 use tokio::sync::watch;
 
-use super::backoff;
+use super::{backoff, serve::SETTLING};
 use crate::{era::Era, owner::WantedResources, session::Session};
 
-/// How long a new session waits before it asks to hear of changes. It costs a request and another look at the lists,
-/// and at the start other servers are still on their way.
-const SETTLING: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
@@ -34,6 +31,7 @@ pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<Wanted
 
 /// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
 async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
+    // It costs a request and another look at the lists.
     if wanted.borrow().is_empty() {
         let _ = tokio::time::timeout(SETTLING, wanted.changed()).await;
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use hermes_store::{
-    StoreError,
+    SessionKey, StoreError,
     runtime::{Answer, Answered, Approval, ApprovalState, RuntimeStore},
     utc_iso,
 };
@@ -39,7 +39,7 @@ fn shown(approval: &Approval) -> Value {
     json!({
         "id": approval.id,
         "kind": approval.kind,
-        "session_key": approval.session_key.as_ref().map(|key| key.as_str()),
+        "session_key": approval.session_key.as_ref().map(SessionKey::as_str),
         "command": approval.command,
         "description": approval.description,
         "created_at": utc_iso(approval.created_at),

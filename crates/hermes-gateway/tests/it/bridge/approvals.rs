@@ -18,7 +18,7 @@ fn question(name: &str) -> NewApproval {
         description: "deletes files".into(),
         pattern_keys: vec!["rm".into()],
         allow_permanent: true,
-        patience: Some(Duration::from_secs(300)),
+        patience: Some(Duration::from_mins(5)),
         owner_pid: pid,
         owner_start: start_time(pid).and_then(|start| i64::try_from(start).ok()),
     }

@@ -12,6 +12,7 @@ use super::*;
 /// # Panics
 ///
 /// If the variable is missing: a test that silently does nothing is worse than one that fails.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn installed(variable: &str, program: &str) -> Option<PathBuf> {
     if std::env::var_os("HERMES_TEST_SKIP_REAL").is_some_and(|value| value == "1") {
         println!("SKIPPED: HERMES_TEST_SKIP_REAL is set, so nothing is tested with {program}");

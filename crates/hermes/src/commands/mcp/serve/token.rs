@@ -1,6 +1,7 @@
 //! The token that clients of the HTTP server present.
 
 use std::{
+    fmt::Write as _,
     fs,
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -77,7 +78,10 @@ fn make(path: &Path) -> io::Result<()> {
     }
     let mut random = [0; 32];
     fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let mut token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut token = String::new();
+    for byte in random {
+        let _ = write!(token, "{byte:02x}");
+    }
     token.push('\n');
     let mut options = fs::OpenOptions::new();
     let mut file = options
