@@ -115,7 +115,7 @@ fn conversations_and_messages_are_the_same() {
 }
 
 #[test]
-fn channels_targets_and_approvals_are_the_same() {
+fn channels_and_targets_are_the_same() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
     let mut both = Both::open(&hermes, &python);
@@ -195,6 +195,14 @@ fn channels_targets_and_approvals_are_the_same() {
             "{reason}"
         );
     }
+}
+
+#[test]
+fn empty_messages_and_unknown_approvals_are_refused_alike() {
+    let Some(python) = python() else { return };
+    let hermes = written(&python);
+    let mut both = Both::open(&hermes, &python);
+    both.initialize();
     for (tool, arguments) in [
         (
             "messages_send",
