@@ -56,10 +56,15 @@ fn shown(entry: &Entry) -> Value {
         "platform": entry.platform,
         "chat_type": entry.chat_type,
         "display_name": entry.display_name,
-        "chat_name": entry.chat_name,
-        "user_name": entry.user_name,
+        "chat_name": of_origin(entry, "chat_name"),
+        "user_name": of_origin(entry, "user_name"),
         "updated_at": entry.updated_at,
     })
+}
+
+/// What the origin says, which may be null; an empty text where it says nothing.
+fn of_origin(entry: &Entry, name: &str) -> Value {
+    entry.origin.get(name).cloned().unwrap_or_else(|| "".into())
 }
 
 pub(super) async fn conversation_get(
@@ -73,10 +78,10 @@ pub(super) async fn conversation_get(
         "platform": entry.platform,
         "chat_type": entry.chat_type,
         "display_name": entry.display_name,
-        "user_name": entry.user_name,
-        "chat_name": entry.chat_name,
-        "chat_id": entry.chat_id,
-        "thread_id": entry.thread_id,
+        "user_name": of_origin(&entry, "user_name"),
+        "chat_name": of_origin(&entry, "chat_name"),
+        "chat_id": of_origin(&entry, "chat_id"),
+        "thread_id": entry.origin.get("thread_id"),
         "updated_at": entry.updated_at,
         "created_at": entry.created_at,
         "input_tokens": entry.input_tokens,
