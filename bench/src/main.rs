@@ -1,15 +1,18 @@
-//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent [--json] [--quick]`.
+//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge [--json] [--quick]`.
 //!
 //! Machines differ and are busy, so absolute times say little. Every target is a ratio or a difference, and the sides
 //! take turns within one run: in the same process, or in processes that are started in the same way.
 
 mod agent;
+mod bridge;
 mod calls;
 mod client;
+mod clock;
 mod cold_start;
 mod discovery;
 mod echo_http;
 mod endurance;
+mod filled;
 mod floor;
 mod parallel;
 mod report;
@@ -23,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use report::Report;
 use scene::{Effort, Programs};
 
-const USAGE: &str = "usage: hermes-bench host|agent [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent|bridge [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -45,7 +48,7 @@ fn run() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        [subject @ ("host" | "agent"), options @ ..] => {
+        [subject @ ("host" | "agent" | "bridge"), options @ ..] => {
             let (mut format, mut effort) = (Format::Table, Effort::Full);
             for option in options {
                 match *option {
@@ -56,6 +59,7 @@ fn run() -> Result<ExitCode> {
             }
             let report = match *subject {
                 "host" => measure_host(effort)?,
+                "bridge" => measure_bridge(effort)?,
                 _ => measure_agent(effort)?,
             };
             print(&report, format)
@@ -67,6 +71,7 @@ fn run() -> Result<ExitCode> {
         }
         ["discover-raw", era] => agent::question::child(era),
         ["start", program, arguments @ ..] => cold_start::start(program, arguments),
+        ["write", home] => bridge::writer::child(home),
         ["echo-http"] => echo_http::serve(),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }
@@ -93,6 +98,13 @@ fn measure_agent(effort: Effort) -> Result<Report> {
     let programs = Programs::find()?;
     let mut report = Report::new();
     agent::measure(&programs, effort, &mut report)?;
+    Ok(report)
+}
+
+fn measure_bridge(effort: Effort) -> Result<Report> {
+    let programs = Programs::find()?;
+    let mut report = Report::new();
+    bridge::measure(&programs, effort, &mut report)?;
     Ok(report)
 }
 

@@ -17,14 +17,17 @@ pub(crate) enum Quantity {
     /// In KiB.
     Memory(u32),
     Count(u32),
+    /// In percent.
+    Share(f64),
 }
 
 impl Quantity {
-    /// In microseconds, KiB or pieces.
+    /// In microseconds, KiB, pieces or percent.
     fn number(self) -> f64 {
         match self {
             Self::Time(time) => microseconds(time),
             Self::Memory(number) | Self::Count(number) => f64::from(number),
+            Self::Share(percent) => percent,
         }
     }
 
@@ -33,6 +36,7 @@ impl Quantity {
             Self::Time(_) => "us",
             Self::Memory(_) => "KiB",
             Self::Count(_) => "",
+            Self::Share(_) => "%",
         }
     }
 }
@@ -50,6 +54,7 @@ impl fmt::Display for Quantity {
             }
             Self::Memory(kib) => write!(f, "{:.1} MB", f64::from(kib) * 1024.0 / 1e6),
             Self::Count(count) => write!(f, "{count}"),
+            Self::Share(percent) => write!(f, "{percent:.3} %"),
         }
     }
 }
@@ -128,6 +133,20 @@ impl Row {
         Self {
             samples: Some((ours.clone(), None)),
             ..Self::new(measure, median, None, target)
+        }
+    }
+
+    /// What 99 of 100 did not exceed, beside the same of another side if there is one.
+    pub(crate) fn p99(
+        measure: impl Into<String>,
+        ours: &Samples,
+        baseline: Option<&Samples>,
+        target: Target,
+    ) -> Self {
+        let p99 = |samples: &Samples| Quantity::Time(samples.p99());
+        Self {
+            samples: Some((ours.clone(), baseline.cloned())),
+            ..Self::new(measure, p99(ours), baseline.map(p99), target)
         }
     }
 

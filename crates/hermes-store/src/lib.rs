@@ -30,8 +30,8 @@ pub use clock::{epoch_seconds, local_iso, utc_iso};
 pub use error::StoreError;
 pub use ids::{MessageId, SessionId, SessionKey};
 pub use messages::{
-    CompactionFailure, Content, MessageQuery, MessageState, NewMessage, Rewound, Role, Rows,
-    StoredMessage, Window,
+    CompactionFailure, Content, MessageQuery, MessageState, NewMessage, Rewound, Role, Rows, Said,
+    SaidMessage, StoredMessage, Window,
 };
 pub use origin::{KeyPolicy, Origin};
 pub use search::{Hit, Matching, Search, SearchOrder};

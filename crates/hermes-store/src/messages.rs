@@ -13,12 +13,14 @@ mod compact;
 mod content;
 mod read;
 mod rewind;
+mod said;
 
 pub use compact::CompactionFailure;
 pub use content::Content;
 pub(crate) use content::is_structured;
 pub use read::{MessageQuery, Rows, Window};
 pub use rewind::Rewound;
+pub use said::{Said, SaidMessage};
 
 /// The columns [`StoredMessage`] is read from.
 macro_rules! message_columns {

@@ -344,3 +344,45 @@ async fn writers_of_one_process_queue_up() {
     assert_eq!(store.count_active(&session).await.unwrap(), 50);
     store.close().await;
 }
+
+#[tokio::test]
+async fn what_was_said_is_what_has_a_text_and_was_not_put_aside() {
+    let (_directory, home, store, session) = with_session().await;
+    let image = json!({"type": "image_url", "image_url": {"url": "data:"}});
+    let parts = |parts| NewMessage::new(Role::User, Content::Parts(parts));
+    let messages = [
+        user("one"),
+        assistant(""),
+        NewMessage::silent(Role::Assistant),
+        NewMessage::new(Role::Tool, "a result"),
+        parts(json!([image])),
+        parts(json!([{"type": "text", "text": "two"}, image])),
+        user("\0three"),
+        user("taken back"),
+        user("four"),
+    ];
+    // Later rows have earlier times: what counts is the order of ids.
+    let messages = messages
+        .into_iter()
+        .zip(1..)
+        .map(|(message, at)| NewMessage {
+            timestamp: Some(100.0 - f64::from(at)),
+            ..message
+        });
+    let messages: Vec<NewMessage> = messages.collect();
+    let ids = store.append_all(&session, &messages).await.unwrap();
+    let put_aside = format!("UPDATE messages SET active = 0 WHERE id = {}", ids[7].0);
+    python_sql(&home, &put_aside);
+    let texts = |said: &hermes_store::Said| -> Vec<String> {
+        let messages = said.messages.iter();
+        messages.map(|message| message.text.clone()).collect()
+    };
+    let all = store.said(&session, 50).await.unwrap();
+    assert_eq!(texts(&all), ["one", "two", "\0three", "four"]);
+    assert_eq!(all.total, 4);
+    let newest = store.said(&session, 2).await.unwrap();
+    assert_eq!(texts(&newest), ["\0three", "four"]);
+    assert_eq!((newest.total, newest.messages[1].id), (4, ids[8]));
+    let nothing = store.said(&id("20260101_010101_00000000"), 5).await;
+    assert_eq!(nothing.unwrap().total, 0);
+}

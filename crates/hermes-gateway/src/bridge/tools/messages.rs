@@ -1,6 +1,6 @@
 //! `messages_read`.
 
-use hermes_store::{Content, MessageQuery, Role, SessionId, Store, StoreError, StoredMessage};
+use hermes_store::{SaidMessage, SessionId, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::conversations;
@@ -64,33 +64,24 @@ pub(in crate::bridge) async fn recent(
 ) -> Result<Transcript, Refusal> {
     let conversation = conversations::find(bridge, key).await?;
     let (store, session) = open(bridge, &conversation).await?;
-    let query = MessageQuery {
-        roles: vec![Role::User, Role::Assistant],
-        limit: u32::MAX,
-        ..MessageQuery::default()
-    };
-    let rows = store
-        .read_messages(&session, &query)
+    let said = store
+        .said(&session, limit)
         .await
         .map_err(|error| failed(&error))?;
-    let mut messages: Vec<Said> = rows.iter().filter_map(said).collect();
-    let total = messages.len();
-    messages.drain(..total.saturating_sub(limit));
     Ok(Transcript {
         conversation,
-        messages,
-        total,
+        messages: said.messages.iter().map(shown).collect(),
+        total: said.total,
     })
 }
 
-fn said(row: &StoredMessage) -> Option<Said> {
-    let text = row.body.content.as_ref().map(Content::text)?;
-    (!text.is_empty()).then(|| Said {
-        id: row.id.0.to_string(),
-        role: row.body.role.as_str().to_owned(),
-        content: text.chars().take(MOST_CHARACTERS).collect(),
-        timestamp: row.timestamp,
-    })
+fn shown(message: &SaidMessage) -> Said {
+    Said {
+        id: message.id.0.to_string(),
+        role: message.role.as_str().to_owned(),
+        content: message.text.chars().take(MOST_CHARACTERS).collect(),
+        timestamp: message.timestamp,
+    }
 }
 
 /// The store, and the session a conversation is in.

@@ -1,0 +1,171 @@
+//! Calls over the large store and over the small one, in turns; also when something was written just before.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use hermes_mcp::era::Era;
+use serde_json::{Value, json};
+
+use super::{Place, client::Bridge, idle, writer::Writer};
+use crate::{
+    filled,
+    report::{Quantity, Report, Row, Target},
+    samples::Samples,
+    scene::{Effort, Programs},
+};
+
+const MEDIAN: Target = Target::Below(Quantity::Time(Duration::from_millis(2)));
+const P99: Target = Target::Below(Quantity::Time(Duration::from_millis(10)));
+const RATIO: Target = Target::Ratio(2.0);
+/// So many events are in the log, of which a poll returns the first 20.
+const EVENTS: usize = 50;
+
+/// The calls that are measured.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    List,
+    Read,
+    Poll,
+}
+
+impl Call {
+    const ALL: [Self; 3] = [Self::List, Self::Read, Self::Poll];
+
+    fn tool(self) -> &'static str {
+        match self {
+            Self::List => "conversations_list",
+            Self::Read => "messages_read",
+            Self::Poll => "events_poll",
+        }
+    }
+
+    fn arguments(self, chat: usize) -> Value {
+        match self {
+            Self::List | Self::Poll => json!({}),
+            Self::Read => json!({"session_key": filled::session_key(chat).as_str()}),
+        }
+    }
+
+    fn check(self, place: &Place, answer: &Value) -> Result<()> {
+        let (list, least) = match self {
+            Self::List => ("conversations", place.size.chats.min(50)),
+            Self::Read => ("messages", 50),
+            Self::Poll => ("events", 20),
+        };
+        let count = answer[list].as_array().map_or(0, Vec::len);
+        ensure!(count == least, "{count} {list} instead of {least}");
+        Ok(())
+    }
+}
+
+/// One store, the bridge over it and a writer beside that.
+struct Side<'a> {
+    place: &'a Place,
+    bridge: Bridge,
+    writer: Writer,
+    quiet: [Samples; 3],
+    written: [Samples; 3],
+}
+
+pub(super) fn measure(
+    programs: &Programs,
+    places: [&Place; 2],
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
+    let [large, small] = places;
+    let mut sides = [Side::new(programs, large)?, Side::new(programs, small)?];
+    let (times, written_times) = match effort {
+        Effort::Full => (3_000, 500),
+        Effort::Quick => (200, 50),
+    };
+    for round in 0..=times {
+        for side in &mut sides {
+            side.round(round)?;
+        }
+    }
+    for round in 0..=written_times {
+        for side in &mut sides {
+            side.written_round(round)?;
+        }
+    }
+    let [ours, theirs] = &sides;
+    for (at, call) in Call::ALL.into_iter().enumerate() {
+        let (tool, ours, theirs) = (call.tool(), &ours.quiet[at], &theirs.quiet[at]);
+        report.add(Row::time(format!("{tool}, p50"), ours, MEDIAN));
+        report.add(Row::p99(format!("{tool}, p99"), ours, None, P99));
+        report.add(Row::times(
+            format!("{tool}, p50 against a small store"),
+            ours,
+            theirs,
+            RATIO,
+        ));
+    }
+    for (at, call) in Call::ALL.into_iter().enumerate() {
+        let (ours, theirs) = (&ours.written[at], &theirs.written[at]);
+        let name = format!("{} right after a write, p50", call.tool());
+        report.add(Row::times(name, ours, theirs, Target::Nothing));
+    }
+    let memory = Quantity::Memory(ours.bridge.memory("VmRSS")?);
+    report.add(Row::new(
+        "RSS after these calls",
+        memory,
+        None,
+        idle::MEMORY,
+    ));
+    sides.into_iter().try_for_each(Side::end)
+}
+
+impl<'a> Side<'a> {
+    fn new(programs: &Programs, place: &'a Place) -> Result<Self> {
+        let (bridge, _) = Bridge::start(programs, place.path(), Era::Legacy)?;
+        let mut side = Self {
+            place,
+            bridge,
+            writer: Writer::start(programs, place.path())?,
+            quiet: Default::default(),
+            written: Default::default(),
+        };
+        // The log begins with the first poll at the latest.
+        side.bridge.call("events_poll", &json!({}))?;
+        for number in 0..EVENTS {
+            side.writer.write(number % place.size.chats)?;
+        }
+        Ok(side)
+    }
+
+    /// Every call once. The first time does not count.
+    fn round(&mut self, round: usize) -> Result<()> {
+        for (at, call) in Call::ALL.into_iter().enumerate() {
+            let taken = self.call(call, round)?;
+            if round > 0 {
+                self.quiet[at].push(taken);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every call once, each after a message was written.
+    fn written_round(&mut self, round: usize) -> Result<()> {
+        for (at, call) in Call::ALL.into_iter().enumerate() {
+            self.writer.write(round % self.place.size.chats)?;
+            let taken = self.call(call, round)?;
+            if round > 0 {
+                self.written[at].push(taken);
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: Call, round: usize) -> Result<Duration> {
+        let arguments = call.arguments(round % self.place.size.chats);
+        let (taken, answer) = self.bridge.call(call.tool(), &arguments)?;
+        call.check(self.place, &answer)?;
+        Ok(taken)
+    }
+
+    fn end(self) -> Result<()> {
+        self.bridge.end()?;
+        self.writer.end()
+    }
+}

@@ -1,0 +1,50 @@
+//! What a bridge takes while nothing happens and its client waits for events.
+
+use std::{thread, time::Duration};
+
+use anyhow::Result;
+use hermes_mcp::era::Era;
+use serde_json::json;
+
+use super::{Place, client::Bridge};
+use crate::{
+    report::{Quantity, Report, Row, Target},
+    scene::{Effort, Programs},
+};
+
+/// 20 MB in KiB.
+pub(super) const MEMORY: Target = Target::Below(Quantity::Memory(19_531));
+const PROCESSOR: Target = Target::Below(Quantity::Share(0.1));
+/// What the start leaves to be done is done after this.
+const SETTLING: Duration = Duration::from_secs(1);
+
+pub(super) fn measure(
+    programs: &Programs,
+    large: &Place,
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
+    let time = match effort {
+        Effort::Full => Duration::from_secs(20),
+        Effort::Quick => Duration::from_secs(2),
+    };
+    let (mut bridge, _) = Bridge::start(programs, large.path(), Era::Legacy)?;
+    bridge.ask("events_wait", &json!({"timeout_ms": 300_000}))?;
+    thread::sleep(SETTLING);
+    let before = bridge.processor_time()?;
+    thread::sleep(time);
+    let used = bridge.processor_time()?.saturating_sub(before);
+    report.add(Row::new(
+        "idle, RSS",
+        Quantity::Memory(bridge.memory("VmRSS")?),
+        None,
+        MEMORY,
+    ));
+    report.add(Row::new(
+        "idle, processor",
+        Quantity::Share(100.0 * used.as_secs_f64() / time.as_secs_f64()),
+        None,
+        PROCESSOR,
+    ));
+    bridge.end()
+}

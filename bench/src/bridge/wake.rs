@@ -1,0 +1,77 @@
+//! From the insert of a message by another process to the answer of `events_wait`.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use hermes_mcp::era::Era;
+use serde_json::json;
+
+use super::{Place, client::Bridge, writer::Writer};
+use crate::{
+    clock,
+    report::{Quantity, Report, Row, Target},
+    samples::Samples,
+    scene::{Effort, Programs},
+};
+
+const LIMIT: Target = Target::Below(Quantity::Time(Duration::from_millis(10)));
+/// Pauses from one to so many milliseconds, so that messages come at any point of the bridge's own rhythm.
+const PAUSES: u64 = 37;
+
+pub(super) fn measure(
+    programs: &Programs,
+    large: &Place,
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
+    let times = match effort {
+        Effort::Full => 1_000,
+        Effort::Quick => 100,
+    };
+    let (mut bridge, _) = Bridge::start(programs, large.path(), Era::Legacy)?;
+    let mut writer = Writer::start(programs, large.path())?;
+    let (mut from_insert, mut from_commit) = (Samples::default(), Samples::default());
+    let (_, state) = bridge.call("events_poll", &json!({}))?;
+    let mut cursor = state["next_cursor"].clone();
+    for round in 0..=times {
+        bridge.ask(
+            "events_wait",
+            &json!({"after_cursor": cursor, "timeout_ms": 10_000}),
+        )?;
+        thread::sleep(Duration::from_millis(1 + round * 7 % PAUSES));
+        writer.order(usize::try_from(round)? % large.size.chats)?;
+        let event = bridge.next_answer()?.body()?["event"].take();
+        let answered = clock::now()?;
+        let written = writer.written()?;
+        let id = event["message_id"].as_str().and_then(|id| id.parse().ok());
+        ensure!(
+            id == Some(written.id),
+            "no event of message {}, but {event}",
+            written.id
+        );
+        cursor = event["cursor"].clone();
+        if round > 0 {
+            from_insert.push(answered.saturating_sub(written.began));
+            // The event may be there before the writer knows that it is done.
+            from_commit.push(answered.saturating_sub(written.committed));
+        }
+    }
+    report.add(Row::p99(
+        "insert to events_wait, p99",
+        &from_insert,
+        None,
+        LIMIT,
+    ));
+    report.add(Row::time(
+        "insert to events_wait, p50",
+        &from_insert,
+        Target::Nothing,
+    ));
+    report.add(Row::time(
+        "commit to events_wait, p50",
+        &from_commit,
+        Target::Nothing,
+    ));
+    bridge.end()?;
+    writer.end()
+}

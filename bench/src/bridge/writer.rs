@@ -1,0 +1,105 @@
+//! Another process that writes to the store, as the gateway does.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use hermes_config::Home;
+use hermes_store::{Access, NewMessage, Role, Store};
+
+use crate::{
+    clock, filled,
+    scene::{Flavour, Programs},
+};
+
+/// A process that writes what it is told to.
+pub(super) struct Writer {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// A message that was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    pub(super) id: i64,
+    /// When the writer began to insert it.
+    pub(super) began: Duration,
+    /// When it had committed it.
+    pub(super) committed: Duration,
+}
+
+impl Writer {
+    pub(super) fn start(programs: &Programs, home: &Path) -> Result<Self> {
+        let mut child = Command::new(&programs.own)
+            .arg("write")
+            .arg(home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().context("no stdout")?;
+        Ok(Self {
+            input: child.stdin.take().context("no stdin")?,
+            output: BufReader::new(output),
+            child,
+        })
+    }
+
+    /// Has a message written to a chat, and waits for that.
+    pub(super) fn write(&mut self, chat: usize) -> Result<Written> {
+        self.order(chat)?;
+        self.written()
+    }
+
+    /// Has a message written to a chat.
+    pub(super) fn order(&mut self, chat: usize) -> Result<()> {
+        Ok(writeln!(self.input, "{chat}")?)
+    }
+
+    /// Waits until what was ordered is written.
+    pub(super) fn written(&mut self) -> Result<Written> {
+        let mut line = String::new();
+        let length = self.output.read_line(&mut line)?;
+        ensure!(length > 0, "the writer has ended");
+        let (id, began, committed) = serde_json::from_str(&line)?;
+        Ok(Written {
+            id,
+            began,
+            committed,
+        })
+    }
+
+    pub(super) fn end(self) -> Result<()> {
+        let Self {
+            mut child, input, ..
+        } = self;
+        drop(input);
+        let status = child.wait()?;
+        ensure!(status.success(), "the writer ended with {status}");
+        Ok(())
+    }
+}
+
+/// The hidden mode: reads numbers of chats, writes a message to each, and prints its id and when it was written.
+pub(crate) fn child(home: &str) -> Result<ExitCode> {
+    let home = Home::at(home);
+    Flavour::OneThread.run(async move {
+        let store = Store::open(&home, Access::ReadWrite).await?;
+        let mut line = String::new();
+        while std::io::stdin().read_line(&mut line)? > 0 {
+            let session = filled::session_id(line.trim().parse()?)?;
+            line.clear();
+            let message = NewMessage::new(Role::User, "A message of the writer");
+            let began = clock::now()?;
+            let id = store.append(&session, &message).await?;
+            let written = serde_json::to_string(&(id.0, began, clock::now()?))?;
+            writeln!(std::io::stdout(), "{written}")?;
+        }
+        store.close().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
