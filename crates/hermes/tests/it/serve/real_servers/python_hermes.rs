@@ -2,11 +2,13 @@
 //!
 //! Where they differ on purpose is listed here and nowhere else:
 //!
-//! - [`ADDED`]: ours reports gaps in the log of events.
-//! - [`as_ours`]: times always have microseconds, and a channel without a name has an empty one.
-//! - Refused arguments are refused in other words, and a refusal may stand on one line or several.
-//! - Events: no replay at start, and cursors of the home's log (`new_messages_are_the_same_events`).
-//! - [`THEIRS_FAIL`]: calls that 0.19 breaks off or misreads, and that are answered here.
+//! - `ADDED`: ours reports gaps in the log of events.
+//! - `as_ours`: times always have microseconds, and a channel without a name has an empty one.
+//! - `same`: refused arguments are refused in other words, and a refusal may stand on one line or several.
+//! - `answers`: descriptions, annotations, instructions, resources and prompts are our own; messages that were
+//!   summed up keep their attachments; the hint after a missing home channel; `THEIRS_FAIL`, calls that 0.19 breaks off
+//!   or misreads.
+//! - `home`: no replay of old events at start, and cursors of the home's log.
 
 mod answers;
 mod home;
