@@ -187,14 +187,13 @@ fn unlock(mut locker: Child) {
 /// Asks all that reads conversations, at the same time.
 async fn read_everything(client: &Client) -> Vec<Value> {
     let key = json!({"session_key": KEY});
+    let message = json!({"session_key": KEY, "message_id": "1"});
+    let ask = |tool, arguments| Box::pin(client.ask(tool, arguments));
     let answers = tokio::join!(
-        client.ask("conversations_list", json!({})),
-        client.ask("conversation_get", key.clone()),
-        client.ask("messages_read", key),
-        client.ask(
-            "attachments_fetch",
-            json!({"session_key": KEY, "message_id": "1"})
-        ),
+        ask("conversations_list", json!({})),
+        ask("conversation_get", key.clone()),
+        ask("messages_read", key),
+        ask("attachments_fetch", message),
     );
     vec![answers.0, answers.1, answers.2, answers.3]
 }
