@@ -205,7 +205,7 @@ async fn a_locked_database_is_an_answer_and_later_none() {
     store.close().await;
     let locker = lock(&place);
     let client = place.client().await;
-    for answer in read_everything(&client).await {
+    for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], "Session database unavailable", "{answer}");
         let reason = answer["reason"].as_str().unwrap();
         assert!(reason.contains("is locked by another process"), "{reason}");
@@ -217,12 +217,12 @@ async fn a_locked_database_is_an_answer_and_later_none() {
     // What needs no conversations works.
     assert_eq!(client.running.list_all_tools().await.unwrap().len(), 10);
     unlock(locker);
-    for answer in read_everything(&client).await {
+    for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], Value::Null, "{answer}");
     }
     // What was read before is not taken for the truth later.
     let locker = lock(&place);
-    for answer in read_everything(&client).await {
+    for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], "Session database unavailable", "{answer}");
     }
     unlock(locker);
@@ -256,7 +256,7 @@ async fn a_file_that_is_no_database_is_an_answer() {
     )
     .unwrap();
     let client = place.client().await;
-    for answer in read_everything(&client).await {
+    for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], "Session database unavailable", "{answer}");
         let reason = answer["reason"].as_str().unwrap();
         assert!(reason.contains("damaged or no database"), "{reason}");
