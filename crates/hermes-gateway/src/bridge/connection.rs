@@ -14,8 +14,8 @@ use rmcp::{
         GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
         InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, UnsubscribeRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -294,8 +294,8 @@ impl ServerHandler for Connection {
             .protocol_version()
             .is_none_or(|version| version <= ProtocolVersion::LATEST_WITH_INITIALIZE);
         let method = request.method;
-        let is_known = KNOWN.contains(&method.as_str())
-            || (is_legacy && method == "resources/subscribe");
+        let is_known =
+            KNOWN.contains(&method.as_str()) || (is_legacy && method == "resources/subscribe");
         Err(if is_known {
             ErrorData::invalid_params(format!("Invalid params for {method}"), None)
         } else {
