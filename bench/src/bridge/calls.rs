@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use hermes_mcp::era::Era;
 use serde_json::{Value, json};
 
-use super::{Place, client::Bridge, idle, writer::Writer};
+use super::{Place, client::Bridge, writer::Writer};
 use crate::{
     filled,
     report::{Quantity, Report, Row, Target},
@@ -111,7 +111,7 @@ pub(super) fn measure(
         "RSS after these calls",
         memory,
         None,
-        idle::MEMORY,
+        Target::Nothing,
     ));
     sides.into_iter().try_for_each(Side::end)
 }

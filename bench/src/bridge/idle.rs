@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// 20 MB in KiB.
-pub(super) const MEMORY: Target = Target::Below(Quantity::Memory(19_531));
+const MEMORY: Target = Target::Below(Quantity::Memory(19_531));
 const PROCESSOR: Target = Target::Below(Quantity::Share(0.1));
 /// What the start leaves to be done is done after this.
 const SETTLING: Duration = Duration::from_secs(1);
