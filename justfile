@@ -12,9 +12,9 @@ test *stages:
 it *arguments:
     cargo build --locked --workspace --all-targets && cargo nextest run --locked --workspace {{arguments}}
 
-# The official MCP suite against our client
-conformance *arguments:
-    conformance/run client {{arguments}}
+# The official MCP suite against our client, or `just conformance server bridge`
+conformance side="client" *arguments:
+    conformance/run {{side}} {{arguments}}
 
 bench subject="host" *arguments:
     bench/run {{subject}} {{arguments}}

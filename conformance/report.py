@@ -1,6 +1,6 @@
 """Reads what the conformance suite wrote and says which scenarios passed.
 
-The suite prints a summary of its own, but a scenario in which the client died before any check counts as passed there.
+The suite prints a summary of its own, but a scenario in which the program died before any check counts as passed there.
 Here a scenario passes when it has at least one check and every check succeeded.
 """
 
@@ -32,7 +32,7 @@ class Scenario:
 
     def complaints(self):
         if not any(self.count(status) for status in ("SUCCESS", "FAILURE", "WARNING")):
-            return ["no checks: the client ended before the scenario could see anything"]
+            return ["no checks: the scenario saw nothing it could judge"]
         return [
             f"{check['id']}: {check.get('errorMessage') or check['description']}"
             for check in self.checks
@@ -40,39 +40,41 @@ class Scenario:
         ]
 
 
-def required(text):
-    """The client scenarios in the output of the suite's `list`, with whether they are scored."""
+def required(text, side):
+    """The scenarios of a side in the output of the suite's `list`, with whether they are scored."""
     scored, section = {}, None
     for line in text.splitlines():
-        entry = re.match(r"\s+- (\S+)( \[client\])?$", line)
+        entry = re.match(r"\s+- (\S+)(?: \[(\w+)\])?$", line)
         if not entry:
             section = line if line and not line.startswith(" ") else section
-        elif section.startswith("Client scenarios"):
+        elif section.startswith(f"{side.capitalize()} scenarios"):
             scored[entry[1]] = True
-        elif section.startswith("Run and reported") and entry[2]:
+        elif section.startswith("Run and reported") and entry[2] == side:
             scored[entry[1]] = False
     return scored
 
 
-def read(folder):
+def read(folder, side):
     """All scenarios of a revision: those with a result, and those that should have one."""
-    scored = required((folder / "required.txt").read_text())
+    scored = required((folder / "required.txt").read_text(), side)
     scenarios = {name: Scenario(name, is_scored) for name, is_scored in scored.items()}
     for checks in sorted(folder.glob("**/checks.json")):
         name = TIME.sub("", checks.parent.relative_to(folder).as_posix())
+        if side == "server":
+            name = name.removeprefix("server-")  # the suite puts it before every one
         if name in scenarios:
             scenarios[name].checks = json.loads(checks.read_text())
     return list(scenarios.values())
 
 
-def expected_failures(path):
-    """The names under `client:`. One entry a line, so no YAML library is needed."""
+def expected_failures(path, side):
+    """The names under `client:` or `server:`. One entry a line, so no YAML library is needed."""
     names, section = set(), None
     for line in path.read_text().splitlines():
         line = line.split("#")[0].rstrip()
         if line.endswith(":"):
             section = line[:-1]
-        elif section == "client" and line.strip().startswith("- "):
+        elif section == side and line.strip().startswith("- "):
             names.add(line.strip()[2:].strip())
     return names
 
@@ -90,11 +92,11 @@ def judge(scenario, auth, expected):
     return word, passed
 
 
-def report(folders, auth, expected, only=None):
-    """Prints a table for each revision, then the totals. Returns the number of failed scenarios."""
+def report(folders, side, auth, expected, only=None):
+    """Prints a table for each revision, then the totals, and returns these."""
     passed = failed = 0
     for folder in folders:
-        scenarios = [scenario for scenario in read(folder) if only in (None, scenario.name)]
+        scenarios = [scenario for scenario in read(folder, side) if only in (None, scenario.name)]
         width = max((len(scenario.name) for scenario in scenarios), default=0)
         print(f"{folder.name}\n  {'scenario':{width}}  passed  failed  warned  verdict")
         for scenario in scenarios:
@@ -106,20 +108,24 @@ def report(folders, auth, expected, only=None):
             if counts is False:
                 for complaint in scenario.complaints():
                     print(f"    {complaint}")
-        print(f"  everything the client and the suite printed is in {folder}\n")
+        print(f"  everything the suite and the program printed is in {folder}\n")
     print(f"{passed} passed, {failed} failed")
-    return failed
+    return passed, failed
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("side", choices=("client", "server"), help="what was tested")
     parser.add_argument("folders", nargs="+", type=Path, help="the results of one revision each")
     parser.add_argument("--auth", action="store_true", help="count the scenarios about authorisation")
     parser.add_argument("--only", help="look at this scenario alone")
     parser.add_argument("--expected-failures", type=Path)
     options = parser.parse_args()
-    expected = expected_failures(options.expected_failures) if options.expected_failures else set()
-    sys.exit(1 if report(options.folders, options.auth, expected, options.only) else 0)
+    path, side = options.expected_failures, options.side
+    expected = expected_failures(path, side) if path else set()
+    passed, failed = report(options.folders, side, options.auth, expected, options.only)
+    # A run that counts nothing has not been one.
+    sys.exit(0 if failed == 0 and (passed > 0 or options.only) else 1)
 
 
 if __name__ == "__main__":

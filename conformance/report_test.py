@@ -9,7 +9,11 @@ from pathlib import Path
 
 import report
 
-REQUIRED = """Client scenarios (test against a client):
+REQUIRED = """Server scenarios (test against a server):
+  - ping
+  - server-stateless
+
+Client scenarios (test against a client):
   - tools_call
   - auth/basic
 
@@ -33,10 +37,10 @@ class Report(unittest.TestCase):
         checks = [{"id": "check", "description": "a check", "status": status} for status in statuses]
         (folder / "checks.json").write_text(json.dumps(checks))
 
-    def last_line(self, auth=False, expected=()):
+    def last_line(self, auth=False, expected=(), side="client"):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            report.report([self.folder], auth, expected)
+            report.report([self.folder], side, auth, expected)
         return output.getvalue().splitlines()[-1]
 
     def test_a_scenario_whose_checks_all_succeed_passes(self):
@@ -77,10 +81,17 @@ class Report(unittest.TestCase):
         self.result("tools_call", "FAILURE")
         self.assertEqual(self.last_line(expected={"tools_call"}), "0 passed, 0 failed")
 
-    def test_expected_failures_are_read_from_the_client_section(self):
+    def test_each_side_has_scenarios_of_its_own(self):
+        self.result("server-ping", "SUCCESS")
+        self.result("server-server-stateless", "FAILURE")
+        self.result("server-tasks", "SUCCESS")
+        self.assertEqual(self.last_line(side="server"), "1 passed, 1 failed")
+
+    def test_expected_failures_are_read_from_the_section_of_the_side(self):
         path = self.folder / "expected.yaml"
         path.write_text("server:\n  - ping\nclient:\n  - sse-retry  # reason\n# - initialize\n")
-        self.assertEqual(report.expected_failures(path), {"sse-retry"})
+        self.assertEqual(report.expected_failures(path, "client"), {"sse-retry"})
+        self.assertEqual(report.expected_failures(path, "server"), {"ping"})
 
 
 if __name__ == "__main__":

@@ -36,6 +36,11 @@ python_client=(
   mcp==2.3.0
 )
 
+# The agent in Python whose homes this program takes over, with what its own bridge needs.
+python_hermes=(
+  "hermes-agent[mcp]==0.19.0"
+)
+
 # The official conformance suite needs Node 22, which it gets from npm.
 conformance_suite=(
   node@22

@@ -22,6 +22,7 @@ mod resources;
 mod state;
 mod tools;
 
+use envelope::Refusal;
 use events::{Cursor, EventError, EventFeed, EventLimits};
 use index::{ConversationIndex, Entry};
 use state::Databases;
@@ -89,6 +90,8 @@ pub struct BridgeOptions {
     pub access: ToolAccess,
     /// Who gets new messages pushed.
     pub push: ChannelPush,
+    /// How long a platform may take to take a message, if not as long as usual.
+    pub platform_patience: Option<Duration>,
 }
 
 impl Bridge {
@@ -149,8 +152,9 @@ impl Bridge {
     }
 
     /// The conversations, most recently active first.
-    async fn conversations(&self) -> Arc<Vec<Entry>> {
-        self.inner.index.entries().await
+    async fn conversations(&self) -> Result<Arc<Vec<Entry>>, Refusal> {
+        let entries = self.inner.index.entries().await;
+        entries.map_err(|error| Refusal::unavailable(&error))
     }
 
     async fn log(&self) -> &Log {
@@ -185,6 +189,11 @@ impl Bridge {
         position.await.map_err(|_| EventError::NotReady)
     }
 
+    /// The end of the log as far as it is known, without a look.
+    fn known_position(&self) -> Option<Cursor> {
+        self.inner.log.get()?.feed.known_position()
+    }
+
     /// A place among those who wait for events, if there is one.
     fn take_wait(&self) -> Option<SemaphorePermit<'_>> {
         self.inner.waits.try_acquire().ok()
@@ -192,7 +201,13 @@ impl Bridge {
 
     /// What sends messages. It connects to nothing before the first.
     fn sender(&self) -> &Sender {
-        let new = || Sender::new(self.home(), self.settings());
+        let new = || {
+            let sender = Sender::new(self.home(), self.settings());
+            match self.inner.options.platform_patience {
+                Some(patience) => sender.with_patience(patience),
+                None => sender,
+            }
+        };
         self.inner.sender.get_or_init(new)
     }
 }

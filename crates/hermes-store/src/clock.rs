@@ -37,9 +37,10 @@ pub(crate) fn zoned_iso(time: &Zoned) -> String {
     reason = "the range was checked, and microseconds are enough"
 )]
 fn moment(epoch: f64) -> Option<Timestamp> {
-    let microseconds = epoch * 1e6;
-    (microseconds.abs() < 9e18)
-        .then(|| Timestamp::from_microsecond(microseconds.round() as i64).ok())
+    // The fraction alone, because seconds and microseconds together have more digits than a number keeps.
+    let microseconds = (epoch.fract() * 1e6).round_ties_even() as i64;
+    (epoch.abs() < 9e12)
+        .then(|| Timestamp::from_microsecond(epoch.trunc() as i64 * 1_000_000 + microseconds).ok())
         .flatten()
 }
 
@@ -53,6 +54,7 @@ mod tests {
         assert_eq!(text.len(), "2026-11-15T02:01:02.467454".len());
         assert!(text.ends_with(":02.467454"), "{text}");
         assert!(local_iso(0.0).ends_with(".000000"));
+        assert!(local_iso(1_794_742_185.945_335_4).ends_with(".945335"));
         assert_eq!(local_iso(f64::NAN), "");
         assert_eq!(local_iso(1e30), "");
     }

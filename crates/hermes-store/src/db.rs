@@ -275,14 +275,16 @@ fn quiet(options: SqliteConnectOptions) -> SqliteConnectOptions {
 }
 
 /// Makes an empty file that only its owner can read, unless it is there. SQLite gives its other files that mode.
-pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
+/// Tells whether it was made.
+pub(crate) fn create_file(path: &Path) -> Result<bool, StoreError> {
     let mut options = fs::OpenOptions::new();
     match file::private(options.write(true).create_new(true)).open(path) {
-        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::Io {
+        Ok(_) => Ok(true),
+        Err(source) if source.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(source) => Err(StoreError::Io {
             path: path.to_path_buf(),
             source,
         }),
-        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `runtime.db`: what is needed while things run and can be lost without losing a conversation.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc};
 
 use hermes_config::Home;
 use sqlx::AssertSqlSafe;
@@ -16,7 +16,7 @@ mod events;
 pub use approvals::{
     Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, new_approval_id,
 };
-pub use events::{EventLog, EventPage, Keeping, LogLimits, LoggedEvent};
+pub use events::{EventLog, EventPage, Keeping, LogEnd, LogLimits, LoggedEvent};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
 const MIGRATIONS: &[&str] = &[
@@ -38,7 +38,12 @@ impl RuntimeStore {
             source,
         })?;
         let path = path(home);
-        db::create_file(&path)?;
+        if db::create_file(&path)? {
+            // Left by one that was deleted while somebody had it open, these would be taken for the new one's.
+            for suffix in ["-wal", "-shm"] {
+                let _ = fs::remove_file(db::beside(&path, suffix));
+            }
+        }
         let database = Database::for_writing(&path);
         db::use_write_ahead_log(&mut *database.writer().await?)
             .await

@@ -175,10 +175,10 @@ impl Follower {
 
 /// Tells one file from another that took its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId(u64, u64);
+pub(crate) struct FileId(u64, u64);
 
 impl FileId {
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         #[cfg(unix)]
         {

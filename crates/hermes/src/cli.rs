@@ -62,8 +62,13 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// Whether the outcome is to be an object on stdout. Not where stdout is for a protocol.
     pub(crate) fn wants_json(&self) -> bool {
-        self.json
+        let mcp = match &self.command {
+            Some(Command::Mcp(mcp)) => mcp.command.as_ref(),
+            _ => None,
+        };
+        self.json && !mcp.is_some_and(McpCommand::speaks_on_stdout)
     }
 
     /// The command that is meant, with what stood before its name.

@@ -34,7 +34,10 @@ pub fn run() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             let failure = failure::Failure::usage(error.to_string());
-            if std::env::args_os().any(|argument| argument == "--json") {
+            let is_given = |word: &str| std::env::args_os().any(|argument| argument == word);
+            // What starts a server on stdout takes it for what that says.
+            let is_server = is_given("serve") && !is_given("--install");
+            if is_given("--json") && !is_server {
                 output::Output::new(true).failure(&failure);
             } else {
                 let _ = error.print();

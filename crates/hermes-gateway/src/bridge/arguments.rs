@@ -119,11 +119,11 @@ impl Arguments {
         self.optional(name).unwrap_or_default()
     }
 
-    /// A text, if there is one.
+    /// A text, if there is one. An empty one is none.
     pub(super) fn optional(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
-            Checked::Text(text) => Some(text),
-            Checked::Absent | Checked::Integer(_) => None,
+            Checked::Text(text) if !text.is_empty() => Some(text),
+            Checked::Text(_) | Checked::Absent | Checked::Integer(_) => None,
         }
     }
 
@@ -170,12 +170,28 @@ pub(super) fn schema(parameters: &[Parameter]) -> Object {
 fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number.as_i64().or_else(|| saturating(number.as_f64()?)),
-        Value::String(text) => {
-            let text = text.trim();
-            text.parse().ok().or_else(|| saturating(text.parse().ok()?))
-        }
+        Value::String(text) => numeral(text.trim()),
+        Value::Bool(truth) => Some(i64::from(*truth)),
         _ => None,
     }
+}
+
+/// A whole number as a text: `5`, `-5`, `5.0` or `5_000`, but not `5e3`. One that does not fit counts as the nearest.
+fn numeral(text: &str) -> Option<i64> {
+    let (number, zeros) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
+    let is_number = digits.split('_').all(is_digits);
+    let is_whole = is_digits(zeros) && zeros.bytes().all(|byte| byte == b'0');
+    let nearest = if number.starts_with('-') {
+        i64::MIN
+    } else {
+        i64::MAX
+    };
+    (is_number && is_whole).then(|| number.replace('_', "").parse().unwrap_or(nearest))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A whole number of any size, cut down to what fits.
@@ -219,12 +235,16 @@ mod tests {
             (json!("5"), 5),
             (json!(" 7 "), 7),
             (json!("5.0"), 5),
+            (json!("+5"), 5),
+            (json!("1_0"), 10),
+            (json!(true), 1),
             (json!(0), 1),
             (json!(-3), 1),
             (json!(201), 200),
             (json!(1e300), 200),
             (json!(u64::MAX), 200),
             (json!("99999999999999999999999999"), 200),
+            (json!("-99999999999999999999999999"), 1),
         ] {
             assert_eq!(
                 check(LIMIT, &given),
@@ -242,8 +262,11 @@ mod tests {
             json!("abc"),
             json!(1.5),
             json!("1.5"),
+            json!("1e1"),
+            json!("5."),
+            json!(".0"),
+            json!("1__0"),
             json!(null),
-            json!(true),
             json!([5]),
             json!({}),
             json!(""),
@@ -272,6 +295,14 @@ mod tests {
         assert!(check(PLATFORM, &json!(5)).is_err());
         let missing = Arguments::check("tool", &[KEY], None).unwrap_err();
         assert_eq!(missing, "Invalid arguments for tool: `key` is required");
+    }
+
+    #[test]
+    fn an_empty_text_is_the_same_as_none() {
+        let given = json!({"platform": "", "key": ""});
+        let checked = Arguments::check("tool", &[KEY, PLATFORM], given.as_object()).unwrap();
+        assert_eq!(checked.optional("platform"), None);
+        assert_eq!(checked.text("key"), "");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! prompts. Over HTTP, a request without an MCP session is a connection of its own.
 
 use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use hermes_mcp::serve::Principal;
@@ -13,9 +13,9 @@ use rmcp::{
         CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
         GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
         InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, UnsubscribeRequestParams,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -39,6 +39,9 @@ pub struct Connection {
     bridge: Bridge,
     beginning: Beginning,
     watched: Arc<Mutex<BTreeSet<String>>>,
+    /// Where the log stood when `subscriptions/listen` was accepted: what happens after the client has been told so
+    /// may be known before we begin to listen.
+    accepted: Mutex<VecDeque<Option<Cursor>>>,
     /// What tells the client of events. It ends with the connection.
     tellers: Mutex<Tellers>,
 }
@@ -70,6 +73,7 @@ impl Connection {
             bridge,
             beginning: Beginning::default(),
             watched: Arc::default(),
+            accepted: Mutex::default(),
             tellers: Mutex::default(),
         }
     }
@@ -86,11 +90,15 @@ impl Connection {
         }
     }
 
-    fn tellers(&self) -> std::sync::MutexGuard<'_, Tellers> {
+    fn tellers(&self) -> MutexGuard<'_, Tellers> {
         self.tellers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watched(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    fn accepted(&self) -> MutexGuard<'_, VecDeque<Option<Cursor>>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,9 +184,8 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(
-            resources::list(&self.bridge).await,
-        ))
+        let resources = resources::list(&self.bridge).await?;
+        Ok(ListResourcesResult::with_all_items(resources))
     }
 
     async fn list_resource_templates(
@@ -208,8 +215,7 @@ impl ServerHandler for Connection {
     ) -> Result<(), ErrorData> {
         let uri = follow::canonical(&request.uri);
         if !follow::can_be_watched(&uri) {
-            let problem = format!("Resource not found: {uri}");
-            return Err(ErrorData::resource_not_found(problem, None));
+            return Err(resources::not_found(&uri));
         }
         let from = self.now().await?;
         let feed = self.bridge.feed().await.clone();
@@ -236,6 +242,7 @@ impl ServerHandler for Connection {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
+        self.accepted().push_back(self.bridge.known_position());
         let uris = requested.resource_subscriptions.iter().flatten();
         let uris: Vec<String> = uris
             .filter(|uri| follow::can_be_watched(uri))
@@ -249,7 +256,11 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let from = self.now().await?;
+        let known = self.accepted().pop_front().flatten();
+        let from = match known {
+            Some(known) => known,
+            None => self.now().await?,
+        };
         follow::listen(self.bridge.feed().await.clone(), from, &context).await;
         Ok(())
     }
@@ -275,17 +286,17 @@ impl ServerHandler for Connection {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         // A known method arrives here when its parameters have the wrong shape.
-        const KNOWN: [&str; 4] = [
-            "tools/call",
-            "resources/read",
-            "prompts/get",
-            "resources/subscribe",
-        ];
+        const KNOWN: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
+        let is_legacy = context
+            .protocol_version()
+            .is_none_or(|version| version <= ProtocolVersion::LATEST_WITH_INITIALIZE);
         let method = request.method;
-        Err(if KNOWN.contains(&method.as_str()) {
+        let is_known =
+            KNOWN.contains(&method.as_str()) || (is_legacy && method == "resources/subscribe");
+        Err(if is_known {
             ErrorData::invalid_params(format!("Invalid params for {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use hermes_store::StoreError;
+use rmcp::{
+    ErrorData,
+    model::{CallToolResult, ContentBlock, ErrorCode, JsonObject},
+};
 use serde_json::{Value, json};
 
 /// A tool's own "no": not an error of the protocol, but a document that says why.
@@ -12,6 +16,21 @@ pub(super) struct Refusal(pub(super) Value);
 impl Refusal {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self(json!({"error": reason.into()}))
+    }
+
+    /// The conversations can not be read. Clients know the words; what is behind them stands beside.
+    pub(super) fn unavailable(error: &StoreError) -> Self {
+        Self(json!({"error": "Session database unavailable", "reason": error.to_string()}))
+    }
+
+    /// The same as an error of the protocol, of this kind unless the conversations can not be read at all.
+    pub(super) fn into_error(self, kind: ErrorCode) -> ErrorData {
+        let text = |key: &str| self.0[key].as_str();
+        let error = text("error").unwrap_or("it can not be read");
+        match text("reason") {
+            Some(reason) => ErrorData::internal_error(format!("{error}: {reason}"), None),
+            None => ErrorData::new(kind, error.to_owned(), None),
+        }
     }
 }
 

@@ -95,14 +95,18 @@ struct Shared {
     /// The newest cursor; none before the log is open.
     newest: watch::Sender<Option<Cursor>>,
     changes: watch::Sender<Cursor>,
-    /// Set once the log is open.
-    log: std::sync::OnceLock<RuntimeStore>,
+    /// The log, once it is open; another one if it was deleted.
+    log: Mutex<Option<RuntimeStore>>,
     closing: CancellationToken,
 }
 
 impl Shared {
     fn tail(&self) -> MutexGuard<'_, Tail> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, Option<RuntimeStore>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -115,7 +119,7 @@ impl EventFeed {
             tail: Mutex::default(),
             newest: watch::Sender::new(None),
             changes: watch::Sender::new(Cursor::default()),
-            log: std::sync::OnceLock::new(),
+            log: Mutex::default(),
             closing: CancellationToken::new(),
         });
         let limits = EventLimits {
@@ -138,6 +142,11 @@ impl EventFeed {
     pub async fn position(&self) -> Cursor {
         while let Err(EventError::NotReady) = self.look().await {}
         self.shared.tail().last()
+    }
+
+    /// The newest cursor that is known, without a look; none before the log is open.
+    pub fn known_position(&self) -> Option<Cursor> {
+        *self.shared.newest.borrow()
     }
 
     /// The events after a cursor, of one chat or of all, `limit` at most. What was written before the call is among
@@ -192,7 +201,7 @@ impl EventFeed {
         if let Some(page) = self.shared.tail().page(after, session_key, limit) {
             return Ok(page);
         }
-        let log = self.shared.log.get().ok_or(EventError::NotReady)?;
+        let log = self.shared.log().clone().ok_or(EventError::NotReady)?;
         let page = log
             .events_after(after.into_stored(), session_key, limit)
             .await?;

@@ -10,9 +10,11 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_store::{Chat, LiveStore, Seen, SessionKey, StoreError, Version, local_iso, mirror};
+use hermes_store::{Chat, LiveStore, SessionKey, StoreError, Version, local_iso, mirror};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
+
+use super::state::LockPatience;
 
 /// A chat and the session it is in. What is not known is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub struct ConversationIndex {
     home: Home,
     live: LiveStore,
     kept: Mutex<Option<Kept>>,
-    /// Who reads it anew does so alone: the others want the same.
+    /// One looks at a time, so that what has changed is read once for all who ask.
     turn: Semaphore,
 }
 
@@ -65,17 +67,6 @@ struct Kept {
     version: Option<Version>,
     file: Option<Stamp>,
     entries: Arc<Vec<Entry>>,
-}
-
-/// What a look found.
-enum Known {
-    /// All is as it was when these were read.
-    Kept(Arc<Vec<Entry>>),
-    /// Something is new.
-    Changed {
-        seen: Option<Seen>,
-        file: Option<Stamp>,
-    },
 }
 
 /// What tells one version of a file from another.
@@ -92,62 +83,67 @@ impl ConversationIndex {
         }
     }
 
-    /// All conversations, the last used first.
-    pub async fn entries(&self) -> Arc<Vec<Entry>> {
-        if let Known::Kept(entries) = self.look().await {
-            return entries;
-        }
-        // Never closed, so there is always a turn.
-        let _turn = self.turn.acquire().await;
-        match self.look().await {
-            Known::Kept(entries) => entries,
-            Known::Changed { seen, file } => self.read(seen, file).await,
-        }
-    }
-
-    /// What was read before, if nothing has changed since.
-    async fn look(&self) -> Known {
-        let file = stamp(&mirror::sessions_file(&self.home));
-        let seen = self.live.look().await.unwrap_or_else(|error| {
-            report(&error);
-            None
-        });
-        let version = seen.as_ref().map(|seen| seen.version);
-        match self.kept().as_ref() {
-            Some(kept) if (kept.version, kept.file) == (version, file) => {
-                Known::Kept(Arc::clone(&kept.entries))
+    /// All conversations, the last used first. A store that another process keeps locked is waited for; one that
+    /// can not be read is an error, unless the file beside it knows better.
+    pub async fn entries(&self) -> Result<Arc<Vec<Entry>>, StoreError> {
+        let waiting = LockPatience::begin();
+        loop {
+            match self.read().await {
+                Err(error) if waiting.goes_on(&error).await => {}
+                outcome => return outcome,
             }
-            _ => Known::Changed { seen, file },
         }
     }
 
-    /// Reads everything.
-    async fn read(&self, seen: Option<Seen>, file: Option<Stamp>) -> Arc<Vec<Entry>> {
+    async fn read(&self) -> Result<Arc<Vec<Entry>>, StoreError> {
+        // Never closed, so a turn always comes.
+        let _turn = self.turn.acquire().await;
+        let file = stamp(&mirror::sessions_file(&self.home));
+        let seen = match self.live.look().await {
+            Ok(seen) => seen,
+            // Being made at this moment, perhaps.
+            Err(StoreError::Unavailable { .. }) => None,
+            Err(error) => return self.read_file_instead(error),
+        };
         let version = seen.as_ref().map(|seen| seen.version);
+        if let Some(kept) = self.kept().as_ref()
+            && (kept.version, kept.file) == (version, file)
+        {
+            return Ok(Arc::clone(&kept.entries));
+        }
         let chats = match seen {
             Some(seen) => seen.store.chats().await,
             None => Ok(Vec::new()),
         };
-        let (mut entries, is_sure) = match chats {
-            Ok(chats) => (chats.into_iter().map(from_chat).collect(), true),
-            Err(error) => {
-                report(&error);
-                (Vec::new(), false)
-            }
+        let mut entries: Vec<Entry> = match chats {
+            Ok(chats) => chats.into_iter().map(from_chat).collect(),
+            Err(error) => return self.read_file_instead(error),
         };
         if entries.is_empty() {
             entries = self.read_file();
         }
-        entries.sort_by(|one: &Entry, other| other.updated_at.cmp(&one.updated_at));
+        sort(&mut entries);
         let entries = Arc::new(entries);
-        if is_sure {
-            *self.kept() = Some(Kept {
-                version,
-                file,
-                entries: Arc::clone(&entries),
-            });
+        *self.kept() = Some(Kept {
+            version,
+            file,
+            entries: Arc::clone(&entries),
+        });
+        Ok(entries)
+    }
+
+    /// What the file knows, when the store can not be read for good.
+    fn read_file_instead(&self, error: StoreError) -> Result<Arc<Vec<Entry>>, StoreError> {
+        if matches!(error, StoreError::Locked { .. }) {
+            return Err(error);
         }
-        entries
+        let mut entries = self.read_file();
+        if entries.is_empty() {
+            return Err(error);
+        }
+        report(&error);
+        sort(&mut entries);
+        Ok(Arc::new(entries))
     }
 
     /// Closes the connection to the store.
@@ -171,6 +167,11 @@ impl ConversationIndex {
     fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The last used first.
+fn sort(entries: &mut [Entry]) {
+    entries.sort_by(|one, other| other.updated_at.cmp(&one.updated_at));
 }
 
 /// The index answers with what it has.

@@ -2,7 +2,7 @@
 
 use rmcp::{
     ErrorData,
-    model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role},
+    model::{ErrorCode, GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role},
 };
 use serde_json::Value;
 
@@ -89,6 +89,7 @@ pub(super) async fn get(
                 search: None,
             };
             let list = tools::list_conversations(bridge, filter, MOST_CONVERSATIONS).await;
+            let list = list.map_err(|refusal| refusal.into_error(ErrorCode::INVALID_PARAMS))?;
             let text = format!(
                 "These are the open conversations. Read the latest messages of each with messages_read, then list \
                  them in order of urgency: who waits for an answer, since when, and about what. Say which need \
@@ -149,17 +150,12 @@ impl<'a> Given<'a> {
     async fn transcript(&self, bridge: &Bridge, limit: usize) -> Result<Transcript, ErrorData> {
         let key = self.needed("session_key")?;
         let transcript = tools::recent(bridge, key, limit).await;
-        transcript.map_err(|refusal| refused(&refusal.0))
+        transcript.map_err(|refusal| refusal.into_error(ErrorCode::INVALID_PARAMS))
     }
 
     fn wrong(&self, argument: &str, problem: &str) -> ErrorData {
         ErrorData::invalid_params(format!("{}: `{argument}` {problem}", self.name), None)
     }
-}
-
-fn refused(body: &Value) -> ErrorData {
-    let reason = body["error"].as_str().unwrap_or("it can not be read");
-    ErrorData::invalid_params(reason.to_owned(), None)
 }
 
 /// A conversation as a model reads it.

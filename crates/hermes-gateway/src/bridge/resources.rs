@@ -10,12 +10,13 @@ use hermes_store::SessionId;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use rmcp::{
     ErrorData,
-    model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate},
+    model::{ErrorCode, ReadResourceResult, Resource, ResourceContents, ResourceTemplate},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Bridge,
+    envelope::Refusal,
     tools::{self, Attachment, ConversationFilter},
 };
 
@@ -101,13 +102,13 @@ pub(super) fn attachment_uri(session: &str, message: &str, position: usize) -> S
 }
 
 /// The resources there are: the list, and each conversation.
-pub(super) async fn list(bridge: &Bridge) -> Vec<Resource> {
+pub(super) async fn list(bridge: &Bridge) -> Result<Vec<Resource>, ErrorData> {
     let all = Resource::new(CONVERSATIONS, "conversations")
         .with_title("Conversations")
         .with_description("The open conversations, most recently active first")
         .with_mime_type(JSON);
     let mut resources = vec![all];
-    let entries = bridge.conversations().await;
+    let entries = bridge.conversations().await.map_err(refused)?;
     for entry in entries.iter().take(MOST_CONVERSATIONS) {
         let names = [&entry.display_name, &entry.chat_name, &entry.session_key];
         let title = names.into_iter().find(|name| !name.is_empty());
@@ -120,7 +121,7 @@ pub(super) async fn list(bridge: &Bridge) -> Vec<Resource> {
             .with_mime_type(JSON);
         resources.push(resource);
     }
-    resources
+    Ok(resources)
 }
 
 /// The kinds of addresses.
@@ -139,9 +140,15 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
+/// There is no such resource.
+pub(super) fn not_found(uri: &str) -> ErrorData {
+    let problem = format!("Resource not found: {uri}");
+    ErrorData::resource_not_found(problem, Some(json!({"uri": uri})))
+}
+
 /// Reads a resource.
 pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let not_found = || ErrorData::resource_not_found(format!("Resource not found: {uri}"), None);
+    let not_found = || not_found(uri);
     let contents = match Address::parse(uri).ok_or_else(not_found)? {
         Address::Conversations => {
             let list = tools::list_conversations(
@@ -149,11 +156,11 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
                 ConversationFilter::default(),
                 MOST_CONVERSATIONS,
             );
-            document(uri, &list.await)
+            document(uri, &list.await.map_err(refused)?)
         }
         Address::Conversation(key) => {
             let transcript = tools::recent(bridge, &key, MOST_MESSAGES).await;
-            let transcript = transcript.map_err(|refusal| refused(&refusal.0))?;
+            let transcript = transcript.map_err(refused)?;
             document(uri, &transcript.to_json())
         }
         Address::Attachment {
@@ -163,9 +170,10 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
         } => {
             let session = SessionId::parse(&session).map_err(|_| not_found())?;
             let store = bridge.databases().conversations().await;
-            let store = store.ok().flatten().ok_or_else(not_found)?;
+            let store = store.map_err(|error| refused(Refusal::unavailable(&error)))?;
+            let store = store.ok_or_else(not_found)?;
             let message = tools::find_message(&store, &session, &message).await;
-            let message = message.map_err(|refusal| refused(&refusal.0))?;
+            let message = message.map_err(refused)?;
             let mut attachments = tools::attachments_of(&message);
             if position >= attachments.len() {
                 return Err(not_found());
@@ -182,9 +190,8 @@ fn document(uri: &str, document: &Value) -> ResourceContents {
 }
 
 /// The error that says what a tool would have said.
-fn refused(body: &Value) -> ErrorData {
-    let reason = body["error"].as_str().unwrap_or("it can not be read");
-    ErrorData::resource_not_found(reason.to_owned(), None)
+fn refused(refusal: Refusal) -> ErrorData {
+    refusal.into_error(ErrorCode::RESOURCE_NOT_FOUND)
 }
 
 /// The bytes of an attachment that is at hand, and their media type.

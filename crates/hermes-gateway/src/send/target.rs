@@ -138,7 +138,8 @@ fn explicit(platform: &str, reference: &str) -> Option<Chat> {
             None => is_slack_id(id, "CGDU"),
             Some(thread) => is_slack_id(id, "CGD") && is_thread(thread),
         },
-        _ => false,
+        // A number is an id everywhere, so that it is the platform that is found wanting.
+        _ => is_telegram_id(reference),
     };
     is_valid.then(|| Chat::new(id, thread))
 }
@@ -235,6 +236,7 @@ mod tests {
             ("slack", "C12345678", "C12345678", None),
             ("slack", "U12345678", "U12345678", None),
             ("slack", "D1234567AB:17.01", "D1234567AB", Some("17.01")),
+            ("whatsapp", "123", "123", None),
         ] {
             assert_eq!(
                 explicit(platform, reference),
@@ -254,7 +256,8 @@ mod tests {
             ("slack", "c12345678"),
             ("slack", "U12345678:17.01"),
             ("slack", "X12345678"),
-            ("whatsapp", "123"),
+            ("whatsapp", "12a"),
+            ("whatsapp", "1:2"),
         ] {
             assert_eq!(
                 explicit(platform, reference),

@@ -6,6 +6,7 @@ mod faults;
 mod http;
 mod offers;
 mod reading;
+mod sending;
 
 use std::time::Duration;
 
@@ -56,7 +57,11 @@ impl Place {
     }
 
     fn bridge_with(&self, config: &str, options: BridgeOptions) -> Bridge {
-        let settings = Settings::parse(config, Variables::default()).unwrap();
+        self.bridge_among(config, Variables::default(), options)
+    }
+
+    fn bridge_among(&self, config: &str, variables: Variables, options: BridgeOptions) -> Bridge {
+        let settings = Settings::parse(config, variables).unwrap();
         assert_eq!(settings.warnings, []);
         Bridge::new(self.home.clone(), settings, options)
     }
@@ -72,10 +77,14 @@ fn id(text: &str) -> SessionId {
 
 /// A chat with Ann, in an open session.
 async fn add_chat(store: &Store, session: &str, key: &str, chat: &str) {
-    let mut new = NewSession::new(id(session), "telegram");
+    add_chat_on(store, "telegram", session, key, chat).await;
+}
+
+async fn add_chat_on(store: &Store, platform: &str, session: &str, key: &str, chat: &str) {
+    let mut new = NewSession::new(id(session), platform);
     new.session_key = Some(SessionKey::new(key));
     new.origin = Some(Origin {
-        platform: "telegram".into(),
+        platform: platform.into(),
         chat_id: Some(chat.into()),
         chat_type: "dm".into(),
         chat_name: Some("Ann".into()),

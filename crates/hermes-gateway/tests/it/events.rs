@@ -210,6 +210,48 @@ async fn without_a_writable_home_events_are_kept_in_memory() {
 }
 
 #[tokio::test]
+async fn a_log_that_was_deleted_begins_anew_and_its_cursors_go_on() {
+    let (_directory, home, store, session) = with_chat().await;
+    let (one, other) = (feed(&home).await, feed(&home).await);
+    let mut known = Cursor(0);
+    for (files, text) in [
+        (&["runtime.db", "runtime.db-wal", "runtime.db-shm"][..], "a"),
+        // The rest of what belonged to it must not be taken for the new one's.
+        (&["runtime.db"][..], "b"),
+    ] {
+        store.append(&session, &user("before")).await.unwrap();
+        for feed in [&one, &other] {
+            let page = tokio::time::timeout(PATIENCE, feed.wait(known, None));
+            assert_eq!(texts(&page.await.unwrap().unwrap().events), ["before"]);
+        }
+        known = Cursor(known.0 + 1);
+        // What looked because of that has looked.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        for file in files {
+            fs::remove_file(home.path().join(file)).unwrap();
+        }
+        store.append(&session, &user(text)).await.unwrap();
+        for feed in [&one, &other] {
+            let page = tokio::time::timeout(PATIENCE, feed.wait(known, None));
+            let page = page.await.unwrap().unwrap();
+            assert_eq!(texts(&page.events), [text]);
+            assert_eq!((page.events[0].cursor.0, page.dropped), (known.0 + 1, 0));
+            let page = feed.poll(Cursor(0), None, 10).await.unwrap();
+            assert_eq!(
+                (texts(&page.events), page.dropped),
+                (vec![text.into()], known.0)
+            );
+        }
+        known = Cursor(known.0 + 1);
+        assert!(home.path().join("runtime.db").exists());
+    }
+    for feed in [one, other] {
+        feed.close().await;
+    }
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_locked_log_delays_events_and_loses_none() {
     let (_directory, home, store, session) = with_chat().await;
     let feed = feed(&home).await;

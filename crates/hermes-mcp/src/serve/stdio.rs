@@ -1,12 +1,14 @@
 //! Serving on a pair of streams, as a local server does.
 //!
-//! The protocol library answers each request in a task of its own and would hold every answer that a client does not
-//! take, so this stops reading while answers pile up; and it would wait for handlers after the client has gone.
+//! The protocol library answers each request in a task of its own, however many there are, and would hold every answer
+//! that a client does not take. So this stops reading while requests or answers pile up. And it would wait for handlers
+//! after the client has gone.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt,
+    model::{GetExtensions, JsonRpcMessage},
     service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage},
     transport::{Transport, async_rw::AsyncRwTransport, io::stdio_pipes},
 };
@@ -20,6 +22,9 @@ use super::ServeError;
 
 /// Answers that may wait for a client to read them before no more requests are taken.
 const MOST_UNREAD: usize = 32;
+/// Requests that may be worked on before no more are taken. Counted by themselves, as not every one gets an answer: of
+/// two that use the same id at the same time, one goes without. Enough for as many calls as may wait for something.
+const MOST_OPEN: usize = 1200;
 /// How often to look whether a client that reads nothing has gone.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long answers may take that are under way at the end.
@@ -51,7 +56,7 @@ where
 {
     let transport = Throttled {
         inner: AsyncRwTransport::new_server(input, output),
-        unread: watch::Sender::new(0),
+        load: watch::Sender::default(),
         has_gone,
         stop: stop.clone(),
     };
@@ -75,12 +80,27 @@ where
     Ok(())
 }
 
-/// A transport that takes no more requests while too many answers are unread.
+/// A transport that takes no more requests while there is too much to do.
 struct Throttled<T> {
     inner: T,
-    unread: watch::Sender<usize>,
+    load: watch::Sender<Load>,
     has_gone: fn() -> bool,
     stop: CancellationToken,
+}
+
+/// What is under way.
+#[derive(Debug, Default)]
+struct Load {
+    /// Requests that are worked on.
+    open: usize,
+    /// Answers that the client has not taken.
+    unread: usize,
+}
+
+impl Load {
+    fn is_full(&self) -> bool {
+        self.open >= MOST_OPEN || self.unread >= MOST_UNREAD
+    }
 }
 
 impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
@@ -90,7 +110,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let unread = Unread::one_more(self.unread.clone());
+        let unread = Counted::one_more(&self.load, |load| &mut load.unread);
         let sent = self.inner.send(item);
         async move {
             let outcome = sent.await;
@@ -102,18 +122,24 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         // Answers first: what is ready is sent before more is asked for.
         tokio::task::yield_now().await;
-        let mut unread = self.unread.subscribe();
-        while *unread.borrow_and_update() >= MOST_UNREAD {
+        let mut load = self.load.subscribe();
+        while load.borrow_and_update().is_full() {
             // While nothing is read, the end of the input is not seen.
-            if tokio::time::timeout(LOOK, unread.changed()).await.is_err() && (self.has_gone)() {
+            if tokio::time::timeout(LOOK, load.changed()).await.is_err() && (self.has_gone)() {
                 self.stop.cancel();
                 return None;
             }
         }
-        let message = self.inner.receive().await;
-        if message.is_none() {
+        let mut message = self.inner.receive().await;
+        match &mut message {
+            Some(JsonRpcMessage::Request(taken)) => {
+                // Goes where the request goes, and ends with it.
+                let open = Counted::one_more(&self.load, |load| &mut load.open);
+                taken.request.extensions_mut().insert(Arc::new(open));
+            }
+            Some(_) => {}
             // Whatever still waits for something, nobody wants to know any more.
-            self.stop.cancel();
+            None => self.stop.cancel(),
         }
         message
     }
@@ -123,19 +149,25 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
     }
 }
 
-/// An answer that the client has not taken yet.
-struct Unread(watch::Sender<usize>);
+/// One of those that are counted, until it is dropped.
+struct Counted {
+    load: watch::Sender<Load>,
+    count: fn(&mut Load) -> &mut usize,
+}
 
-impl Unread {
-    fn one_more(count: watch::Sender<usize>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(count)
+impl Counted {
+    fn one_more(load: &watch::Sender<Load>, count: fn(&mut Load) -> &mut usize) -> Self {
+        load.send_modify(|load| *count(load) += 1);
+        Self {
+            load: load.clone(),
+            count,
+        }
     }
 }
 
-impl Drop for Unread {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.load.send_modify(|load| *(self.count)(load) -= 1);
     }
 }
 

@@ -120,9 +120,7 @@ fn take(asked: &mut HashMap<RequestId, Asked>, id: &RequestId) -> Option<Asked> 
 pub(super) fn answer(text: &[u8], asked: Asked) -> serde_json::Result<ServerJsonRpcMessage> {
     let message: ServerJsonRpcMessage = serde_json::from_slice(text)?;
     match &message {
-        JsonRpcMessage::Response(response)
-            if asked.is_offer() && is_misread(&response.result) =>
-        {
+        JsonRpcMessage::Response(response) if asked.is_offer() && is_misread(&response.result) => {
             let mut whole: Value = serde_json::from_slice(text)?;
             if let Some(result) = whole["result"].as_object_mut() {
                 result.retain(|name, _| name != "_meta" && name != "resultType");

@@ -22,7 +22,7 @@ impl Content {
     /// The words in it: the text, or the text parts on lines of their own.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => Cow::Borrowed(text),
+            Self::Text(text) | Self::Parts(Value::String(text)) => Cow::Borrowed(text),
             Self::Parts(Value::Array(parts)) => {
                 let texts: Vec<_> = parts.iter().filter_map(part_text).collect();
                 Cow::Owned(texts.join("\n"))
@@ -54,13 +54,9 @@ pub(crate) fn is_structured(stored: &str) -> bool {
 }
 
 fn part_text(part: &Value) -> Option<&str> {
-    match part {
-        Value::String(text) => Some(text),
-        part if part.get("type").and_then(Value::as_str) == Some("text") => {
-            part.get("text").and_then(Value::as_str)
-        }
-        _ => None,
-    }
+    let is_text = part.get("type").and_then(Value::as_str) == Some("text");
+    let text = part.get("text").filter(|_| is_text)?;
+    text.as_str()
 }
 
 impl From<String> for Content {
@@ -109,9 +105,11 @@ mod tests {
         let parts = Content::Parts(json!([
             {"type": "text", "text": "one"},
             {"type": "image_url", "image_url": {"url": "data:"}},
+            "no part",
             {"type": "text", "text": "two"},
         ]));
         assert_eq!(parts.text(), "one\ntwo");
+        assert_eq!(Content::Parts(json!("x")).text(), "x");
         assert_eq!(Content::from("x").text(), "x");
         assert_eq!(Content::Parts(json!({"type": "other"})).text(), "");
     }

@@ -102,7 +102,7 @@ impl ChannelDirectory {
 fn channel(entry: &Value) -> Option<Channel> {
     let map = entry.as_object()?;
     Some(Channel {
-        id: text(map.get("id")).filter(|id| !id.is_empty()),
+        id: text(map.get("id").or_else(|| map.get("chat_id"))).filter(|id| !id.is_empty()),
         name: text(map.get("name"))
             .or_else(|| text(map.get("display_name")))
             .unwrap_or_default(),
@@ -155,7 +155,7 @@ mod tests {
                 "channel_directory.json",
                 r#"{"updated_at": null, "platforms": {"discord": [
                     {"id": "1", "name": "general", "type": "channel", "guild": "G"},
-                    {"id": 2, "display_name": "other"}, 7]}}"#,
+                    {"id": 2, "display_name": "other"}, {"chat_id": "3", "name": "old"}, 7]}}"#,
             ),
             (
                 "channel_aliases.json",
@@ -168,7 +168,10 @@ mod tests {
             .iter()
             .map(|channel| (channel.id.as_deref().unwrap(), channel.name.as_str()))
             .collect();
-        assert_eq!(names, [("1", "team"), ("2", "other"), ("9", "new")]);
+        assert_eq!(
+            names,
+            [("1", "team"), ("2", "other"), ("3", "old"), ("9", "new")]
+        );
         assert_eq!(directory.platform("slack")[0].name, "x");
         assert_eq!(directory.platform("telegram"), []);
     }

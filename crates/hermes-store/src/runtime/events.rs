@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashSet,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -17,7 +18,7 @@ use super::{RuntimeStore, path};
 use crate::{
     SessionKey, StoreError, Version,
     db::{self, row},
-    watch::Follower,
+    watch::{FileId, Follower},
 };
 
 mod asked;
@@ -25,6 +26,8 @@ mod ingest;
 mod marks;
 mod rules;
 mod source;
+
+use marks::{GlobalMark, Progress, Status};
 
 /// How long a session that could not be read is left alone.
 const RETRY: Duration = Duration::from_secs(5);
@@ -73,10 +76,20 @@ pub enum Keeping {
     Memory(StoreError),
 }
 
+/// Where a log ends, so that another one can go on from there.
+#[derive(Debug, Clone)]
+pub struct LogEnd {
+    last: i64,
+    mark: Option<GlobalMark>,
+}
+
 /// Keeps the log up to date. One per process is enough.
 #[derive(Debug)]
 pub struct EventLog {
     runtime: RuntimeStore,
+    path: PathBuf,
+    /// Tells the file from one that takes its place; none in memory.
+    file: Option<FileId>,
     /// Watches `runtime.db`; nobody else can change a log in memory.
     held: Option<SqliteConnection>,
     state: Follower,
@@ -97,16 +110,19 @@ impl EventLog {
             Err(error @ StoreError::Locked { .. }) => return Err(error),
             Err(error) => (RuntimeStore::in_memory().await?, Keeping::Memory(error)),
         };
-        let held = match keeping {
-            Keeping::Shared => Some(
-                db::hold(&path(home))
-                    .await
-                    .map_err(|error| runtime.database.error(error))?,
-            ),
-            Keeping::Memory(_) => None,
+        let path = path(home);
+        let (file, held) = match keeping {
+            Keeping::Shared => {
+                let held = db::hold(&path).await;
+                let held = held.map_err(|error| runtime.database.error(error))?;
+                (FileId::of(&path), Some(held))
+            }
+            Keeping::Memory(_) => (None, None),
         };
         let log = Self {
             runtime,
+            path,
+            file,
             held,
             state: Follower::new(home),
             limits,
@@ -116,6 +132,44 @@ impl EventLog {
             reported: HashSet::new(),
         };
         Ok((log, keeping))
+    }
+
+    /// Lets the log go on where another one ended, unless it is further already.
+    pub async fn go_on_after(&mut self, end: &LogEnd) -> Result<(), StoreError> {
+        let database = &self.runtime.database;
+        let error = |error| database.error(error);
+        let mut write = database.begin().await?;
+        let status = Status::read(&mut write).await.map_err(error)?;
+        let mut progress = Progress::default();
+        if status.last < end.last {
+            progress.last_cursor(end.last);
+        }
+        if let (None, Some(mark)) = (&status.mark, &end.mark) {
+            progress.mark(mark);
+            progress.knows_approvals();
+        }
+        if progress.save(&mut write).await.map_err(error)? {
+            write.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether its file was deleted, or another one has taken its place. What is logged then is seen by nobody else.
+    pub fn is_lost(&self) -> bool {
+        self.file.is_some() && FileId::of(&self.path) != self.file
+    }
+
+    /// Where it ends. A file that was deleted can still be read on the connection that is held.
+    pub async fn end(&mut self) -> Result<LogEnd, StoreError> {
+        let status = match &mut self.held {
+            Some(held) => Status::read(held).await,
+            None => Status::read(&mut *self.runtime.database.writer().await?).await,
+        };
+        let status = status.map_err(|error| self.runtime.database.error(error))?;
+        Ok(LogEnd {
+            last: status.last,
+            mark: status.mark,
+        })
     }
 
     /// Where the events are read.

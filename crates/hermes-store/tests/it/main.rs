@@ -13,6 +13,7 @@ mod mirror;
 mod opening;
 mod processes;
 mod python;
+mod real_servers;
 mod runtime;
 mod scale;
 mod search;

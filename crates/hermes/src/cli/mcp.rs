@@ -49,6 +49,17 @@ pub(crate) enum McpCommand {
     Serve(ServeArgs),
 }
 
+impl McpCommand {
+    /// Whether this is a server with a client at the other end of stdout.
+    pub(crate) fn speaks_on_stdout(&self) -> bool {
+        match self {
+            Self::Demo => true,
+            Self::Serve(args) => args.install.is_none() && args.http.is_none(),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
     /// The server's name under `mcp_servers`.

@@ -1,9 +1,11 @@
 //! `hermes mcp serve`, as a process that clients start or call.
 
+mod approvals;
 mod http;
 mod install;
 mod processes;
 mod real_servers;
+mod sending;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -56,6 +58,7 @@ struct Piped {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
+    asked: u64,
 }
 
 impl Drop for Piped {
@@ -77,12 +80,17 @@ impl Piped {
             stdin: child.stdin.take(),
             stdout: BufReader::new(child.stdout.take().unwrap()),
             child,
+            asked: 0,
         }
     }
 
     /// One that has been greeted.
     fn open(hermes: &Hermes, flags: &[&str]) -> Self {
-        let mut piped = Self::start(hermes.command(&[&["mcp", "serve"], flags].concat()));
+        Self::greet(hermes.command(&[&["mcp", "serve"], flags].concat()))
+    }
+
+    fn greet(command: Command) -> Self {
+        let mut piped = Self::start(command);
         piped.send(
             &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
                 "protocolVersion": "2025-06-18", "capabilities": {},
@@ -103,6 +111,28 @@ impl Piped {
     fn call(&mut self, id: u64, tool: &str, arguments: &Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": {"name": tool, "arguments": arguments}}));
+    }
+
+    /// Calls a tool and waits for the document it answers with.
+    fn ask(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.begin(tool, arguments);
+        self.answer()
+    }
+
+    /// Calls a tool without waiting.
+    fn begin(&mut self, tool: &str, arguments: &Value) {
+        self.asked += 1;
+        self.call(self.asked, tool, arguments);
+    }
+
+    /// The document that answers the last call.
+    #[track_caller]
+    fn answer(&mut self) -> Value {
+        let answer = self.receive();
+        assert_eq!(answer["id"], self.asked, "{answer}");
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        serde_json::from_str(text).unwrap()
     }
 
     fn receive(&mut self) -> Value {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use hermes_config::Home;
 use hermes_store::{
     StoreError,
-    runtime::{EventLog, Keeping, LogLimits},
+    runtime::{EventLog, Keeping, LogEnd, LogLimits},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -37,6 +37,8 @@ pub(super) struct Watcher {
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     waiting: Vec<oneshot::Sender<()>>,
     log: Option<EventLog>,
+    /// Where a log ended that was deleted.
+    end: Option<LogEnd>,
     /// Whether the tail lags behind the log.
     is_behind: bool,
     /// What was last warned about.
@@ -72,6 +74,7 @@ impl Watcher {
             asked,
             waiting: Vec::new(),
             log: None,
+            end: None,
             is_behind: true,
             warned: None,
         }
@@ -165,6 +168,7 @@ impl Watcher {
     }
 
     async fn try_look(&mut self) -> Result<Found, StoreError> {
+        self.leave_lost_log().await?;
         if self.log.is_none() {
             self.log = Some(self.open().await?);
         }
@@ -185,19 +189,35 @@ impl Watcher {
         })
     }
 
+    /// Leaves a log that was deleted or replaced. Another one goes on where it ends.
+    async fn leave_lost_log(&mut self) -> Result<(), StoreError> {
+        let Some(log) = self.log.as_mut().filter(|log| log.is_lost()) else {
+            return Ok(());
+        };
+        self.end = Some(log.end().await?);
+        tracing::warn!("`runtime.db` was deleted or replaced; the log of events begins anew");
+        if let Some(log) = self.log.take() {
+            log.close().await;
+        }
+        Ok(())
+    }
+
     async fn open(&self) -> Result<EventLog, StoreError> {
         let limits = LogLimits {
             most: self.limits.most,
             age: self.limits.age,
         };
-        let (log, keeping) = EventLog::open(&self.home, limits).await?;
+        let (mut log, keeping) = EventLog::open(&self.home, limits).await?;
         if let Keeping::Memory(error) = keeping {
             tracing::warn!(
                 %error,
                 "events are only kept in memory, until this process ends; make the home directory writable to keep them"
             );
         }
-        let _ = self.shared.log.set(log.runtime().clone());
+        if let Some(end) = &self.end {
+            log.go_on_after(end).await?;
+        }
+        *self.shared.log() = Some(log.runtime().clone());
         Ok(log)
     }
 

@@ -19,15 +19,19 @@ pub(super) async fn conversations_list(
         platform: arguments.optional("platform"),
         search: arguments.optional("search"),
     };
-    Ok(list(bridge, filter, arguments.count("limit")).await)
+    list(bridge, filter, arguments.count("limit")).await
 }
 
 /// The newest conversations, as `conversations_list` shows them.
-pub(in crate::bridge) async fn list(bridge: &Bridge, filter: Filter<'_>, limit: usize) -> Value {
-    let entries = bridge.conversations().await;
+pub(in crate::bridge) async fn list(
+    bridge: &Bridge,
+    filter: Filter<'_>,
+    limit: usize,
+) -> Result<Value, Refusal> {
+    let entries = bridge.conversations().await?;
     let found = entries.iter().filter(|entry| filter.matches(entry));
     let conversations: Vec<Value> = found.take(limit).map(shown).collect();
-    json!({"count": conversations.len(), "conversations": conversations})
+    Ok(json!({"count": conversations.len(), "conversations": conversations}))
 }
 
 impl Filter<'_> {
@@ -52,10 +56,15 @@ fn shown(entry: &Entry) -> Value {
         "platform": entry.platform,
         "chat_type": entry.chat_type,
         "display_name": entry.display_name,
-        "chat_name": entry.chat_name,
-        "user_name": entry.user_name,
+        "chat_name": of_origin(entry, "chat_name"),
+        "user_name": of_origin(entry, "user_name"),
         "updated_at": entry.updated_at,
     })
+}
+
+/// What the origin says, which may be null; an empty text where it says nothing.
+fn of_origin(entry: &Entry, name: &str) -> Value {
+    entry.origin.get(name).cloned().unwrap_or_else(|| "".into())
 }
 
 pub(super) async fn conversation_get(
@@ -69,10 +78,10 @@ pub(super) async fn conversation_get(
         "platform": entry.platform,
         "chat_type": entry.chat_type,
         "display_name": entry.display_name,
-        "user_name": entry.user_name,
-        "chat_name": entry.chat_name,
-        "chat_id": entry.chat_id,
-        "thread_id": entry.thread_id,
+        "user_name": of_origin(&entry, "user_name"),
+        "chat_name": of_origin(&entry, "chat_name"),
+        "chat_id": of_origin(&entry, "chat_id"),
+        "thread_id": entry.origin.get("thread_id"),
         "updated_at": entry.updated_at,
         "created_at": entry.created_at,
         "input_tokens": entry.input_tokens,
@@ -83,7 +92,7 @@ pub(super) async fn conversation_get(
 
 /// The conversation of that key.
 pub(in crate::bridge) async fn find(bridge: &Bridge, key: &str) -> Result<Entry, Refusal> {
-    let entries = bridge.conversations().await;
+    let entries = bridge.conversations().await?;
     let mut found = entries.iter().filter(|entry| entry.session_key == key);
     found
         .next()

@@ -95,10 +95,8 @@ pub(super) async fn open(
     let session = SessionId::parse(&conversation.session_id).map_err(|error| failed(&error))?;
     match bridge.databases().conversations().await {
         Ok(Some(store)) => Ok((store, session)),
-        Ok(None) | Err(StoreError::Unavailable { .. }) => {
-            Err(Refusal::new("Session database unavailable"))
-        }
-        Err(error) => Err(failed(&error)),
+        Ok(None) => Err(Refusal::new("Session database unavailable")),
+        Err(error) => Err(Refusal::unavailable(&error)),
     }
 }
 

@@ -1,6 +1,10 @@
 //! What goes wrong: arguments, databases, files.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
 
 use super::*;
 
@@ -159,35 +163,88 @@ print('locked', flush=True)
 sys.stdin.read()
 ";
 
+/// A process that keeps the conversations of a home for itself.
+fn lock(place: &Place) -> Child {
+    let mut locker = Command::new("python3")
+        .args(["-c", LOCKER])
+        .arg(place.home.path().join("state.db"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(locker.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "locked\n");
+    locker
+}
+
+fn unlock(mut locker: Child) {
+    drop(locker.stdin.take());
+    locker.wait().unwrap();
+}
+
+/// Asks all that reads conversations, at the same time.
+async fn read_everything(client: &Client) -> Vec<Value> {
+    let key = json!({"session_key": KEY});
+    let message = json!({"session_key": KEY, "message_id": "1"});
+    let ask = |tool, arguments| Box::pin(client.ask(tool, arguments));
+    let answers = tokio::join!(
+        ask("conversations_list", json!({})),
+        ask("conversation_get", key.clone()),
+        ask("messages_read", key),
+        ask("attachments_fetch", message),
+    );
+    vec![answers.0, answers.1, answers.2, answers.3]
+}
+
 #[tokio::test]
 async fn a_locked_database_is_an_answer_and_later_none() {
     let (place, store) = with_chat().await;
     store.append(&id(SESSION), &user("there")).await.unwrap();
     store.close().await;
-    let mut locker = Command::new("python3")
-        .args(["-c", LOCKER])
-        .arg(place.home.path().join("state.db"))
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut output = std::io::BufReader::new(locker.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut output, &mut line).unwrap();
-    assert_eq!(line, "locked\n");
+    let locker = lock(&place);
     let client = place.client().await;
-    let read = client
-        .ask("messages_read", json!({"session_key": KEY}))
-        .await;
-    assert!(read["error"].is_string(), "{read}");
-    // Other requests are answered all the same.
+    for answer in Box::pin(read_everything(&client)).await {
+        assert_eq!(answer["error"], "Session database unavailable", "{answer}");
+        let reason = answer["reason"].as_str().unwrap();
+        assert!(reason.contains("is locked by another process"), "{reason}");
+    }
+    let channels = client.ask("channels_list", json!({})).await;
+    let error = channels["error"].as_str().unwrap();
+    assert!(error.contains("is locked by another process"), "{error}");
+    assert!(client.running.list_all_resources().await.is_err());
+    // What needs no conversations works.
     assert_eq!(client.running.list_all_tools().await.unwrap().len(), 10);
-    drop(locker.stdin.take());
-    locker.wait().unwrap();
-    let read = client
-        .ask("messages_read", json!({"session_key": KEY}))
-        .await;
-    assert_eq!(read["messages"][0]["content"], "there");
+    unlock(locker);
+    for answer in Box::pin(read_everything(&client)).await {
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+    }
+    // What was read before is not taken for the truth later.
+    let locker = lock(&place);
+    for answer in Box::pin(read_everything(&client)).await {
+        assert_eq!(answer["error"], "Session database unavailable", "{answer}");
+    }
+    unlock(locker);
+}
+
+#[tokio::test]
+async fn a_short_lock_is_waited_for() {
+    let (place, store) = with_chat().await;
+    store.append(&id(SESSION), &user("there")).await.unwrap();
+    store.close().await;
+    // Leaves a file that can be locked while others have it open.
+    unlock(lock(&place));
+    let client = place.client().await;
+    let locker = lock(&place);
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        unlock(locker);
+    };
+    let (answers, ()) = tokio::join!(read_everything(&client), release);
+    for answer in answers {
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+    }
 }
 
 #[tokio::test]
@@ -199,10 +256,11 @@ async fn a_file_that_is_no_database_is_an_answer() {
     )
     .unwrap();
     let client = place.client().await;
-    assert_eq!(
-        client.ask("conversations_list", json!({})).await["count"],
-        0
-    );
+    for answer in Box::pin(read_everything(&client)).await {
+        assert_eq!(answer["error"], "Session database unavailable", "{answer}");
+        let reason = answer["reason"].as_str().unwrap();
+        assert!(reason.contains("damaged or no database"), "{reason}");
+    }
     let sent = client
         .ask("messages_send", json!({"target": "", "message": "x"}))
         .await;
@@ -210,4 +268,28 @@ async fn a_file_that_is_no_database_is_an_answer() {
         sent,
         json!({"error": "Both target and message are required"})
     );
+}
+
+#[tokio::test]
+async fn a_log_that_is_deleted_meanwhile_is_no_trouble() {
+    let (place, store) = with_chat().await;
+    let client = place.client().await;
+    store.append(&id(SESSION), &user("before")).await.unwrap();
+    let before = client.ask("events_wait", json!({})).await;
+    fs::remove_file(place.home.path().join("runtime.db")).unwrap();
+    assert_eq!(
+        client.ask("permissions_list_open", json!({})).await,
+        json!({"count": 0, "approvals": []})
+    );
+    let gone = json!({"id": "ap_1", "decision": "deny"});
+    assert_eq!(
+        client.ask("permissions_respond", gone).await,
+        json!({"error": "Approval not found: ap_1"})
+    );
+    store.append(&id(SESSION), &user("after")).await.unwrap();
+    let cursor = &before["event"]["cursor"];
+    let after = client
+        .ask("events_wait", json!({"after_cursor": cursor}))
+        .await;
+    assert_eq!(after["event"]["content"], "after", "{after}");
 }

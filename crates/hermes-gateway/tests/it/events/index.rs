@@ -13,7 +13,7 @@ use super::{KEY, chat, empty_home, id, user, with_chat};
 async fn a_chat_is_shown_with_all_that_is_known() {
     let (_directory, home, store, session) = with_chat().await;
     let index = ConversationIndex::open(&home);
-    let entries = index.entries().await;
+    let entries = index.entries().await.unwrap();
     assert_eq!(entries[0].updated_at, entries[0].created_at);
     let message = NewMessage {
         timestamp: Some(4e9),
@@ -29,7 +29,7 @@ async fn a_chat_is_shown_with_all_that_is_known() {
         .record_usage(&session, "m", None, &usage)
         .await
         .unwrap();
-    let entries = index.entries().await;
+    let entries = index.entries().await.unwrap();
     let entry = &entries[0];
     assert_eq!(entry.session_key, KEY);
     assert_eq!(entry.session_id, "s1");
@@ -52,10 +52,10 @@ async fn a_chat_is_shown_with_all_that_is_known() {
 async fn what_has_not_changed_is_not_read_again() {
     let (_directory, home, store, session) = with_chat().await;
     let index = ConversationIndex::open(&home);
-    let first = index.entries().await;
-    assert!(Arc::ptr_eq(&first, &index.entries().await));
+    let first = index.entries().await.unwrap();
+    assert!(Arc::ptr_eq(&first, &index.entries().await.unwrap()));
     store.append(&session, &user("x")).await.unwrap();
-    assert!(!Arc::ptr_eq(&first, &index.entries().await));
+    assert!(!Arc::ptr_eq(&first, &index.entries().await.unwrap()));
     index.close().await;
     store.close().await;
 }
@@ -65,11 +65,11 @@ async fn the_newest_session_of_a_chat_counts_even_if_it_is_ended() {
     let (_directory, home, store, _) = with_chat().await;
     let index = ConversationIndex::open(&home);
     let newer = chat(&store, "s2", KEY).await;
-    let entries = index.entries().await;
+    let entries = index.entries().await.unwrap();
     assert_eq!((entries.len(), entries[0].session_id.as_str()), (1, "s2"));
     let ended = store.end_session(&newer, EndReason::Idle);
     ended.await.unwrap();
-    assert_eq!(index.entries().await.len(), 0);
+    assert_eq!(index.entries().await.unwrap().len(), 0);
     index.close().await;
     store.close().await;
 }
@@ -83,7 +83,7 @@ async fn a_chat_without_an_origin_is_described_by_its_columns() {
     };
     store.create_session(&bare).await.unwrap();
     let index = ConversationIndex::open(&home);
-    let entries = index.entries().await;
+    let entries = index.entries().await.unwrap();
     let entry = entries.iter().find(|e| e.session_key == "bare").unwrap();
     assert_eq!(entry.platform, "slack");
     assert_eq!(entry.origin["platform"], "slack");
@@ -100,14 +100,14 @@ async fn a_chat_without_an_origin_is_described_by_its_columns() {
 async fn without_chats_in_a_store_the_file_is_read_until_there_are() {
     let (_directory, home) = empty_home();
     let index = ConversationIndex::open(&home);
-    assert_eq!(index.entries().await.len(), 0);
+    assert_eq!(index.entries().await.unwrap().len(), 0);
     fs::create_dir(home.path().join("sessions")).unwrap();
     let file = r#"{"_README": "x", "_odd": {}, "bad": 3,
         "k1": {"session_id": "s9", "platform": "discord", "updated_at": "2026-01-01T00:00:00.000000",
                "total_tokens": 12, "origin": {"chat_id": 77, "chat_name": "general", "thread_id": "5"}},
         "k2": {"updated_at": "2026-01-02T00:00:00.000000"}}"#;
     fs::write(home.path().join("sessions/sessions.json"), file).unwrap();
-    let entries = index.entries().await;
+    let entries = index.entries().await.unwrap();
     let keys: Vec<_> = entries.iter().map(|e| e.session_key.as_str()).collect();
     assert_eq!(keys, ["k2", "k1"], "the last used first");
     assert_eq!(entries[0].session_id, "");
@@ -121,9 +121,9 @@ async fn without_chats_in_a_store_the_file_is_read_until_there_are() {
         (Some("5"), 12)
     );
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
-    assert_eq!(index.entries().await.len(), 2);
+    assert_eq!(index.entries().await.unwrap().len(), 2);
     chat(&store, "s1", KEY).await;
-    let entries = index.entries().await;
+    let entries = index.entries().await.unwrap();
     assert_eq!((entries.len(), entries[0].session_key.as_str()), (1, KEY));
     index.close().await;
     store.close().await;
@@ -133,7 +133,7 @@ async fn without_chats_in_a_store_the_file_is_read_until_there_are() {
 async fn another_store_in_its_place_is_seen() {
     let (_directory, home, store, _) = with_chat().await;
     let index = ConversationIndex::open(&home);
-    assert_eq!(index.entries().await[0].session_key, KEY);
+    assert_eq!(index.entries().await.unwrap()[0].session_key, KEY);
     store.close().await;
     let (_other_directory, other) = empty_home();
     let store = Store::open(&other, Access::ReadWrite).await.unwrap();
@@ -143,6 +143,9 @@ async fn another_store_in_its_place_is_seen() {
         let _ = fs::remove_file(home.path().join(format!("state.db{suffix}")));
     }
     fs::rename(other.path().join("state.db"), home.path().join("state.db")).unwrap();
-    assert_eq!(index.entries().await[0].session_key, "another chat");
+    assert_eq!(
+        index.entries().await.unwrap()[0].session_key,
+        "another chat"
+    );
     index.close().await;
 }

@@ -24,9 +24,11 @@ async fn what_is_wrong_is_said_in_the_order_of_what_is_looked_at() {
             "Could not resolve 'nobody' on telegram. Use send_message(action='list') to see available targets.",
         ),
         (
-            "fax:12345",
-            "Could not resolve '12345' on fax. Use send_message(action='list') to see available targets.",
+            "fax:nobody",
+            "Could not resolve 'nobody' on fax. Use send_message(action='list') to see available targets.",
         ),
+        // A number is an id, whatever the platform.
+        ("fax:12345", "Unknown platform: fax"),
         (" FAX ", "Unknown platform: fax"),
         ("", "Unknown platform: "),
         (

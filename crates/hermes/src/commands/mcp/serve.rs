@@ -40,6 +40,7 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
             "on" => ChannelPush::On,
             _ => ChannelPush::Auto,
         },
+        ..BridgeOptions::default()
     };
     context.run_to_end(async {
         let stop = CancellationToken::new();

@@ -1,6 +1,10 @@
 //! Its life: how it begins, what it prints, how it ends.
 
-use std::{io::Read, os::unix::fs::PermissionsExt};
+use std::{
+    io::Read,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -8,6 +12,8 @@ use super::*;
 
 /// Beyond the two seconds it may take, for a machine that is busy.
 const END: Duration = Duration::from_secs(6);
+/// Somebody who owns nothing.
+const NOBODY: u32 = 65534;
 
 fn signal(piped: &Piped, signal: Signal) {
     let pid = Pid::from_child(&piped.child);
@@ -58,6 +64,21 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
 }
 
 #[test]
+fn with_json_a_failure_still_goes_to_stderr() {
+    let hermes = Hermes::with_config("mcp_servers: [broken\n");
+    let ran = hermes.run(&["mcp", "serve", "--json"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("error: "), "{ran:?}");
+    let ran = hermes.run(&["mcp", "serve", "--json", "--no-such-flag"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    assert!(ran.stderr.contains("--no-such-flag"), "{ran:?}");
+    // Nobody speaks a protocol here.
+    let ran = hermes.run(&["mcp", "serve", "--json", "--install", "no-such-client"]);
+    ran.refused(2, "usage");
+}
+
+#[test]
 fn it_needs_no_home_and_makes_no_database_of_conversations() {
     let hermes = Hermes::new();
     let mut piped = Piped::open(&hermes, &[]);
@@ -70,6 +91,62 @@ fn it_needs_no_home_and_makes_no_database_of_conversations() {
     assert!(!hermes.home.path().join("state.db").exists());
     let log = hermes.home.path().join("runtime.db");
     assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn in_a_home_that_can_not_be_written_it_warns_once_and_keeps_events_in_memory() {
+    let hermes = with_chat();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // Somebody else can write: its files are there already.
+    let store = runtime.block_on(async {
+        let store = Store::open(&Home::at(hermes.home.path()), Access::ReadWrite).await;
+        let store = store.unwrap();
+        say(&store, "before").await;
+        store
+    });
+    let mut command = hermes.command(&["mcp", "serve"]);
+    if rustix::process::geteuid().is_root() {
+        // Nothing is forbidden to root.
+        command.uid(NOBODY);
+        for file in ["state.db", "state.db-wal", "state.db-shm"] {
+            set_mode(&hermes.home.path().join(file), 0o444);
+        }
+        let mut probe = Command::new(env!("CARGO_BIN_EXE_hermes"));
+        if probe.uid(NOBODY).arg("--version").output().is_err() {
+            println!("SKIPPED: only root can run this program, and root can write everywhere");
+            return;
+        }
+    }
+    set_mode(hermes.home.path(), 0o555);
+    let mut piped = Piped::greet(command);
+    let polled = piped.ask("events_poll", &json!({}));
+    assert_eq!(polled["events"], json!([]), "{polled}");
+    runtime.block_on(say(&store, "after"));
+    let waited = piped.ask("events_wait", &json!({"timeout_ms": 30_000}));
+    assert_eq!(waited["event"]["content"], "after", "{waited}");
+    let open = piped.ask("permissions_list_open", &json!({}));
+    let error = open["error"].as_str().unwrap();
+    assert!(error.starts_with("Approvals unavailable: "), "{error}");
+    drop(piped.stdin.take());
+    assert_eq!(piped.ended().1, Some(0));
+    let mut warnings = String::new();
+    let mut stderr = piped.child.stderr.take().unwrap();
+    stderr.read_to_string(&mut warnings).unwrap();
+    assert_eq!(warnings.matches("WARN").count(), 1, "{warnings}");
+    assert!(warnings.contains("only kept in memory"), "{warnings}");
+    assert!(!hermes.home.path().join("runtime.db").exists());
+    set_mode(hermes.home.path(), 0o755);
+    runtime.block_on(store.close());
+}
+
+async fn say(store: &Store, text: &str) {
+    let id = SessionId::parse("20260101_010101_0badcafe").unwrap();
+    let message = NewMessage::new(Role::User, text);
+    store.append(&id, &message).await.unwrap();
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -118,14 +195,51 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
     });
     std::thread::sleep(Duration::from_secs(2));
     assert!(!flood.is_finished(), "everything was taken in");
+    assert_small(&piped);
+    signal(&piped, Signal::TERM);
+    let (time, _) = piped.ended();
+    assert!(time < END, "{time:?}");
+    flood.join().unwrap();
+}
+
+/// It takes no more memory than without anything to do. Without optimisation the program alone has several times what
+/// it has with it.
+#[track_caller]
+fn assert_small(piped: &Piped) {
     let memory = std::fs::read_to_string(format!("/proc/{}/status", piped.child.id())).unwrap();
     let resident = memory
         .lines()
         .find(|line| line.starts_with("VmRSS:"))
         .unwrap();
     let kilobytes: u64 = resident.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // Without optimisation the program alone has several times what it has with it.
     assert!(kilobytes < 150_000, "{resident}");
+}
+
+#[test]
+fn a_client_that_uses_one_id_for_everything_costs_no_memory() {
+    let hermes = with_chat();
+    let mut piped = Piped::open(&hermes, &[]);
+    let mut stdin = piped.stdin.take().unwrap();
+    let flood = std::thread::spawn(move || {
+        let mut lines = String::new();
+        for (tool, arguments) in [
+            ("messages_read", json!({"session_key": KEY})),
+            ("events_wait", json!({"timeout_ms": 300_000})),
+            ("conversations_list", json!({})),
+        ] {
+            let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+                "params": {"name": tool, "arguments": arguments}});
+            lines.push_str(&call.to_string());
+            lines.push('\n');
+        }
+        while stdin.write_all(lines.as_bytes()).is_ok() {}
+    });
+    // This client does read: what piles up is not what it leaves lying.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(5) {
+        assert_eq!(piped.receive()["id"], 7);
+    }
+    assert_small(&piped);
     signal(&piped, Signal::TERM);
     let (time, _) = piped.ended();
     assert!(time < END, "{time:?}");

@@ -1,6 +1,8 @@
 //! Clients that others wrote, pinned to a version, on both transports: the Python SDK, both generations of the
 //! TypeScript SDK, and the inspector.
 
+mod python_hermes;
+
 use std::path::PathBuf;
 
 use super::*;
