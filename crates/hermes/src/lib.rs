@@ -14,7 +14,7 @@ mod output;
 pub mod presets;
 mod question;
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use clap::Parser;
 
@@ -25,6 +25,12 @@ pub const GUARD_ARGUMENT: &str = "__guard";
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
+    // Programs ask for it to see whether we are here: no reason to learn all commands first.
+    if is_asked_for_version_alone() {
+        let version = concat!("hermes ", env!("CARGO_PKG_VERSION"), "\n");
+        let _ = std::io::stdout().write_all(version.as_bytes());
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -55,4 +61,10 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+fn is_asked_for_version_alone() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
+    arguments.next().is_none() && first.is_some_and(|word| word == "--version" || word == "-V")
 }
