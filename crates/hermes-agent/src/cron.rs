@@ -358,11 +358,7 @@ impl Runner {
 
 /// Whether the process of a run has ended.
 fn is_gone(execution: &Execution) -> bool {
-    let pid = u32::try_from(execution.pid).unwrap_or_default();
-    match execution.process_started_at.map(u64::try_from) {
-        Some(Ok(started)) => !process::may_be_running(pid, started),
-        _ => process::start_time(pid).is_none(),
-    }
+    process::is_gone(execution.pid, execution.process_started_at)
 }
 
 /// The same of an owner as [`Runner`] names them. Of others nothing is known.

@@ -324,12 +324,5 @@ fn line(row: &Approval, answer: Answer) -> String {
 
 /// Whether the process that waits for the answer has ended.
 pub fn is_owner_gone(approval: &Approval) -> bool {
-    let Ok(pid) = u32::try_from(approval.owner_pid) else {
-        return true;
-    };
-    match approval.owner_start.map(u64::try_from) {
-        Some(Ok(started)) => !process::may_be_running(pid, started),
-        // Only Linux tells start times; elsewhere the row's own end has to do.
-        _ => cfg!(target_os = "linux") && process::start_time(pid).is_none(),
-    }
+    process::is_gone(approval.owner_pid, approval.owner_start)
 }

@@ -2,7 +2,6 @@
 
 mod index;
 mod processes;
-mod scale;
 
 use std::{fs, time::Duration};
 

@@ -73,6 +73,19 @@ pub fn may_be_running(pid: u32, start_time: u64) -> bool {
     }
 }
 
+/// Whether a process is gone that somebody wrote down, with its start if that was known.
+pub fn is_gone(pid: i64, start_time: Option<i64>) -> bool {
+    let Ok(pid) = u32::try_from(pid) else {
+        return true;
+    };
+    let written = start_time.and_then(|start| u64::try_from(start).ok());
+    match written.or_else(|| self::start_time(pid)) {
+        Some(start_time) => !may_be_running(pid, start_time),
+        // Where start times are not told, a process of that number will do.
+        None => cfg!(target_os = "linux") || !may_be_running(pid, 0),
+    }
+}
+
 /// Names the present run of the machine: pids and start times of another one say nothing.
 pub(super) fn boot_id() -> String {
     read("/proc/sys/kernel/random/boot_id")

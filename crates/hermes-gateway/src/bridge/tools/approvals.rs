@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use hermes_mcp::process;
 use hermes_store::{
     SessionKey, StoreError,
     runtime::{Answer, Answered, Approval, ApprovalState, RuntimeStore},
@@ -131,25 +132,8 @@ async fn resolution(
 }
 
 /// Whether the process that asked still waits.
-#[cfg(unix)]
 fn is_owned(approval: &Approval) -> bool {
-    use hermes_mcp::process::{may_be_running, start_time};
-    let Ok(pid) = u32::try_from(approval.owner_pid) else {
-        return false;
-    };
-    let started = approval
-        .owner_start
-        .and_then(|start| u64::try_from(start).ok());
-    match started.or_else(|| start_time(pid)) {
-        Some(started) => may_be_running(pid, started),
-        // Where start times are not told, a process of that number will do.
-        None => cfg!(not(target_os = "linux")) && may_be_running(pid, 0),
-    }
-}
-
-#[cfg(not(unix))]
-fn is_owned(_approval: &Approval) -> bool {
-    true
+    !process::is_gone(approval.owner_pid, approval.owner_start)
 }
 
 fn unavailable(error: &StoreError) -> Refusal {

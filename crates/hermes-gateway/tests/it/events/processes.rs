@@ -4,12 +4,11 @@ use std::{
     env,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hermes_config::Home;
 use hermes_gateway::bridge::events::{Cursor, EventFeed, EventLimits};
-use hermes_store::epoch_seconds;
 
 use super::{KEY, PATIENCE, all, chat, feed, texts, user, with_chat};
 
@@ -187,66 +186,4 @@ async fn many_who_wait_are_all_woken_by_one_message() {
     assert_eq!(all(&feed).await, ["not for all", "for all"]);
     feed.close().await;
     store.close().await;
-}
-
-/// Not part of the usual run: `cargo test -p hermes-gateway --test it -- --ignored --nocapture latency`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures this machine"]
-async fn latency_from_a_commit_to_whoever_waits() {
-    for mode in ["wal", "delete"] {
-        let (_directory, home, store, _) = with_chat().await;
-        store.close().await;
-        let mut writer = Writer::start(&home, mode);
-        let feed = feed(&home).await;
-        let mut times = Vec::new();
-        for number in 0..500_u64 {
-            let speech = tokio::task::spawn_blocking(move || {
-                std::thread::sleep(Duration::from_millis(5 + number % 13));
-                let at = writer.say("x");
-                (writer, at)
-            });
-            let page = feed.wait(Cursor(number), None);
-            let waiting = async { (page.await.unwrap(), epoch_seconds()) };
-            let ((page, heard), back) = tokio::join!(waiting, speech);
-            assert_eq!(page.events[0].cursor, Cursor(number + 1));
-            let (back, at) = back.unwrap();
-            writer = back;
-            times.push((heard - at) * 1e3);
-        }
-        times.sort_by(f64::total_cmp);
-        println!(
-            "{mode}: p50 {:.2} ms, p99 {:.2} ms, worst {:.2} ms",
-            times[250], times[495], times[499]
-        );
-        writer.end();
-        feed.close().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures this machine"]
-async fn cost_of_a_feed_at_rest() {
-    let (_directory, home, store, session) = with_chat().await;
-    let feed = feed(&home).await;
-    store.append(&session, &user("x")).await.unwrap();
-    feed.wait(Cursor(0), None).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let (start, used) = (Instant::now(), cpu());
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    let share = (cpu() - used) / start.elapsed().as_secs_f64();
-    println!("at rest: {:.3} % of a processor", share * 100.0);
-    feed.close().await;
-    store.close().await;
-}
-
-/// Seconds of processor time the threads of this process have used.
-fn cpu() -> f64 {
-    // Unlike `stat`, this counts in nanoseconds.
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let nanoseconds = |task: std::fs::DirEntry| -> Option<f64> {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse().ok()
-    };
-    let used: f64 = tasks.flatten().filter_map(nanoseconds).sum();
-    used / 1e9
 }
