@@ -9,7 +9,7 @@ use std::{
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which of our crates a crate may use. Tests and benchmarks may use the testkit, nobody else.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("hermes-config", &[]),
     ("hermes-store", &["hermes-config"]),
     ("hermes-mcp", &["hermes-config"]),
@@ -27,11 +27,16 @@ const MAY_USE: [(&str, &[&str]); 9] = [
         ],
     ),
     (
+        "hermes-hub",
+        &["hermes-config", "hermes-mcp", "hermes-store"],
+    ),
+    (
         "hermes",
         &[
             "hermes-agent",
             "hermes-config",
             "hermes-gateway",
+            "hermes-hub",
             "hermes-mcp",
             "hermes-store",
         ],
@@ -39,7 +44,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("hermes-testkit", &[]),
     (
         "hermes-conformance",
-        &["hermes-config", "hermes-gateway", "hermes-mcp"],
+        &["hermes-config", "hermes-gateway", "hermes-hub", "hermes-mcp"],
     ),
     (
         "hermes-bench",
@@ -47,6 +52,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
             "hermes-agent",
             "hermes-config",
             "hermes-gateway",
+            "hermes-hub",
             "hermes-mcp",
             "hermes-store",
             "hermes-testkit",

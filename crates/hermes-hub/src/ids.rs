@@ -1,0 +1,148 @@
+//! What things are called: tenants, groups, jobs, runs, tokens. An id that exists is well formed.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Names that a tenant or group can not have: they stand for parts of the Hub.
+const RESERVED: [&str; 3] = ["hub", "shares", "sync"];
+
+/// A text that is no id of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {kind} id: {rule}")]
+pub struct NoId {
+    text: String,
+    kind: &'static str,
+    rule: &'static str,
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_valid:expr, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes a text for an id, if it is well formed.
+            pub fn parse(text: &str) -> Result<Self, NoId> {
+                let is_valid: fn(&str) -> bool = $is_valid;
+                if is_valid(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(NoId { text: text.chars().take(80).collect(), kind: $kind, rule: $rule })
+                }
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+id! {
+    /// A tenant.
+    TenantId, "tenant", is_slug,
+    "1 to 64 of a-z, 0-9, `_` and `-`, beginning and ending with a letter or digit; `hub`, `shares` and `sync` are taken"
+}
+id! {
+    /// A group, whose members share files.
+    GroupId, "group", is_slug,
+    "1 to 64 of a-z, 0-9, `_` and `-`, beginning and ending with a letter or digit; `hub`, `shares` and `sync` are taken"
+}
+id! {
+    /// A cron job of a tenant.
+    JobId, "job", is_job,
+    "1 to 64 letters, digits, `_` and `-`, beginning with a letter or digit"
+}
+id! {
+    /// A run of a tenant's agent: `run_` and 32 hexadecimal digits.
+    RunId, "run", is_run,
+    "`run_` and 32 hexadecimal digits"
+}
+id! {
+    /// A management token: `tok_` and a number.
+    TokenId, "token", is_token,
+    "`tok_` and up to 32 letters and digits"
+}
+
+fn is_slug(text: &str) -> bool {
+    let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    let edge =
+        |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'));
+    let bytes = text.as_bytes();
+    bytes.len() <= 64
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().copied().all(inner)
+        && !RESERVED.contains(&text)
+}
+
+fn is_job(text: &str) -> bool {
+    text.len() <= 64
+        && text
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+fn is_run(text: &str) -> bool {
+    text.strip_prefix("run_").is_some_and(|digits| {
+        digits.len() == 32
+            && digits
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+fn is_token(text: &str) -> bool {
+    text.strip_prefix("tok_").is_some_and(|rest| {
+        (1..=32).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ids_of_the_documents_are_well_formed() {
+        assert!(TenantId::parse("tenant_123").is_ok());
+        assert!(GroupId::parse("division1").is_ok());
+        assert!(JobId::parse("job_123").is_ok());
+        assert!(RunId::parse(&format!("run_{}", "0f".repeat(16))).is_ok());
+    }
+
+    #[test]
+    fn ids_that_could_be_paths_or_parts_of_the_hub_are_refused() {
+        for text in [
+            "", "-a", "a-", "A", "a/b", "..", "a.b", "hub", "shares", "sync", "ä",
+        ] {
+            assert!(TenantId::parse(text).is_err(), "{text:?} was taken");
+        }
+        assert!(TenantId::parse(&"a".repeat(64)).is_ok());
+        assert!(TenantId::parse(&"a".repeat(65)).is_err());
+        for text in ["", "_a", "a b", "a/b", "../a"] {
+            assert!(JobId::parse(text).is_err(), "{text:?} was taken");
+        }
+        assert!(RunId::parse("run_12").is_err());
+    }
+}

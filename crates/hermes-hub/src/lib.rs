@@ -1,0 +1,12 @@
+//! The Hub: many Hermes homes, each a tenant, managed over REST and MCP.
+//!
+//! One table of operations leads to both, and to the OpenAPI document, the reference page and the command line. State
+//! and files lie behind traits; what runs a tenant is a [`runtime::Runtime`] that the caller supplies, so that nothing
+//! here knows the agent.
+
+pub mod ids;
+pub mod problem;
+pub mod runtime;
+
+pub use ids::{GroupId, JobId, RunId, TenantId, TokenId};
+pub use problem::{Code, Detail, Problem};

@@ -1,0 +1,1 @@
+//! The Hub from outside.
