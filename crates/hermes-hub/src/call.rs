@@ -1,6 +1,6 @@
 //! One call of an operation, whichever way it came, and its reply.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -40,6 +40,8 @@ pub struct Call {
     pub membership: Option<MemberAccess>,
     /// What the log says of this call. A change commits it with its effect.
     pub entry: NewEntry,
+    /// Whether the log has this call, whatever becomes of it.
+    pub is_logged: Arc<AtomicBool>,
 }
 
 impl Call {
@@ -56,6 +58,13 @@ impl Call {
     /// Its id.
     pub(crate) fn tenant_id(&self) -> Result<&TenantId, Problem> {
         Ok(&self.tenant()?.id)
+    }
+
+    /// Writes the entry of something that changes no record, before it is done.
+    pub(crate) async fn log_now(&self) -> Result<(), Problem> {
+        self.hub.state().append_audit(vec![self.entry.clone()]).await?;
+        self.is_logged.store(true, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
     }
 
     /// Refuses a write that would replace another version than the caller knows.

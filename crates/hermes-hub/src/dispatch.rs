@@ -1,6 +1,13 @@
 //! The way from a request to its operation: who may, whose it is, once or again, and what the log says.
 
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -128,8 +135,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Dispatched, Problem> {
     let operation = request.operation;
     describe(&mut entry, &request.arguments.known);
-    let result = proceed(&hub, request, &mut entry).await;
-    log(&hub, operation, entry, &result);
+    let is_logged = Arc::new(AtomicBool::new(false));
+    let result = proceed(&hub, request, &mut entry, Arc::clone(&is_logged)).await;
+    if !is_logged.load(Ordering::Relaxed) {
+        log(&hub, operation, entry, &result);
+    }
     result
 }
 
@@ -156,7 +166,12 @@ fn log(hub: &Hub, operation: &Operation, mut entry: NewEntry, result: &Result<Di
     }
 }
 
-async fn proceed(hub: &Hub, request: Request, entry: &mut NewEntry) -> Result<Dispatched, Problem> {
+async fn proceed(
+    hub: &Hub,
+    request: Request,
+    entry: &mut NewEntry,
+    is_logged: Arc<AtomicBool>,
+) -> Result<Dispatched, Problem> {
     let operation = request.operation;
     if let Some(scope) = operation.needed_scope() {
         request.visitor.principal.require(scope)?;
@@ -186,6 +201,7 @@ async fn proceed(hub: &Hub, request: Request, entry: &mut NewEntry) -> Result<Di
         tenant,
         membership,
         entry: entry.clone(),
+        is_logged,
     };
     match key {
         Some(key) => once(hub, operation, call, arguments, &key).await,

@@ -53,6 +53,11 @@ impl Place {
         Self(format!("runtime_key:{tenant_uid}"))
     }
 
+    /// The reply that is kept for a request with this key.
+    pub fn reply(key: &str) -> Self {
+        Self(format!("reply:{key}"))
+    }
+
     fn check() -> Self {
         Self("check".into())
     }
