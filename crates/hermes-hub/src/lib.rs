@@ -4,6 +4,7 @@
 //! and files lie behind traits; what runs a tenant is a [`runtime::Runtime`] that the caller supplies, so that nothing
 //! here knows the agent.
 
+pub mod files;
 pub mod ids;
 pub mod problem;
 pub mod runtime;
