@@ -6,12 +6,28 @@
 
 pub mod audit;
 pub mod auth;
+pub mod document;
+pub mod files;
 pub mod ids;
+pub mod operations;
 pub mod problem;
 pub mod runtime;
 pub mod seal;
+pub mod settings;
 pub mod shapes;
 pub mod state;
 
+mod app;
+mod call;
+mod dispatch;
+mod json;
+mod mcp;
+mod metrics;
+mod rate;
+mod rest;
+mod service;
+
+pub use app::{Hub, Parts, ServeError, StartError};
 pub use ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId};
+pub use metrics::Metrics;
 pub use problem::{Code, Detail, Problem};
