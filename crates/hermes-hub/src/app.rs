@@ -22,17 +22,22 @@ use crate::{
     audit::{NewEntry, ReadEntries},
     auth::{Authenticator, Cidr, Principal, Scopes},
     dispatch::Visitor,
+    files::{Allowance, FileLimits},
     metrics::Metrics,
     rate::Buckets,
     runtime::Runtime,
     seal::{Place, Sealed, SecretKey},
-    service::documents::Standing,
+    service::{
+        documents::Standing,
+        shares::{Searches, Shares},
+    },
     settings::Settings,
     shapes::Time,
     state::{State, TenantRecord},
 };
 
 mod housekeeping;
+mod news;
 mod serving;
 
 pub use serving::ServeError;
@@ -73,6 +78,8 @@ struct Inner {
     /// Grows when the offered tools change.
     tool_set: watch::Sender<u64>,
     mcp_sessions: OnceLock<OpenSessions>,
+    shares: Shares,
+    searches: Searches,
     /// Changes under way, and other work that must end before the Hub does.
     work: TaskTracker,
     stop: CancellationToken,
@@ -128,6 +135,8 @@ impl Hub {
             standing: ArcSwap::from_pointee(standing),
             tool_set: watch::Sender::new(0),
             mcp_sessions: OnceLock::new(),
+            shares: Shares::default(),
+            searches: Searches::default(),
             work: TaskTracker::new(),
             stop: CancellationToken::new(),
             is_draining: AtomicBool::new(false),
@@ -156,6 +165,7 @@ impl Hub {
         next.tenants = settings.tenants;
         let tools_after = (next.mcp.tools, next.mcp.read_only);
         self.0.settings.store(Arc::new(next));
+        self.0.shares.forget_all();
         if tools_before != tools_after {
             self.0.tool_set.send_modify(|version| *version += 1);
         }
@@ -163,8 +173,7 @@ impl Hub {
 
     /// Takes no further requests, lets those under way end, and writes everything down.
     pub async fn close(&self) {
-        self.0.is_draining.store(true, Ordering::Relaxed);
-        self.0.stop.cancel();
+        self.begin_drain();
         self.0.work.close();
         let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
         if tokio::time::timeout(patience, self.0.work.wait()).await.is_err() {
@@ -305,6 +314,31 @@ impl Hub {
         let sealed = Sealed::from_bytes(sealed.to_vec());
         let opened = self.0.key.open(&Place::reply(key), &sealed).map_err(|error| Problem::internal(&error))?;
         Ok(opened.expose().as_bytes().to_vec())
+    }
+
+    /// Takes no further requests.
+    pub(crate) fn begin_drain(&self) {
+        self.0.is_draining.store(true, Ordering::Relaxed);
+        self.0.stop.cancel();
+    }
+
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.0.shares
+    }
+
+    pub(crate) fn searches(&self) -> &Searches {
+        &self.0.searches
+    }
+
+    /// What operations on files may take.
+    pub(crate) fn file_limits(&self) -> FileLimits {
+        let limits = self.settings().limits;
+        FileLimits {
+            read_bytes: usize::try_from(limits.read_bytes).unwrap_or(usize::MAX),
+            write_bytes: usize::try_from(limits.write_bytes).unwrap_or(usize::MAX),
+            list_entries: limits.list_entries,
+            allowance: Allowance::default(),
+        }
     }
 
     pub(crate) fn set_mcp_sessions(&self, sessions: OpenSessions) {

@@ -18,6 +18,8 @@ use crate::{
 mod connection;
 mod tools;
 
+pub(crate) use connection::token_ends;
+
 /// So many MCP sessions may be open at all; each costs some memory and a task.
 const MOST_SESSIONS: usize = 10_000;
 

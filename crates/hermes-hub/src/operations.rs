@@ -17,6 +17,7 @@ pub(crate) mod schema;
 mod tests;
 
 pub use input::{Input, Kind, Member, Naming, Place};
+pub(crate) use input::{unknown_member, without_values};
 
 /// A verb of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -25,9 +25,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Names under which people put tokens into addresses, where logs and histories keep them.
 const TOKEN_NAMES: [&str; 6] = ["token", "access_token", "api_key", "apikey", "key", "authorization"];
 /// Routes that need no token.
-const OPEN: [&str; 6] = [
+const OPEN: [&str; 7] = [
     "/",
     "/reference",
+    "/reference.css",
     "/v1/healthz",
     "/v1/readyz",
     "/v1/openapi.json",

@@ -1,6 +1,6 @@
 //! Runs of a tenant's agent, and what they wait for.
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -239,25 +239,16 @@ fn lines(hub: Hub, visitor: Visitor, events: Watching) -> impl futures::Stream<I
     told.take_until(Box::pin(ended))
 }
 
-/// The words that clients use.
-fn choice(word: &str) -> Result<String, Problem> {
-    match word {
-        "once" | "approve" | "approved" | "allow" => Ok("once".into()),
-        "session" | "always" | "deny" => Ok(word.into()),
-        _ => Err(Problem::invalid("`choice` must be `once`, `session`, `always` or `deny`").at("choice", "unknown")),
-    }
-}
-
 pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Problem> {
     find(&call, &input.run_id).await?;
     let answer = Answer {
-        choice: choice(&input.choice)?,
-        approval: input.approval_id,
+        choice: input.choice,
+        approval_id: input.approval_id,
         all: input.all.unwrap_or(false),
         reason: input.reason,
         by: call.principal().token.to_string(),
     };
-    let approvals = call.hub.runs().answer(call.tenant_id()?, &input.run_id, answer, call.entry.clone()).await?;
+    let approvals = call.hub.runs().decide(call.tenant_id()?, &input.run_id, answer, call.entry.clone()).await?;
     Reply::json(&ApprovalList { approvals })
 }
 
@@ -274,14 +265,12 @@ pub(crate) async fn respond(call: Call, input: RespondApproval) -> Result<Reply,
         return Err(gone());
     }
     let answer = Answer {
-        choice: choice(&input.choice)?,
-        approval: Some(input.approval_id.clone()),
+        choice: input.choice,
+        approval_id: None,
         all: false,
         reason: input.reason,
         by: call.principal().token.to_string(),
     };
     let entry = call.entry.clone().of(&approval.tenant_id);
-    let decided = call.hub.runs().answer(&approval.tenant_id, &approval.run_id, answer, entry).await?;
-    let decided = decided.into_iter().next().ok_or_else(gone)?;
-    Reply::json(&decided)
+    Reply::json(&call.hub.runs().decide_approval(&input.approval_id, answer, entry).await?)
 }
