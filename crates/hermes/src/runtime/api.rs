@@ -64,7 +64,17 @@ impl AgentApi {
             .map(drop)
     }
 
-    pub(super) async fn run(&self, run: &RunId, errand: &Errand) -> Result<AgentRun, RuntimeError> {
+    pub(super) async fn run(
+        &self,
+        run: &RunId,
+        attempt: u32,
+        errand: &Errand,
+    ) -> Result<AgentRun, RuntimeError> {
+        // The agent would answer the key of an attempt that was cut off with what became of that one.
+        let key = match attempt {
+            1 => run.to_string(),
+            _ => format!("{run}-{attempt}"),
+        };
         let (path, body) = match errand {
             Errand::Input {
                 input,
@@ -87,7 +97,7 @@ impl AgentApi {
         };
         let request = self
             .request(Method::POST, &path)
-            .header("Idempotency-Key", run.as_str())
+            .header("Idempotency-Key", key)
             .json(&body)
             .timeout(PATIENCE);
         let answer = answer(send(request).await?).await?;

@@ -331,9 +331,10 @@ impl Runtime for ProcessRuntime {
         &self,
         tenant: &TenantId,
         run: &RunId,
+        attempt: u32,
         errand: &Errand,
     ) -> Result<AgentRun, RuntimeError> {
-        self.api(tenant)?.run(run, errand).await
+        self.api(tenant)?.run(run, attempt, errand).await
     }
 
     async fn events(
