@@ -14,7 +14,7 @@ use crate::{
 
 mod batch;
 mod canonical;
-mod chain;
+pub(crate) mod chain;
 
 pub use batch::ReadEntries;
 pub use chain::{Link, ORIGIN};

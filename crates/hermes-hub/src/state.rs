@@ -6,6 +6,7 @@
 
 use async_trait::async_trait;
 
+mod approvals;
 mod audit;
 mod cron;
 mod documents;
@@ -16,10 +17,13 @@ mod groups;
 mod idempotency;
 mod mcp_sessions;
 mod page;
+mod queue;
 mod runs;
+mod sqlite;
 mod tenants;
 mod tokens;
 
+pub use approvals::{ApprovalQuery, Approvals, Choice, NewApproval};
 pub use audit::{AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault};
 pub use cron::{Cron, DueJob, Fire, FireOutcome, JobTime, NewFire};
 pub use documents::{Applied, Document, DocumentKind, Documents};
@@ -30,10 +34,11 @@ pub use groups::{Emptiness, GroupChange, GroupRecord, Groups};
 pub use idempotency::{Idempotency, IdempotencyKey, KeyClaim, StoredReply};
 pub use mcp_sessions::{McpSession, McpSessions, Opened, SessionHash};
 pub use page::{Page, Paged};
+pub use queue::Queue;
 pub use runs::{
-    ApprovalQuery, Choice, EventPage, NewApproval, NewEvent, NewRun, RunChange, RunQuery,
-    RunRecord, RunUpdate, RunUpdated, Runs,
+    EventPage, NewEvent, NewRun, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated, Runs,
 };
+pub use sqlite::SqliteState;
 pub use tenants::{
     NewAccess, NewRuntimeKey, NewTenant, Observation, TenantChange, TenantFilter, TenantQuery,
     TenantRecord, Tenants,
@@ -51,6 +56,8 @@ pub trait State:
     + Idempotency
     + McpSessions
     + Runs
+    + Queue
+    + Approvals
     + Cron
     + FileOperations
     + AuditLog

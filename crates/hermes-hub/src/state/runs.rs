@@ -1,16 +1,16 @@
-//! Runs: the queue, what happened in each, and what they wait for.
+//! Runs, and what happened in each.
 
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{Page, Paged, StateError};
+use super::{NewApproval, Page, Paged, StateError};
 use crate::{
-    ApprovalId, JobId, RunId, TenantId,
+    JobId, RunId, TenantId,
     audit::NewEntry,
     runtime::AgentRun,
-    shapes::{Approval, Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time},
+    shapes::{Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time},
 };
 
 /// A run as it is stored.
@@ -139,45 +139,6 @@ pub struct EventPage {
     pub last: u64,
 }
 
-/// An approval to be asked for.
-#[derive(Debug, Clone)]
-pub struct NewApproval {
-    /// Its id.
-    pub id: ApprovalId,
-    /// What the agent calls it.
-    pub agent_id: Option<String>,
-    /// What is to be run, without secrets.
-    pub command: String,
-    /// Why it is asked about.
-    pub description: String,
-    /// When it is denied unless somebody decides.
-    pub expires_at: Option<Time>,
-}
-
-/// A decision.
-#[derive(Debug, Clone)]
-pub struct Choice {
-    /// `once`, `session`, `always` or `deny`.
-    pub choice: String,
-    /// Which token; none when time ran out.
-    pub by: Option<String>,
-    /// Why.
-    pub reason: Option<String>,
-}
-
-/// Which approvals.
-#[derive(Debug, Clone, Default)]
-pub struct ApprovalQuery {
-    /// Of these tenants: what a token covers.
-    pub only: Option<Vec<TenantId>>,
-    /// Of one run.
-    pub run: Option<RunId>,
-    /// Pending ones only.
-    pub pending: bool,
-    /// That ran out before.
-    pub expired_before: Option<Time>,
-}
-
 /// Runs.
 #[async_trait]
 pub trait Runs {
@@ -201,19 +162,6 @@ pub trait Runs {
         tenant: Option<&TenantId>,
     ) -> Result<BTreeMap<RunStatus, u64>, StateError>;
 
-    /// Takes the tenant's oldest waiting run for this node, unless `most` are under way.
-    async fn claim_run(
-        &self,
-        tenant: &TenantId,
-        most: u32,
-    ) -> Result<Option<RunRecord>, StateError>;
-
-    /// Tenants in whose queues something waits, those that wait longest first.
-    async fn waiting_tenants(&self, most: u32) -> Result<Vec<TenantId>, StateError>;
-
-    /// Runs that this node has claimed and that have not ended.
-    async fn claimed_runs(&self) -> Result<Vec<RunRecord>, StateError>;
-
     /// Stores what happened.
     async fn update_run(
         &self,
@@ -221,9 +169,6 @@ pub trait Runs {
         id: &RunId,
         update: RunUpdate,
     ) -> Result<RunUpdated, StateError>;
-
-    /// Puts a run that was cut off back into the queue, at its old place, with one more attempt.
-    async fn requeue_run(&self, tenant: &TenantId, id: &RunId) -> Result<RunUpdated, StateError>;
 
     /// Events of a run after one.
     async fn run_events(
@@ -233,27 +178,6 @@ pub trait Runs {
         after: u64,
         most: u32,
     ) -> Result<EventPage, StateError>;
-
-    /// An approval.
-    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StateError>;
-
-    /// What the agent calls an approval.
-    async fn agent_approval(&self, id: &ApprovalId) -> Result<Option<String>, StateError>;
-
-    /// Some approvals, oldest first.
-    async fn approvals(
-        &self,
-        query: &ApprovalQuery,
-        page: &Page,
-    ) -> Result<Paged<Approval>, StateError>;
-
-    /// Decides one. Only the first decision counts; later ones are conflicts.
-    async fn decide(
-        &self,
-        id: &ApprovalId,
-        choice: Choice,
-        entry: NewEntry,
-    ) -> Result<Approval, StateError>;
 
     /// Forgets runs that ended before.
     async fn forget_runs(&self, before: Time) -> Result<u64, StateError>;
