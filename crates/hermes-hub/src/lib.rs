@@ -4,13 +4,16 @@
 //! and files lie behind traits; what runs a tenant is a [`runtime::Runtime`] that the caller supplies, so that nothing
 //! here knows the agent.
 
+pub mod agents;
 pub mod audit;
 pub mod auth;
+pub mod clock;
 pub mod document;
 pub mod files;
 pub mod ids;
 pub mod operations;
 pub mod problem;
+pub mod runs;
 pub mod runtime;
 pub mod seal;
 pub mod settings;

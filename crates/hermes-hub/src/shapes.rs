@@ -1,5 +1,6 @@
 //! What the Hub shows of itself: the JSON of REST and MCP, one file per family.
 
+mod agent;
 mod audit;
 mod group;
 mod run;
@@ -8,6 +9,7 @@ mod time;
 mod token;
 mod vocabulary;
 
+pub use agent::{AgentPhase, AgentState};
 pub use audit::{AuditEntry, AuditPhase, Decision, Via};
 pub use group::{Group, GroupKind, Member, MemberAccess, Share};
 pub use run::{Approval, ApprovalState, Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage};
