@@ -19,12 +19,15 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Problem, TenantId, TokenId,
+    agents::Agents,
     audit::{NewEntry, ReadEntries},
     auth::{Authenticator, Cidr, Principal, Scopes},
     dispatch::Visitor,
     files::{Allowance, FileLimits},
+    clock::Clock,
     metrics::Metrics,
     rate::Buckets,
+    runs::Runs,
     runtime::Runtime,
     seal::{Place, Sealed, SecretKey},
     service::{
@@ -39,6 +42,7 @@ use crate::{
 mod housekeeping;
 mod news;
 mod serving;
+mod tenancy;
 
 pub use serving::ServeError;
 
@@ -63,8 +67,10 @@ pub struct Hub(Arc<Inner>);
 struct Inner {
     state: Arc<dyn State>,
     key: SecretKey,
-    runtime: Arc<dyn Runtime>,
-    settings: ArcSwap<Settings>,
+    agents: Arc<Agents>,
+    runs: Arc<Runs>,
+    clock: Arc<Clock>,
+    settings: Arc<ArcSwap<Settings>>,
     node: String,
     authenticator: Authenticator,
     reads: Mutex<Option<ReadEntries>>,
@@ -74,7 +80,7 @@ struct Inner {
     trusted_proxies: Vec<Cidr>,
     challenge: HeaderValue,
     nobody: Visitor,
-    standing: ArcSwap<Standing>,
+    standing: Arc<ArcSwap<Standing>>,
     /// Grows when the offered tools change.
     tool_set: watch::Sender<u64>,
     mcp_sessions: OnceLock<OpenSessions>,
@@ -122,7 +128,17 @@ impl Hub {
         let challenge = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{metadata}\""))
             .map_err(|error| StartError::Setting { key: "public_url", reason: error.to_string() })?;
         state.release_interrupted_keys().await?;
-        let standing = Standing::load(&*state).await?;
+        let standing = Arc::new(ArcSwap::from_pointee(Standing::load(&*state).await?));
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let records = tenancy::Records {
+            state: Arc::clone(&state),
+            key: key.clone(),
+            settings: Arc::clone(&settings),
+            standing: Arc::clone(&standing),
+        };
+        let agents = Agents::new(Arc::clone(&state), runtime, Arc::new(records), node.clone());
+        let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents)).await?;
+        let clock = Clock::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
         let hub = Self(Arc::new(Inner {
             authenticator: Authenticator::new(Arc::clone(&state)),
             reads: Mutex::new(Some(ReadEntries::new(Arc::clone(&state)))),
@@ -132,7 +148,7 @@ impl Hub {
             trusted_proxies,
             challenge,
             nobody: nobody(),
-            standing: ArcSwap::from_pointee(standing),
+            standing,
             tool_set: watch::Sender::new(0),
             mcp_sessions: OnceLock::new(),
             shares: Shares::default(),
@@ -141,10 +157,12 @@ impl Hub {
             stop: CancellationToken::new(),
             is_draining: AtomicBool::new(false),
             started_at: Time::now(),
-            settings: ArcSwap::from_pointee(settings),
+            settings,
             state,
             key,
-            runtime,
+            agents,
+            runs,
+            clock,
             node,
         }));
         hub.0.work.spawn(housekeeping::run(hub.clone()));
@@ -176,6 +194,9 @@ impl Hub {
         self.begin_drain();
         self.0.work.close();
         let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
+        self.0.clock.close().await;
+        self.0.runs.close(patience).await;
+        self.0.agents.close().await;
         if tokio::time::timeout(patience, self.0.work.wait()).await.is_err() {
             tracing::warn!("work was still under way when the Hub ended");
         }
@@ -203,9 +224,19 @@ impl Hub {
         Arc::clone(&self.0.state)
     }
 
-    /// What runs its tenants.
-    pub fn runtime(&self) -> &dyn Runtime {
-        &*self.0.runtime
+    /// The agents of its tenants.
+    pub fn agents(&self) -> &Arc<Agents> {
+        &self.0.agents
+    }
+
+    /// Their runs.
+    pub fn runs(&self) -> &Arc<Runs> {
+        &self.0.runs
+    }
+
+    /// What lets their jobs run.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.0.clock
     }
 
     /// Figures about it.
@@ -285,10 +316,7 @@ impl Hub {
 
     /// Where a tenant's files lie.
     pub fn home(&self, tenant: &TenantRecord) -> Home {
-        Home::at(match &tenant.linked_home {
-            Some(path) => path.clone(),
-            None => self.tenant_directory(&tenant.id).join("home"),
-        })
+        tenancy::home_of(&self.0.settings.load(), tenant)
     }
 
     pub(crate) fn tenant_directory(&self, id: &TenantId) -> PathBuf {

@@ -13,35 +13,31 @@ use crate::{
     audit::NewEntry,
     auth::Principal,
     dispatch::Visitor,
-    shapes::{MemberAccess, Via},
+    shapes::Via,
     state::TenantRecord,
 };
 
 /// Who calls, from where, and what was found out before the operation began.
 #[derive(Clone)]
-pub struct Call {
+pub(crate) struct Call {
     /// The Hub.
-    pub hub: Hub,
+    pub(crate) hub: Hub,
     /// Who calls.
-    pub visitor: Visitor,
+    pub(crate) visitor: Visitor,
     /// Through which door.
-    pub via: Via,
-    /// For logs and errors.
-    pub request_id: Arc<str>,
+    pub(crate) via: Via,
     /// The version a write must find, if the caller named one.
-    pub if_match: Option<String>,
+    pub(crate) if_match: Option<String>,
     /// The last event a watcher has seen.
-    pub last_event_id: Option<u64>,
+    pub(crate) last_event_id: Option<u64>,
     /// The part of a file that is wanted.
-    pub range: Option<String>,
+    pub(crate) range: Option<String>,
     /// The tenant of the route.
-    pub tenant: Option<Arc<TenantRecord>>,
-    /// What that tenant may do with the share of the route.
-    pub membership: Option<MemberAccess>,
+    pub(crate) tenant: Option<Arc<TenantRecord>>,
     /// What the log says of this call. A change commits it with its effect.
-    pub entry: NewEntry,
+    pub(crate) entry: NewEntry,
     /// Whether the log has this call, whatever becomes of it.
-    pub is_logged: Arc<AtomicBool>,
+    pub(crate) is_logged: Arc<AtomicBool>,
 }
 
 impl Call {
@@ -92,17 +88,17 @@ pub(crate) fn etag(version: impl std::fmt::Display) -> String {
 }
 
 /// What an operation answers.
-pub struct Reply {
+pub(crate) struct Reply {
     /// The HTTP status.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The version of what is shown.
-    pub etag: Option<String>,
+    pub(crate) etag: Option<String>,
     /// What is sent.
-    pub body: Body,
+    pub(crate) body: Body,
 }
 
 /// What is sent.
-pub enum Body {
+pub(crate) enum Body {
     /// Nothing.
     Empty,
     /// A JSON document.

@@ -38,13 +38,13 @@ pub(crate) struct Arguments {
 
 /// Who sent a request.
 #[derive(Debug, Clone)]
-pub struct Visitor {
+pub(crate) struct Visitor {
     /// What they may do.
-    pub principal: Arc<Principal>,
+    pub(crate) principal: Arc<Principal>,
     /// Of the token they showed.
-    pub key: Option<KeyHash>,
+    pub(crate) key: Option<KeyHash>,
     /// Where they are.
-    pub address: IpAddr,
+    pub(crate) address: IpAddr,
 }
 
 /// A request that has been authenticated and whose operation is known.
@@ -176,7 +176,7 @@ async fn proceed(
     if let Some(scope) = operation.needed_scope() {
         request.visitor.principal.require(scope)?;
     }
-    let (tenant, membership) = gate(hub, operation, &request.visitor.principal, &request.arguments.known).await?;
+    let tenant = gate(hub, operation, &request.visitor.principal, &request.arguments.known).await?;
     let arguments = match request.arguments.all {
         Some(all) => all.await?,
         None => request.arguments.known,
@@ -194,12 +194,10 @@ async fn proceed(
         hub: hub.clone(),
         visitor: request.visitor,
         via: request.via,
-        request_id: request.request_id,
         if_match: request.if_match,
         last_event_id: request.last_event_id,
         range: request.range,
         tenant,
-        membership,
         entry: entry.clone(),
         is_logged,
     };
@@ -292,12 +290,12 @@ async fn gate(
     operation: &Operation,
     principal: &Principal,
     arguments: &Map<String, Value>,
-) -> Result<(Option<Arc<TenantRecord>>, Option<MemberAccess>), Problem> {
+) -> Result<Option<Arc<TenantRecord>>, Problem> {
     match operation.gate {
-        Gate::None => return Ok((None, None)),
+        Gate::None => return Ok(None),
         Gate::WholeHub => {
             principal.require_whole_hub()?;
-            return Ok((None, None));
+            return Ok(None);
         }
         _ => {}
     }
@@ -315,7 +313,7 @@ async fn gate(
         return Err(Problem::denied(format!("the tenant `{id}` is blocked; unblock it first")).because("tenant_blocked"));
     }
     if !matches!(operation.gate, Gate::Member | Gate::Writer) {
-        return Ok((Some(tenant), None));
+        return Ok(Some(tenant));
     }
     let group = argument(arguments, "group_id")?;
     let group = GroupId::parse(group).map_err(|error| Problem::invalid(error.to_string()).at("group_id", "no id"))?;
@@ -325,7 +323,7 @@ async fn gate(
         return Err(Problem::denied(format!("the tenant may only read the share `{group}`; give it write access first"))
             .because("read_only_member"));
     }
-    Ok((Some(tenant), Some(access)))
+    Ok(Some(tenant))
 }
 
 fn argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, Problem> {

@@ -8,6 +8,7 @@ use crate::{
 };
 
 pub(crate) mod access;
+pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod cron;
 pub(crate) mod documents;
@@ -15,6 +16,7 @@ pub(crate) mod env;
 pub(crate) mod files;
 pub(crate) mod groups;
 pub(crate) mod hub;
+pub(crate) mod runs;
 pub(crate) mod shares;
 pub(crate) mod skills;
 pub(crate) mod tenants;

@@ -333,7 +333,7 @@ impl Settings {
             isolation: Isolation::build(values)?,
             idle_stop_seconds: values.count("agent.idle_stop_seconds", 900)?,
             runs: Runs {
-                max_concurrent: values.count("runs.max_concurrent", 4)?.max(1),
+                max_concurrent: values.count::<u64>("runs.max_concurrent", 4)?.max(1),
                 queue_depth: values.count("runs.queue_depth", 100)?,
                 max_minutes: values.count("runs.max_minutes", 60)?,
                 retention_days: values.count("runs.retention_days", 30)?,
@@ -376,7 +376,7 @@ impl Settings {
                 per_tenant: values.flag("metrics.per_tenant")?.unwrap_or(false),
             },
             node_id: values.text("node.id")?,
-            lease_seconds: values.count("node.lease_seconds", 15)?.max(3),
+            lease_seconds: values.count::<u64>("node.lease_seconds", 15)?.max(3),
             drain_seconds: values.count("shutdown.drain_seconds", 30)?,
             backup: Backup {
                 schedule: values.text("backup.schedule")?.filter(|text| text != "off"),

@@ -2,6 +2,7 @@
 
 use super::Operation;
 
+mod agents;
 mod cron;
 mod documents;
 mod groups;
@@ -14,6 +15,7 @@ pub(super) fn all() -> Vec<Operation> {
     let others = [
         hub::rows(),
         tenants::others(),
+        agents::rows(),
         groups::rows(),
         documents::others(),
     ];

@@ -10,18 +10,18 @@ use super::{Nothing, page};
 use crate::{
     Problem, TenantId,
     call::{Body, Call, Reply},
-    shapes::{AuditEntry, Decision, Time, vocabulary},
+    shapes::{AuditEntry, Decision, Time},
     state::{AuditOrder, AuditQuery, Page},
 };
 
-vocabulary! {
-    /// How entries are sent.
-    AuditFormat {
-        /// A page of JSON.
-        Json = "json",
-        /// All entries, one JSON document in each line, oldest first.
-        Ndjson = "ndjson",
-    }
+/// How entries are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuditFormat {
+    /// A page of JSON.
+    Json,
+    /// All entries, one JSON document in each line, oldest first.
+    Ndjson,
 }
 
 /// Which entries.

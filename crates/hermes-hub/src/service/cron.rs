@@ -211,7 +211,7 @@ pub(crate) struct JobStarted {
 pub(crate) async fn run(call: Call, input: OfJob) -> Result<Reply, Problem> {
     let file = load(&call).await?;
     let job = record(find(&file, &input.job_id)?);
-    let run = call.hub.run_job(call.tenant_id()?, &input.job_id, call.entry.clone()).await?;
+    let run = call.hub.runs().run_job(call.tenant_id()?, &input.job_id, call.entry.clone()).await?;
     Ok(Reply::json(&JobStarted { job, run_id: run.run_id })?.status(202))
 }
 

@@ -21,7 +21,7 @@ mod standing;
 
 pub(crate) use policy::{CronLimits, Decision, decide, matches};
 pub(crate) use specialization::{get as get_specialization, put as put_specialization};
-pub(crate) use specialization::{PutSpecialization, Specialization};
+pub(crate) use specialization::Specialization;
 pub(crate) use standing::Standing;
 
 /// The policy and which version it is.
@@ -157,7 +157,7 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
             Ok(document) => {
                 take_up(&call).await?;
                 let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
-                    call.hub.running_tenants().await
+                    call.hub.agents().awake()
                 } else {
                     Vec::new()
                 };

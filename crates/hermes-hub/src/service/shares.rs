@@ -15,7 +15,7 @@ use crate::{
         Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines, Placed,
         Removal, Search, SharePath, WriteMode,
     },
-    shapes::{Share, vocabulary},
+    shapes::Share,
     state::{FileEffect, FileIntent, Owner, Usage},
 };
 
@@ -152,14 +152,14 @@ share_input! {
     }
 }
 
-vocabulary! {
-    /// How content meets what is there.
-    Mode {
-        /// It takes its place.
-        Overwrite = "overwrite",
-        /// It follows it.
-        Append = "append",
-    }
+/// How content meets what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    /// It takes its place.
+    Overwrite,
+    /// It follows it.
+    Append,
 }
 
 share_input! {
@@ -226,7 +226,7 @@ pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
         pattern: input.pattern,
         path: optional(input.path.as_deref())?,
         max: input.max,
-        case: if input.ignore_case == Some(true) { Case::Ignored } else { Case::default() },
+        case: if input.ignore_case == Some(true) { Case::Ignore } else { Case::default() },
     };
     let searching = Searching::begin(&call)?;
     let files = open(&call.hub, &input.group_id).await?;

@@ -194,7 +194,8 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
     let home = hub.home(record);
     let found = blocking(move || {
-        let settings = Settings::load(&home);
+        let (variables, warnings) = Variables::of_home(&home, []);
+        let settings = Settings::load_with(&home, variables, warnings);
         let document = settings.map(|settings| settings.document).unwrap_or(Value::Null);
         let (disabled, pinned) = (texts(document.pointer("/skills/disabled")), texts(document.pointer("/skills/pinned")));
         let plain = Settings::parse("", Variables::from_pairs::<String, String>([])).map_err(|error| Problem::internal(&error))?;

@@ -258,7 +258,7 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     let expected = call.if_match.is_some().then_some(record.revision);
     let updated = hub.state().update_tenant(&record.id, change, expected, call.entry.clone()).await;
     let updated = updated.map_err(|error| group_missing(error.into()))?;
-    home::settings_changed(hub, &updated);
+    hub.settings_changed(&updated);
     show(&call, &updated)
 }
 
@@ -268,7 +268,7 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
     call.check_version(&etag(record.revision))?;
     let expected = call.if_match.is_some().then_some(record.revision);
     let deleted = hub.state().delete_tenant(&record.id, expected, call.entry.clone()).await?;
-    home::stop(hub, &deleted).await;
+    hub.tenant_gone(&deleted.id).await;
     if input.purge == Some(true) {
         home::purge(hub, &deleted, call.entry.clone()).await?;
     }
@@ -278,6 +278,7 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
 pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
     let record = call.tenant()?;
     let restored = call.hub.state().restore_tenant(&record.id, call.entry.clone()).await?;
+    call.hub.jobs_changed(&record.id);
     show(&call, &restored)
 }
 

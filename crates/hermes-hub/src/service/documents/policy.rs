@@ -179,6 +179,11 @@ pub(super) fn default_document() -> Map<String, Value> {
 }
 
 impl Policy {
+    /// Whether agents may use messaging platforms.
+    pub(crate) fn has_messaging(&self) -> bool {
+        self.features.enabled.contains(&Feature::Messaging)
+    }
+
     /// A stored document with the defaults of what it leaves out.
     pub(super) fn read(document: &Value) -> Self {
         serde_json::from_value(without_extensions(document)).unwrap_or_else(|error| {

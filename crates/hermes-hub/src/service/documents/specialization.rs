@@ -9,25 +9,25 @@ use crate::{
     Code, Problem,
     call::{Call, Reply, etag},
     service::Nothing,
-    shapes::{Time, vocabulary},
+    shapes::Time,
     state::{Document, DocumentKind},
 };
 
 /// The longest text.
 const LONGEST: usize = 64 * 1024;
 
-vocabulary! {
-    /// How far a text has come.
-    SpecializationStatus {
-        /// There is none.
-        Unset = "unset",
-        /// No tenant works with it yet.
-        Pending = "pending",
-        /// All tenants do.
-        Applied = "applied",
-        /// Some do.
-        Partial = "partial",
-    }
+/// How far a text has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SpecializationStatus {
+    /// There is none.
+    Unset,
+    /// No tenant works with it yet.
+    Pending,
+    /// All tenants do.
+    Applied,
+    /// Some do.
+    Partial,
 }
 
 /// The text, and how many tenants work with it.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{impact, policy::Policy};
 use crate::{
     Problem,
-    state::{DocumentKind, State, StateError},
+    state::{Document, DocumentKind, State, StateError},
 };
 
 /// Policy, configuration and specialization in force.
@@ -16,6 +16,7 @@ pub(crate) struct Standing {
     policy_document: Value,
     config: Map<String, Value>,
     specialization: String,
+    revisions: [(DocumentKind, u64); 3],
 }
 
 static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
@@ -23,19 +24,32 @@ static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 impl Standing {
     /// Reads the newest revisions.
     pub(crate) async fn load(state: &dyn State) -> Result<Self, StateError> {
-        let policy_document = match state.document(DocumentKind::Policy).await? {
+        let policy = state.document(DocumentKind::Policy).await?;
+        let impact = state.document(DocumentKind::TenantImpact).await?;
+        let specialization = state.document(DocumentKind::Specialization).await?;
+        let revision = |document: &Option<Document>| document.as_ref().map_or(0, |document| document.revision);
+        let revisions = [
+            (DocumentKind::Policy, revision(&policy)),
+            (DocumentKind::TenantImpact, revision(&impact)),
+            (DocumentKind::Specialization, revision(&specialization)),
+        ];
+        let policy_document = match policy {
             Some(document) => document.content,
             None => Value::Object(super::policy::default_document()),
         };
-        let (config, _) = impact::content(state.document(DocumentKind::TenantImpact).await?);
-        let specialization = state.document(DocumentKind::Specialization).await?;
         let specialization = specialization.and_then(|document| document.content.as_str().map(str::to_owned));
         Ok(Self {
             policy: Policy::read(&policy_document),
             policy_document,
-            config,
+            config: impact::content(impact).0,
             specialization: specialization.unwrap_or_default(),
+            revisions,
         })
+    }
+
+    /// Which revisions these are.
+    pub(crate) fn revisions(&self) -> Vec<(DocumentKind, u64)> {
+        self.revisions.to_vec()
     }
 
     /// The policy with its defaults.
@@ -74,7 +88,8 @@ impl Standing {
         Err(Problem::invalid(format!("there is no such flavor; there are {}", known.join(", "))).at("flavor", "unknown"))
     }
 
-    fn number(&self, section: &str, name: &str) -> Option<u64> {
+    /// A number in a section.
+    pub(crate) fn number(&self, section: &str, name: &str) -> Option<u64> {
         self.section(section).get(name).and_then(Value::as_u64)
     }
 

@@ -9,9 +9,6 @@ use crate::{
     state::{Observation, Page, StateError, TenantFilter, TenantQuery, TenantRecord},
 };
 
-/// How long an agent may take to end what it does.
-const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// Makes the home beside the reply, then says that the tenant is ready.
 pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
     let (hub, record) = (hub.clone(), record.clone());
@@ -73,16 +70,6 @@ pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
             None => return Ok(()),
         }
     }
-}
-
-/// Lets changed settings reach the tenant.
-pub(super) fn settings_changed(hub: &Hub, record: &TenantRecord) {
-    hub.settings_changed(record);
-}
-
-/// Stops the tenant's agent.
-pub(super) async fn stop(hub: &Hub, record: &TenantRecord) {
-    hub.runtime().stop(&record.id, STOP_PATIENCE).await;
 }
 
 /// Forgets a tenant and removes its files, unless they were there before it.
