@@ -8,6 +8,7 @@ pub mod files;
 pub mod ids;
 pub mod problem;
 pub mod runtime;
+pub mod sync;
 
 pub use ids::{GroupId, JobId, RunId, TenantId, TokenId};
 pub use problem::{Code, Detail, Problem};
