@@ -37,9 +37,14 @@ pub use shapes::{
 pub use text::Lines;
 pub use workspace::{ByteRange, Download, Workspace};
 
-pub(crate) use beneath::{Links, open_beneath};
-pub(crate) use directory::atomic;
-pub(crate) use tree::{Tree, names, size};
+pub(crate) use beneath::{DIRECTORY, Links, READ, open_beneath};
+pub(crate) use directory::{
+    atomic::{Draft, make_directories},
+    blocking,
+};
+pub(crate) use faults::{io_problem, problem};
+pub(crate) use tree::Tree;
+pub(crate) use walk::walk;
 
 /// What operations may take and what a share may hold. May change at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

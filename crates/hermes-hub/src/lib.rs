@@ -19,6 +19,7 @@ pub mod seal;
 pub mod settings;
 pub mod shapes;
 pub mod state;
+pub mod sync;
 
 mod app;
 mod call;

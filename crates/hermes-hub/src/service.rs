@@ -19,6 +19,7 @@ pub(crate) mod hub;
 pub(crate) mod runs;
 pub(crate) mod shares;
 pub(crate) mod skills;
+pub(crate) mod sync;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 

@@ -4,22 +4,28 @@
 use std::{
     fs::File,
     io,
-    os::fd::BorrowedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, fsync, futimens, openat,
-    renameat, unlinkat,
+use rustix::{
+    fs::{
+        AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, fsync, futimens,
+        mkdirat, openat, renameat, unlinkat,
+    },
+    io::Errno,
 };
 
-use crate::files::path::TEMPORARY;
+use crate::files::{
+    beneath::{DIRECTORY, Links, open_beneath},
+    path::TEMPORARY,
+};
 
 /// Files are for the Hub alone.
 pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Directories too.
-pub(crate) const DIRECTORY_MODE: Mode = Mode::RWXU;
+const DIRECTORY_MODE: Mode = Mode::RWXU;
 
 /// A file that has no place yet. Dropped, it is gone.
 #[derive(Debug)]
@@ -64,6 +70,27 @@ impl Drop for Draft<'_> {
             let _ = unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
         }
     }
+}
+
+/// Makes directories below one another, and counts those that are new.
+pub(crate) fn make_directories(
+    mut directory: OwnedFd,
+    names: &[&str],
+    made: &mut u64,
+) -> Result<OwnedFd, Errno> {
+    for name in names {
+        match mkdirat(&directory, *name, DIRECTORY_MODE) {
+            Ok(()) => {
+                *made += 1;
+                fsync(&directory)?;
+            }
+            // Somebody else was faster, or it was there before.
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+        directory = open_beneath(&directory, name, DIRECTORY, Mode::empty(), Links::Refuse)?;
+    }
+    Ok(directory)
 }
 
 /// Gives a file a time of change that no other write of this process gets: versions are told apart by it.

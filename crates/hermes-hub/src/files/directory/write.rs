@@ -8,19 +8,19 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, ftruncate, mkdirat, statat},
+    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, ftruncate, statat},
     io::Errno,
 };
 
 use super::{
     Share,
-    atomic::{DIRECTORY_MODE, Draft, FILE_MODE, set_unique_time},
+    atomic::{Draft, FILE_MODE, make_directories, set_unique_time},
 };
 use crate::{
     Code, Problem,
     files::{
         FileEntry, IfMatch, Placed, SharePath, Used, WriteMode, Written,
-        beneath::{DIRECTORY, Links, open_beneath},
+        beneath::{Links, open_beneath},
         faults, tree,
     },
 };
@@ -75,8 +75,8 @@ impl Share {
         };
         let room = self.quota.reserve(need, limits.allowance)?;
         let mut made = 0;
-        let written = self
-            .make_all(directory, &missing, &parent, &mut made)
+        let written = make_directories(directory, &missing, &mut made)
+            .map_err(Self::fault(path))
             .and_then(|directory| {
                 match mode {
                     WriteMode::Overwrite => overwrite(&directory, name, content),
@@ -132,13 +132,13 @@ impl Share {
         };
         let room = self.quota.reserve(need, self.limits().allowance)?;
         let mut made = 0;
-        let directory = self.make_all(directory, &missing, path, &mut made);
+        let directory = make_directories(directory, &missing, &mut made);
         let added = Used {
             bytes: 0,
             files: made,
         };
         room.settle(added, Used::default());
-        let stat = fstat(directory?).map_err(Self::fault(path))?;
+        let stat = directory.and_then(fstat).map_err(Self::fault(path))?;
         let placed = if made == 0 {
             Placed::Replaced
         } else {
@@ -171,28 +171,6 @@ impl Share {
                 _ => return Err(Problem::internal(&"the root of a share is gone")),
             }
         }
-    }
-
-    /// Makes directories below one another, and counts those that are new.
-    fn make_all(
-        &self,
-        mut directory: OwnedFd,
-        names: &[&str],
-        path: &SharePath,
-        made: &mut u64,
-    ) -> Result<OwnedFd, Problem> {
-        for name in names {
-            match mkdirat(&directory, *name, DIRECTORY_MODE) {
-                Ok(()) => *made += 1,
-                // Somebody else was faster.
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(faults::problem(error, path)),
-            }
-            fsync(&directory).map_err(Self::fault(path))?;
-            directory = open_beneath(&directory, name, DIRECTORY, Mode::empty(), Links::Refuse)
-                .map_err(Self::fault(path))?;
-        }
-        Ok(directory)
     }
 }
 

@@ -4,7 +4,8 @@ use super::super::{Gate, Operation, Verb::{Delete, Get, Post, Put}};
 use crate::{
     auth::Scope,
     files::{FileEntry, FileText, Listing, Matches, Paths, Written},
-    service::shares,
+    service::{shares, sync},
+    sync::SyncReport,
 };
 
 pub(super) fn tools() -> Vec<Operation> {
@@ -106,5 +107,25 @@ pub(super) fn tools() -> Vec<Operation> {
 }
 
 pub(super) fn sync() -> Vec<Operation> {
-    vec![]
+    vec![
+        Operation::new(
+            "sync_context",
+            &[Post],
+            "/v1/tenants/{tenant_id}/context/sync",
+            sync::run,
+        )
+        .says(
+            "Copy a tenant's context",
+            "Copies what a tenant's home says about itself (its soul, context, memories, skills) to a directory on the \
+             Hub's machine, beneath an allowed root. `dry_run` shows what would be done. `delete` removes files that \
+             an earlier copy made and that the home no longer has; it needs the scope `sync:delete` and a configured \
+             root.",
+        )
+        .scope(Scope::SyncRun)
+        .destroys()
+        .tool()
+        .command("tenant sync")
+        .errors(&[409, 507])
+        .gives::<SyncReport>(),
+    ]
 }
