@@ -41,9 +41,11 @@ use crate::{
 
 mod housekeeping;
 mod news;
+mod opening;
 mod serving;
 mod tenancy;
 
+pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
 
 /// What a Hub is made of.

@@ -1,3 +1,6 @@
 //! The Hub from outside.
 
+mod client;
+mod site;
 mod state;
+mod surface;
