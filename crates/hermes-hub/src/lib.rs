@@ -30,6 +30,7 @@ mod mcp;
 mod metrics;
 mod rate;
 mod rest;
+mod scrub;
 mod service;
 
 pub use app::{Hub, OpenError, Opened, Parts, ServeError, StartError};

@@ -49,7 +49,10 @@ pub enum OpenError {
 
 impl Hub {
     /// Opens the directory that the settings name and starts a Hub on it.
-    pub async fn open(mut settings: Settings, runtime: Arc<dyn Runtime>) -> Result<Opened, OpenError> {
+    pub async fn open(
+        mut settings: Settings,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<Opened, OpenError> {
         let directory = DataDir::create(&settings.data_dir)?;
         directory.path().clone_into(&mut settings.data_dir);
         let lock = directory.lock()?;
@@ -66,7 +69,18 @@ impl Hub {
         let key = SecretKey::load(&settings.secret_key_file, &*state).await?;
         let token_file = settings.admin_token_file.clone();
         let is_first = make_first_token(&*state, &token_file).await?;
-        let hub = Self::start(Parts { state, key, runtime, settings, node }).await?;
-        Ok(Opened { hub, first_token: is_first.then_some(token_file), lock })
+        let hub = Self::start(Parts {
+            state,
+            key,
+            runtime,
+            settings,
+            node,
+        })
+        .await?;
+        Ok(Opened {
+            hub,
+            first_token: is_first.then_some(token_file),
+            lock,
+        })
     }
 }

@@ -48,17 +48,25 @@ impl Answer {
 
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON ({}): {}", self.status, self.text))
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|_| panic!("no JSON ({}): {}", self.status, self.text))
     }
 
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
-        if self.text.is_empty() { Value::Null } else { self.json() }
+        if self.text.is_empty() {
+            Value::Null
+        } else {
+            self.json()
+        }
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+        self.headers
+            .get(name)
+            .map(|value| value.to_str().unwrap())
+            .unwrap_or_default()
     }
 }
 
@@ -79,9 +87,18 @@ impl Site {
         settings.limits.burst = 100_000;
         settings.drain_seconds = 1;
         change(&mut settings, directory.path());
-        let opened = Hub::open(settings, Arc::new(MockRuntime::default())).await.unwrap();
-        let Opened { hub, first_token, lock } = opened;
-        let admin = std::fs::read_to_string(first_token.unwrap()).unwrap().trim().to_owned();
+        let opened = Hub::open(settings, Arc::new(MockRuntime::default()))
+            .await
+            .unwrap();
+        let Opened {
+            hub,
+            first_token,
+            lock,
+        } = opened;
+        let admin = std::fs::read_to_string(first_token.unwrap())
+            .unwrap()
+            .trim()
+            .to_owned();
         let stop = CancellationToken::new();
         let mut server = JoinSet::new();
         let serving = (hub.clone(), stop.clone());
@@ -103,7 +120,11 @@ impl Site {
     /// A request with a token, or without if that is empty.
     pub(crate) fn request(&self, token: &str, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.url));
-        if token.is_empty() { request } else { request.bearer_auth(token) }
+        if token.is_empty() {
+            request
+        } else {
+            request.bearer_auth(token)
+        }
     }
 
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
@@ -112,16 +133,23 @@ impl Site {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.send(self.request(&self.admin, Method::GET, path)).await
+        self.send(self.request(&self.admin, Method::GET, path))
+            .await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.send(self.request(&self.admin, Method::DELETE, path)).await
+        self.send(self.request(&self.admin, Method::DELETE, path))
+            .await
     }
 
     pub(crate) async fn body(&self, method: Method, path: &str, body: &Value) -> Answer {
         let request = self.request(&self.admin, method, path);
-        self.send(request.header("content-type", "application/json").body(body.to_string())).await
+        self.send(
+            request
+                .header("content-type", "application/json")
+                .body(body.to_string()),
+        )
+        .await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
@@ -162,22 +190,41 @@ impl Site {
         let group = json!({"id": "division1", "displayName": "Division 1", "kind": "department"});
         self.post("/v1/groups", &group).await.expect(201);
         self.tenant(json!({"id": "tenant_123", "displayName": "Acme",
-            "groups": [{"id": "division1", "access": "write"}]})).await;
+            "groups": [{"id": "division1", "access": "write"}]}))
+            .await;
         let home = self.home("tenant_123");
         let skill = home.join("skills/content/writer");
         std::fs::create_dir_all(&skill).unwrap();
-        std::fs::write(skill.join("SKILL.md"), "---\nname: writer\ndescription: Writes.\nversion: 1.0\n---\nWrite.\n").unwrap();
+        std::fs::write(
+            skill.join("SKILL.md"),
+            "---\nname: writer\ndescription: Writes.\nversion: 1.0\n---\nWrite.\n",
+        )
+        .unwrap();
         std::fs::write(home.join("SOUL.md"), "I am Acme's.\n").unwrap();
-        for (path, content) in [("notes/report.md", "an invoice\na Receipt\n"), ("draft.md", "draft\n")] {
+        for (path, content) in [
+            ("notes/report.md", "an invoice\na Receipt\n"),
+            ("draft.md", "draft\n"),
+        ] {
             let body = json!({"path": path, "content": content});
-            self.put("/v1/tenants/tenant_123/shares/division1/files/content", &body).await.expect(201);
+            self.put(
+                "/v1/tenants/tenant_123/shares/division1/files/content",
+                &body,
+            )
+            .await
+            .expect(201);
         }
         let job = json!({"id": "job_123", "schedule": "0 9 * * *", "prompt": "Summarize"});
-        self.post("/v1/tenants/tenant_123/agent-cron", &job).await.expect(201);
+        self.post("/v1/tenants/tenant_123/agent-cron", &job)
+            .await
+            .expect(201);
         self
     }
 
     pub(crate) fn home(&self, tenant: &str) -> std::path::PathBuf {
-        self.directory.path().join("hub/tenants").join(tenant).join("home")
+        self.directory
+            .path()
+            .join("hub/tenants")
+            .join(tenant)
+            .join("home")
     }
 }

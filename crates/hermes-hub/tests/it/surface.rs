@@ -6,3 +6,4 @@ mod parity;
 mod resources;
 mod sessions;
 mod strict;
+mod tls;
