@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod auth;
+pub mod backup;
 pub mod data_dir;
 pub mod ids;
 pub mod problem;

@@ -1,3 +1,4 @@
 //! The Hub from outside.
 
+mod backup;
 mod state;

@@ -67,6 +67,11 @@ async fn a_missing_key_is_made_only_while_nothing_is_sealed() {
     let missing = load().await;
     assert!(matches!(missing, Err(SealError::KeyMissing { .. })));
     assert!(!path.exists(), "a new key would lock the secrets away");
+    let forget = fresh.state.forget_sealed(entry("forget_secrets"));
+    forget.await.unwrap();
+    load().await.unwrap();
+    let tenant = fresh.state.tenant(&super::tenant_id("a")).await.unwrap();
+    assert!(!tenant.unwrap().runtime_key.present);
 }
 
 #[tokio::test]
