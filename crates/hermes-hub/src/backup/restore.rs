@@ -55,9 +55,9 @@ pub async fn restore(
 /// Brings the database up to date; tells whether it holds secrets.
 async fn migrate(stage: &Path) -> Result<bool, BackupError> {
     let path = stage.join("hub.db");
-    let state = SqliteState::open(&path, "restore").await?;
-    let has_sealed = state.has_sealed().await;
-    state.close().await;
+    let database = SqliteState::open(&path, "restore").await?;
+    let has_sealed = database.has_sealed().await;
+    database.close().await;
     has_sealed.map_err(|error| BackupError::Damaged(error.to_string()))
 }
 
