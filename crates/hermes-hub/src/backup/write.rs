@@ -42,9 +42,9 @@ pub async fn write(
     state.copy_to(&copy).await?;
     let mut sources = vec![("hub.db".to_owned(), copy)];
     let found = find(directory.path().to_path_buf(), key).await?;
-    for (number, path) in found.into_iter().enumerate() {
+    for (number, Found { path, is_database }) in found.into_iter().enumerate() {
         let from = directory.path().join(&path);
-        let from = if is_database(&from) {
+        let from = if is_database {
             // A running agent writes to it: SQLite gives a whole copy.
             let copy = scratch.path.join(format!("{number}.db"));
             match db::copy_database(&from, &copy).await {
@@ -91,22 +91,34 @@ impl Drop for Scratch {
     }
 }
 
-/// What belongs into a backup, but for the Hub's own database: paths below the data directory.
-async fn find(root: PathBuf, key: KeyInBackup) -> Result<Vec<String>, BackupError> {
+/// Something that belongs into a backup.
+struct Found {
+    /// Below the data directory.
+    path: String,
+    /// Whether SQLite has to copy it.
+    is_database: bool,
+}
+
+/// What belongs into a backup, but for the Hub's own database.
+async fn find(root: PathBuf, key: KeyInBackup) -> Result<Vec<Found>, BackupError> {
     spawn_blocking(move || {
         let mut names = FILES.to_vec();
         if key == KeyInBackup::With {
             names.extend(KEYS);
         }
-        let mut found: Vec<String> = names
+        let mut paths: Vec<String> = names
             .into_iter()
             .filter(|name| root.join(name).is_file())
             .map(str::to_owned)
             .collect();
         for tree in TREES {
-            walk(&root, tree, &mut found)?;
+            walk(&root, tree, &mut paths)?;
         }
-        Ok(found)
+        let found = paths.into_iter().map(|path| Found {
+            is_database: is_database(&root.join(&path)),
+            path,
+        });
+        Ok(found.collect())
     })
     .await
     .map_err(|_| BackupError::CutOff)?

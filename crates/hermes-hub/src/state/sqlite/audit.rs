@@ -17,6 +17,8 @@ use crate::{
     },
 };
 
+/// Entries in one statement: each statement is a way to the database's thread and back.
+const AT_ONCE: usize = 100;
 /// Under which the heads of other chains are written down.
 const RECORD_HEAD: &str = "record_chain_head";
 /// Under which pruning is written down.
@@ -46,38 +48,60 @@ impl SqliteState {
         intent: Option<u64>,
     ) -> Result<u64, StateError> {
         let mut link = head(write, &self.node).await.map_err(unlogged)?;
-        self.append_after(write, &mut link, entry, phase, intent)
+        let row = StoredEntry::next(&mut link, &self.node, entry, phase, intent)?;
+        insert(write, std::slice::from_ref(&row))
             .await
+            .map_err(unlogged)?;
+        Ok(row.entry.seq)
     }
+}
 
-    async fn append_after(
-        &self,
-        write: &mut SqliteConnection,
+/// An entry as it is stored.
+struct StoredEntry {
+    entry: AuditEntry,
+    text: String,
+    hash: [u8; 32],
+}
+
+impl StoredEntry {
+    /// The one after this link, which becomes the link.
+    fn next(
         link: &mut Link,
+        node: &str,
         entry: NewEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
-    ) -> Result<u64, StateError> {
-        let (entry, text) = link.add(&self.node, entry, phase, intent)?;
-        sqlx::query(
-            "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )
-        .bind(&entry.chain)
-        .bind(column(entry.seq))
-        .bind(entry.time.millis())
-        .bind(&entry.tenant)
-        .bind(&entry.actor)
-        .bind(&entry.action)
-        .bind(entry.decision.word())
-        .bind(&entry.request_id)
-        .bind(text)
-        .bind(link.hash.as_slice())
-        .execute(write)
-        .await
-        .map_err(|error| unlogged(error.into()))?;
-        Ok(entry.seq)
+    ) -> Result<Self, StateError> {
+        let (entry, text) = link.add(node, entry, phase, intent)?;
+        Ok(Self {
+            entry,
+            text,
+            hash: link.hash,
+        })
     }
+}
+
+async fn insert(write: &mut SqliteConnection, rows: &[StoredEntry]) -> Result<(), StateError> {
+    let mut sql = QueryBuilder::<Sqlite>::new(
+        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) ",
+    );
+    sql.push_values(rows, |mut values, row| {
+        values
+            .push_bind(&row.entry.chain)
+            .push_bind(column(row.entry.seq))
+            .push_bind(row.entry.time.millis())
+            .push_bind(&row.entry.tenant)
+            .push_bind(&row.entry.actor)
+            .push_bind(&row.entry.action)
+            .push_bind(row.entry.decision.word())
+            .push_bind(&row.entry.request_id)
+            .push_bind(&row.text)
+            .push_bind(row.hash.as_slice());
+    });
+    // Only the two common lengths are worth remembering.
+    let lasting = matches!(rows.len(), 1 | AT_ONCE);
+    sql.build().persistent(lasting).execute(write).await?;
+    Ok(())
 }
 
 /// Nothing is done that can not be written down.
@@ -119,9 +143,12 @@ impl AuditLog for SqliteState {
         }
         let mut write = self.begin().await?;
         let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
+        let mut rows = Vec::with_capacity(entries.len());
         for entry in entries {
-            self.append_after(&mut write, &mut link, entry, None, None)
-                .await?;
+            rows.push(StoredEntry::next(&mut link, &self.node, entry, None, None)?);
+        }
+        for rows in rows.chunks(AT_ONCE) {
+            insert(&mut write, rows).await.map_err(unlogged)?;
         }
         commit(write).await
     }
