@@ -11,4 +11,5 @@
 )]
 
 mod backup;
+mod shapes;
 mod state;
