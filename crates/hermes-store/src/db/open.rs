@@ -60,8 +60,7 @@ impl Database {
             path: path.to_path_buf(),
             readers: pool(READERS, reader(path).busy_timeout(opening.patience)),
             writer: Some(writer),
-            // The last attempt begins within this time and takes its own.
-            patience: opening.patience.saturating_sub(attempt),
+            patience: opening.patience,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         };
