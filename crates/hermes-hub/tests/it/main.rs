@@ -1,12 +1,15 @@
 //! The Hub from outside.
 
 #![allow(
-    clippy::unwrap_used,
     clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used,
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod backup;
 mod client;
+mod shapes;
 mod site;
 mod state;
 mod surface;
