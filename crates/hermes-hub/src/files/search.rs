@@ -134,13 +134,11 @@ impl<'a> Hunt<'a> {
             if !self.budget.take_file() {
                 return ControlFlow::Break(());
             }
-            match open_file(found.directory, found.name) {
-                Some((file, size)) => self.file(found.path, file, size),
-                None => {
-                    self.found.files_skipped += 1;
-                    ControlFlow::Continue(())
-                }
+            if let Some((file, size)) = open_file(found.directory, found.name) {
+                return self.file(found.path, file, size);
             }
+            self.found.files_skipped += 1;
+            ControlFlow::Continue(())
         });
         if flow.is_break() {
             self.found.truncated = true;

@@ -107,6 +107,8 @@ fn weight_follows_repetition() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn what_is_translated_compiles(pattern in r"[ab\\\[\]\(\)\{\}\*\+\?\|\^\$\.,0-9<>:P=!pQEdwsxz&~#iUm-]{0,24}") {
         if let Ok(translation) = translate(&pattern) {
