@@ -47,8 +47,10 @@ struct Share {
 }
 
 impl DirectoryFiles {
-    /// Opens a share. There is one such object for a share: clones of it know of each other, others would not. What is removed goes to the trash directory, which must be on the same file system. What the
-    /// share holds is counted when it first matters, and then remnants of interrupted writes are cleared.
+    /// Opens a share. What is removed goes to the trash directory, which must be on the same file system. What the share
+    /// holds is counted when it first matters, and then remnants of interrupted writes are cleared.
+    ///
+    /// There is one such object for a share: clones of it know of each other, a second one would not.
     pub fn open(root: &Path, trash: &Path, limits: FileLimits) -> io::Result<Self> {
         let tree = Tree::open(root)?;
         let trash = open(trash, DIRECTORY, Mode::empty())?;
