@@ -9,7 +9,9 @@
 
 mod backup;
 mod client;
+mod files;
 mod shapes;
 mod site;
 mod state;
 mod surface;
+mod sync;
