@@ -137,28 +137,7 @@ impl Clock {
         if fires.is_empty() {
             return Ok(());
         }
-        let moved: Vec<(TenantId, JobTime)> = fires
-            .iter()
-            .map(|fire| {
-                let time = JobTime {
-                    job: fire.job.clone(),
-                    next: fire.next,
-                    schedule_hash: String::new(),
-                };
-                (fire.tenant.clone(), time)
-            })
-            .collect();
         let outcomes = self.state.fire(fires).await?;
-        for ((tenant, mut time), outcome) in moved.into_iter().zip(&outcomes) {
-            // It was dealt with before, so all that is left to do is to move on.
-            if *outcome == FireOutcome::Before {
-                let known = self.state.job_times(&tenant).await?;
-                if let Some(known) = known.into_iter().find(|known| known.job == time.job) {
-                    time.schedule_hash = known.schedule_hash;
-                }
-                self.state.set_job_time(&tenant, &time).await?;
-            }
-        }
         if outcomes.contains(&FireOutcome::Done) {
             self.runs.look_at_queues();
         }

@@ -1,1 +1,6 @@
 //! The Hub from outside.
+
+mod agents;
+mod clock;
+mod runs;
+mod world;
