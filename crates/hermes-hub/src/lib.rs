@@ -7,7 +7,9 @@
 pub mod agents;
 pub mod audit;
 pub mod auth;
+pub mod backup;
 pub mod clock;
+pub mod data_dir;
 pub mod ids;
 pub mod problem;
 pub mod runs;

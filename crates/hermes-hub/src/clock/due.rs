@@ -6,7 +6,7 @@ use hermes_store::cron::{CronFile, Job, Schedule};
 
 use super::{
     BATCH, Clock,
-    files::{find, load, local},
+    files::{find, load, local, schedule_hash},
 };
 use crate::{
     Code, TenantId,
@@ -86,6 +86,18 @@ impl Clock {
             self.state.set_job_time(&due.tenant, &over).await?;
             return Ok(None);
         };
+        let last = self.last_fired(&due.tenant, &due.job).await?;
+        if let Some(last) = last.filter(|last| *last >= due.due) {
+            // It was dealt with. What comes behind it may be due as well, so nothing is skipped.
+            let following = schedule.next_run(Some(&local(last, calendar)), &moment);
+            let time = JobTime {
+                job: due.job.clone(),
+                next: following.map(|next| next.timestamp().into()),
+                schedule_hash: schedule_hash(job),
+            };
+            self.state.set_job_time(&due.tenant, &time).await?;
+            return Ok(None);
+        }
         let outcome = self.outcome(&due, calendar, job, &schedule, now).await?;
         let entry = NewEntry::new("hub", Via::Cron, "cron_fire")
             .of(&due.tenant)

@@ -122,8 +122,12 @@ impl Work<'_> {
                     if self.fruitless > MOST_FRUITLESS {
                         return self.cut_off().await;
                     }
+                    // After events it was only the connection, most likely.
+                    if self.fruitless == 1 {
+                        continue;
+                    }
                     self.runs.agents.doubt(&self.tenant).await;
-                    let rest = FIRST_REST * (1 << (self.fruitless - 1).min(10));
+                    let rest = FIRST_REST * (1 << (self.fruitless - 2).min(10));
                     tokio::select! {
                         () = tokio::time::sleep(rest.min(LONGEST_REST)) => {}
                         () = self.runs.closing.cancelled() => return Ok(()),

@@ -45,7 +45,7 @@ impl SqliteState {
         phase: Option<AuditPhase>,
         intent: Option<u64>,
     ) -> Result<u64, StateError> {
-        let mut link = head(write, &self.node).await?;
+        let mut link = head(write, &self.node).await.map_err(unlogged)?;
         self.append_after(write, &mut link, entry, phase, intent)
             .await
     }
@@ -75,12 +75,16 @@ impl SqliteState {
         .bind(link.hash.as_slice())
         .execute(write)
         .await
-        .map_err(|error| match StateError::from(error) {
-            full @ StateError::DiskFull(_) => full,
-            // Nothing is done that can not be written down.
-            other => StateError::Unavailable(format!("the audit log: {other}")),
-        })?;
+        .map_err(|error| unlogged(error.into()))?;
         Ok(entry.seq)
+    }
+}
+
+/// Nothing is done that can not be written down.
+fn unlogged(error: StateError) -> StateError {
+    match error {
+        full @ StateError::DiskFull(_) => full,
+        other => StateError::Unavailable(format!("the audit log: {other}")),
     }
 }
 
@@ -114,7 +118,7 @@ impl AuditLog for SqliteState {
             return Ok(());
         }
         let mut write = self.begin().await?;
-        let mut link = head(&mut write, &self.node).await?;
+        let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
         for entry in entries {
             self.append_after(&mut write, &mut link, entry, None, None)
                 .await?;

@@ -56,7 +56,7 @@ async fn ten_watchers_with_random_drops_see_one_sequence_and_replay_is_equal() {
     let world = World::new().await;
     let tenant = world.tenant("a").await;
     world.agent.break_connections(Some(17));
-    let script = "say=50 tool ".repeat(40);
+    let script = "say=20 tool ".repeat(40);
     let run = world.run(&tenant, &script).await.run_id;
     let watchers = (0..10).map(|seed| watch_with_drops(&world, &tenant, &run, Dice::new(seed)));
     let all = tokio::time::timeout(PATIENCE, futures::future::join_all(watchers));

@@ -201,7 +201,7 @@ impl Scripted {
                     add(
                         json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": command}),
                     );
-                    let id = format!("agent-{command}");
+                    let id = format!("{key}-{command}");
                     let sender = watch::Sender::new(None);
                     let mut decided = sender.subscribe();
                     if let Some(this) = self_.upgrade() {
@@ -355,11 +355,14 @@ impl Runtime for Scripted {
         let begin = (events, usize::try_from(after).unwrap(), process);
         let stream = futures::stream::unfold(begin, |(mut events, at, process)| async move {
             loop {
-                let known = events.borrow_and_update().clone();
-                if let Some(event) = known.get(at) {
-                    return Some((Ok(event.clone()), (events, at + 1, process)));
+                let (next, is_over) = {
+                    let known = events.borrow_and_update();
+                    (known.get(at).cloned(), is_over(&known))
+                };
+                if let Some(event) = next {
+                    return Some((Ok(event), (events, at + 1, process)));
                 }
-                if is_over(&known) {
+                if is_over {
                     return None;
                 }
                 tokio::select! {
