@@ -12,6 +12,8 @@ mod cron;
 mod documents;
 mod edit;
 mod gateway;
+#[cfg(target_os = "linux")]
+mod hub;
 mod interactive;
 mod model;
 mod observe;
