@@ -6,7 +6,7 @@ use hermes_store::cron::{CronFile, Job, Schedule};
 
 use super::{
     BATCH, Clock,
-    files::{find, load, local},
+    files::{find, load, local, schedule_hash},
 };
 use crate::{
     Code, TenantId,
@@ -86,6 +86,18 @@ impl Clock {
             self.state.set_job_time(&due.tenant, &over).await?;
             return Ok(None);
         };
+        let last = self.last_fired(&due.tenant, &due.job).await?;
+        if let Some(last) = last.filter(|last| *last >= due.due) {
+            // It was dealt with. What comes behind it may be due as well, so nothing is skipped.
+            let following = schedule.next_run(Some(&local(last, calendar)), &moment);
+            let time = JobTime {
+                job: due.job.clone(),
+                next: following.map(|next| next.timestamp().into()),
+                schedule_hash: schedule_hash(job),
+            };
+            self.state.set_job_time(&due.tenant, &time).await?;
+            return Ok(None);
+        }
         let outcome = self.outcome(&due, calendar, job, &schedule, now).await?;
         let entry = NewEntry::new("hub", Via::Cron, "cron_fire")
             .of(&due.tenant)
@@ -137,28 +149,7 @@ impl Clock {
         if fires.is_empty() {
             return Ok(());
         }
-        let moved: Vec<(TenantId, JobTime)> = fires
-            .iter()
-            .map(|fire| {
-                let time = JobTime {
-                    job: fire.job.clone(),
-                    next: fire.next,
-                    schedule_hash: String::new(),
-                };
-                (fire.tenant.clone(), time)
-            })
-            .collect();
         let outcomes = self.state.fire(fires).await?;
-        for ((tenant, mut time), outcome) in moved.into_iter().zip(&outcomes) {
-            // It was dealt with before, so all that is left to do is to move on.
-            if *outcome == FireOutcome::Before {
-                let known = self.state.job_times(&tenant).await?;
-                if let Some(known) = known.into_iter().find(|known| known.job == time.job) {
-                    time.schedule_hash = known.schedule_hash;
-                }
-                self.state.set_job_time(&tenant, &time).await?;
-            }
-        }
         if outcomes.contains(&FireOutcome::Done) {
             self.runs.look_at_queues();
         }

@@ -18,7 +18,7 @@ use crate::{
     Code, JobId, Problem, TenantId,
     agents::Calendar,
     shapes::{Condition, ConditionStatus, Time},
-    state::{JobTime, Observation},
+    state::{JobTime, Observation, Page, StateError},
 };
 
 /// The condition that tells whether a tenant's jobs can be read.
@@ -69,19 +69,30 @@ impl Clock {
         })?;
         let now = (self.now)().timestamp().to_zoned(calendar.zone);
         let known = self.state.job_times(tenant).await?;
-        let times: Vec<JobTime> = file
-            .jobs
-            .iter()
-            .filter_map(|job| {
-                let id = JobId::parse(job.id()).ok()?;
+        let mut times = Vec::with_capacity(file.jobs.len());
+        for job in &file.jobs {
+            // What has no usable id was not made by an agent.
+            if let Ok(id) = JobId::parse(job.id()) {
                 let known = known.iter().find(|known| known.job == id);
-                Some(time_of(id, job, known, &now))
-            })
-            .collect();
+                let last = self.last_fired(tenant, &id).await?;
+                times.push(time_of(id, job, known, last, &now));
+            }
+        }
+        times.sort_by(|one, other| one.job.cmp(&other.job));
         if times != known {
             self.state.set_job_times(tenant, &times).await?;
         }
         Ok(())
+    }
+
+    /// The latest due time of a job that was dealt with.
+    pub(super) async fn last_fired(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+    ) -> Result<Option<Time>, StateError> {
+        let newest = self.state.fires(tenant, job, &Page::first(1)).await?;
+        Ok(newest.items.first().map(|fire| fire.due))
     }
 
     /// A tenant whose file is damaged has a condition that says so, until it is readable again.
@@ -144,8 +155,14 @@ fn version(home: &Path) -> Option<(SystemTime, u64)> {
 }
 
 /// When a job is due next. What the database knows counts as long as the schedule is the same, unless the file names an
-/// earlier time: somebody wants the job to run now.
-fn time_of(id: JobId, job: &Job, known: Option<&JobTime>, now: &Zoned) -> JobTime {
+/// earlier time that was not dealt with: somebody wants the job to run now.
+fn time_of(
+    id: JobId,
+    job: &Job,
+    known: Option<&JobTime>,
+    last_fired: Option<Time>,
+    now: &Zoned,
+) -> JobTime {
     let takes_part = job.is_enabled() && job.state() == JobState::Scheduled;
     let schedule_hash = schedule_hash(job);
     let in_file = job
@@ -157,7 +174,11 @@ fn time_of(id: JobId, job: &Job, known: Option<&JobTime>, now: &Zoned) -> JobTim
         Some(JobTime { next: None, .. }) => None,
         Some(JobTime {
             next: Some(known), ..
-        }) => Some(in_file.map_or(*known, |in_file| in_file.min(*known))),
+        }) => {
+            let is_open = |time: &Time| last_fired.is_none_or(|last| *time > last);
+            let earlier = in_file.filter(|time| time < known && is_open(time));
+            Some(earlier.unwrap_or(*known))
+        }
         None => in_file,
     };
     JobTime {
@@ -168,7 +189,7 @@ fn time_of(id: JobId, job: &Job, known: Option<&JobTime>, now: &Zoned) -> JobTim
 }
 
 /// Another one when the job is to be planned anew: another schedule, paused, resumed.
-fn schedule_hash(job: &Job) -> String {
+pub(super) fn schedule_hash(job: &Job) -> String {
     let mut hash = Sha256::new();
     let schedule = job.get("schedule").map(Value::to_string);
     hash.update(schedule.unwrap_or_default());

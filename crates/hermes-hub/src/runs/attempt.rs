@@ -77,23 +77,20 @@ impl Work<'_> {
                 .step(&mut events, &telling, deadline, told_to_stop)
                 .await
             {
-                None => return Ok(End::Lost("the Hub ends".into())),
-                Some(Step::Event(None)) => return Ok(End::Lost("its events ended".into())),
-                Some(Step::Event(Some(Err(error)))) => return Ok(End::Lost(error.to_string())),
+                None => return self.lost(&mut telling, "the Hub ends").await,
+                Some(Step::Event(None)) => {
+                    return self.lost(&mut telling, "its events ended").await;
+                }
+                Some(Step::Event(Some(Err(error)))) => {
+                    return self.lost(&mut telling, &error.to_string()).await;
+                }
                 Some(Step::Event(Some(Ok(first)))) => {
                     let batch = take_ready(first, &mut events);
                     if let Some(end) = self.take_in(batch, &mut telling).await? {
                         return Ok(end);
                     }
                 }
-                Some(Step::Flush) => {
-                    let joined = telling.joined().into_iter().collect();
-                    let update = RunUpdate {
-                        events: joined,
-                        ..RunUpdate::default()
-                    };
-                    self.store(update).await?;
-                }
+                Some(Step::Flush) => self.flush(&mut telling).await?,
                 Some(step @ (Step::Stop | Step::Overdue)) => {
                     self.is_overdue |= matches!(step, Step::Overdue);
                     told_to_stop = Some(Instant::now() + STOPPING);
@@ -115,6 +112,26 @@ impl Work<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// The events broke off. What came before is kept: the next stretch begins behind it.
+    async fn lost(&mut self, telling: &mut Telling, reason: &str) -> Result<End, StateError> {
+        self.flush(telling).await?;
+        Ok(End::Lost(reason.to_owned()))
+    }
+
+    /// Stores the pieces of the answer so far.
+    async fn flush(&mut self, telling: &mut Telling) -> Result<(), StateError> {
+        match telling.joined() {
+            Some(joined) => {
+                let update = RunUpdate {
+                    events: vec![joined],
+                    ..RunUpdate::default()
+                };
+                self.store(update).await
+            }
+            None => Ok(()),
         }
     }
 

@@ -122,8 +122,12 @@ impl Work<'_> {
                     if self.fruitless > MOST_FRUITLESS {
                         return self.cut_off().await;
                     }
+                    // After events it was only the connection, most likely.
+                    if self.fruitless == 1 {
+                        continue;
+                    }
                     self.runs.agents.doubt(&self.tenant).await;
-                    let rest = FIRST_REST * (1 << (self.fruitless - 1).min(10));
+                    let rest = FIRST_REST * (1 << (self.fruitless - 2).min(10));
                     tokio::select! {
                         () = tokio::time::sleep(rest.min(LONGEST_REST)) => {}
                         () = self.runs.closing.cancelled() => return Ok(()),
@@ -135,29 +139,28 @@ impl Work<'_> {
 
     /// What the database knows of decisions in this run.
     async fn recall_approvals(&mut self) -> Result<(), StateError> {
-        let query = ApprovalQuery {
+        let page = Page::first(500);
+        let state = &self.runs.state;
+        let of_run = ApprovalQuery {
             run: Some(self.id.clone()),
             ..ApprovalQuery::default()
         };
-        let known = self.runs.state.approvals(&query, &Page::first(500)).await?;
+        let undelivered = ApprovalQuery {
+            undelivered: true,
+            ..of_run.clone()
+        };
+        self.carried = state.approvals(&undelivered, &page).await?.items;
+        self.carried
+            .retain(|approval| approval.state == ApprovalState::Decided);
         self.waiting.clear();
-        for approval in known.items {
-            let id = &approval.approval_id;
-            let agent = self.runs.state.agent_approval(id).await?;
+        for approval in state.approvals(&of_run, &page).await?.items {
+            let agent = state.agent_approval(&approval.approval_id).await?;
             if let Some(agent) = &agent {
-                self.names.insert(agent.clone(), id.clone());
+                let id = approval.approval_id.clone();
+                self.names.insert(agent.clone(), id);
             }
-            match approval.state {
-                ApprovalState::Pending => {
-                    self.waiting.push(Waiting::new(&approval, agent));
-                }
-                // Had a tool been called, there would be no other attempt without being asked for it.
-                ApprovalState::Decided
-                    if self.record.run.attempt > 1 && !self.record.retry_interrupted =>
-                {
-                    self.carried.push(approval);
-                }
-                _ => {}
+            if approval.state == ApprovalState::Pending {
+                self.waiting.push(Waiting::new(&approval, agent));
             }
         }
         Ok(())

@@ -229,7 +229,12 @@ impl Work<'_> {
                     return Ok(Some(End::Lost(error.to_string())));
                 }
                 Err(error) => tracing::debug!(run = %self.id, "a decision came too late: {error}"),
-                Ok(()) => {}
+                Ok(()) => {
+                    self.runs
+                        .state
+                        .mark_delivered(&approval.approval_id)
+                        .await?;
+                }
             }
             self.waiting.remove(at);
         }
@@ -311,6 +316,7 @@ impl Work<'_> {
                 by: carried.decided_by,
                 reason: carried.reason,
             };
+            self.runs.state.mark_delivered(&carried.approval_id).await?;
             let entry = self.entry("approval_carried", &waiting.id);
             match self.runs.state.decide(&waiting.id, choice, entry).await {
                 Ok(_) | Err(StateError::Conflict { .. }) => self.handle.decided.notify_one(),

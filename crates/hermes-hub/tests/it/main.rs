@@ -7,11 +7,15 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod agents;
 mod backup;
 mod client;
+mod clock;
 mod files;
+mod runs;
 mod shapes;
 mod site;
 mod state;
 mod surface;
 mod sync;
+mod world;

@@ -11,6 +11,9 @@ mod chat;
 mod cron;
 mod documents;
 mod edit;
+mod gateway;
+#[cfg(target_os = "linux")]
+mod hub;
 mod interactive;
 mod model;
 mod observe;

@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::{
     SqliteState, commit,
     row::Columns,
-    runs::{add_events, find, record, store, void_approvals},
+    runs::{add_events, find, record, store, void_pending},
 };
 use crate::{
     RunId, TenantId,
@@ -97,7 +97,7 @@ impl Queue for SqliteState {
             agent_sequence: None,
         };
         let events = add_events(&mut write, number, &mut record, vec![event]).await?;
-        void_approvals(&mut write, number).await?;
+        void_pending(&mut write, number).await?;
         store(&mut write, number, &mut record).await?;
         commit(write).await?;
         Ok(RunUpdated { record, events })

@@ -23,7 +23,7 @@ mod record;
 mod update;
 
 pub(super) use record::{find, insert_run, record};
-pub(super) use update::{add_events, store, void_approvals};
+pub(super) use update::{add_events, store, void_pending};
 
 /// Runs that are forgotten in one transaction, so that others need not wait long.
 const FORGET_AT_ONCE: u32 = 200;

@@ -121,14 +121,24 @@ pub(in super::super) async fn store(
     Ok(())
 }
 
-/// A run that has ended, or begins anew, waits for nothing.
-pub(in super::super) async fn void_approvals(
+/// A run that has ended waits for nothing.
+async fn void_approvals(write: &mut SqliteConnection, number: i64) -> Result<(), StateError> {
+    void_pending(write, number).await?;
+    sqlx::query("UPDATE approvals SET delivered = 1 WHERE run = ?1 AND delivered = 0")
+        .bind(number)
+        .execute(write)
+        .await?;
+    Ok(())
+}
+
+/// A run that begins anew asks anew. What was decided, but came too late for the attempt that asked, is kept: the next
+/// attempt may ask the same.
+pub(in super::super) async fn void_pending(
     write: &mut SqliteConnection,
     number: i64,
 ) -> Result<(), StateError> {
     sqlx::query(
-        "UPDATE approvals SET delivered = 1, state = iif(state = 'pending', 'void', state)
-         WHERE run = ?1 AND delivered = 0",
+        "UPDATE approvals SET delivered = 1, state = 'void' WHERE run = ?1 AND state = 'pending'",
     )
     .bind(number)
     .execute(write)

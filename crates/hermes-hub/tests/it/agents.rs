@@ -1,0 +1,140 @@
+//! Agents: woken once, put to sleep, started again.
+
+use std::time::Duration;
+
+use hermes_hub::{
+    agents::Waking,
+    shapes::{AgentPhase, ConditionStatus, RunStatus},
+};
+
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_need_an_agent_it_is_started_once() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agent.slow_starts(Duration::from_millis(200));
+    let wakes = (0..20).map(|_| world.agents.wake(&tenant));
+    for woken in futures::future::join_all(wakes).await {
+        woken.unwrap();
+    }
+    assert_eq!(world.agent.starts(&tenant), 1);
+    let record = world.state.tenant(&tenant).await.unwrap().unwrap();
+    let sandboxed = record
+        .conditions
+        .iter()
+        .find(|known| known.kind == "Sandboxed");
+    assert_eq!(sandboxed.unwrap().status, ConditionStatus::True);
+    assert_eq!(record.observed_generation, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
+    let world = World::new().await;
+    world
+        .tenancy
+        .change(|rules| rules.idle_stop = Duration::from_millis(100));
+    let tenant = world.tenant("a").await;
+    assert_eq!(
+        world.agents.state(&tenant).await.state,
+        AgentPhase::Sleeping
+    );
+    let run = world.run(&tenant, "wait").await.run_id;
+    world.until_event(&tenant, &run, "run.started").await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let state = world.agents.state(&tenant).await;
+    assert_eq!(
+        (state.state, state.active_runs, state.pid),
+        (AgentPhase::Running, 1, Some(1))
+    );
+    world.agent.release("wait");
+    world.ended(&tenant, &run).await;
+    world
+        .until("it sleeps", || async {
+            world.agents.state(&tenant).await.state == AgentPhase::Sleeping
+        })
+        .await;
+    let run = world.run(&tenant, "say=1").await.run_id;
+    assert_eq!(
+        world.ended(&tenant, &run).await.status,
+        RunStatus::Completed
+    );
+    assert_eq!(world.agent.starts(&tenant), 2);
+    assert_eq!(world.agents.state(&tenant).await.restarts, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_listens_to_a_platform_does_not_sleep_and_comes_back() {
+    let world = World::new().await;
+    world.tenancy.change(|rules| {
+        rules.waking = Waking::Always;
+        rules.idle_stop = Duration::ZERO;
+    });
+    let tenant = world.tenant("a").await;
+    world.agents.wake(&tenant).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Idle);
+    world.agent.kill(&tenant);
+    world
+        .until("it is back", || async { world.agent.starts(&tenant) == 2 })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_waits_for_an_order_leaves_runs_in_the_queue() {
+    let world = World::new().await;
+    world.tenancy.change(|rules| rules.waking = Waking::Order);
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "say=1").await.run_id;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let waiting = world.state.run(&tenant, &run).await.unwrap().unwrap().run;
+    assert_eq!((waiting.status, waiting.attempt), (RunStatus::Queued, 1));
+    world.agents.start(&tenant);
+    assert_eq!(
+        world.ended(&tenant, &run).await.status,
+        RunStatus::Completed
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_can_be_stopped_and_started_and_that_shows() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let reaches = |phase| {
+        let world = &world;
+        let tenant = &tenant;
+        async move {
+            world
+                .until(&format!("{phase}"), || async {
+                    world.agents.state(tenant).await.state == phase
+                })
+                .await;
+        }
+    };
+    world.agents.start(&tenant);
+    reaches(AgentPhase::Idle).await;
+    world.agents.stop(&tenant);
+    reaches(AgentPhase::Stopped).await;
+    world.agents.restart(&tenant);
+    reaches(AgentPhase::Idle).await;
+    assert_eq!(world.agent.starts(&tenant), 2);
+    world.agents.settle(&tenant).await;
+    assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Stopped);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_failed_too_often_starts_when_it_is_told_to() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agent.fail_starts(1);
+    let begun = std::time::Instant::now();
+    world.agents.wake(&tenant).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not rest");
+    assert_eq!(world.agent.starts(&tenant), 2);
+    let state = world.agents.state(&tenant).await;
+    assert_eq!(
+        state.last_error.as_deref(),
+        Some("the tenant's agent does not start: it was told to fail")
+    );
+    assert_eq!(state.restarts, 1);
+}

@@ -1,0 +1,296 @@
+//! The clock: one fire per due time, asleep or awake, whoever is killed in between.
+
+mod kills;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use hermes_config::Home;
+use hermes_hub::{
+    JobId, TenantId,
+    agents::MissedRuns,
+    clock::{Clock, TimeOfDay},
+    shapes::{AccessStatus, ConditionStatus, RunStatus, RunTrigger, Time},
+    state::{Fire, Page, RunQuery},
+};
+use hermes_store::cron::{CronFile, NewJob, Schedule};
+use jiff::tz::TimeZone;
+
+use crate::world::World;
+
+/// A time of day that a test sets.
+#[derive(Clone)]
+struct HandSet(Arc<AtomicI64>);
+
+impl HandSet {
+    fn at(text: &str) -> Self {
+        let time: jiff::Timestamp = text.parse().unwrap();
+        Self(Arc::new(AtomicI64::new(time.as_millisecond())))
+    }
+
+    fn set(&self, text: &str) {
+        let time: jiff::Timestamp = text.parse().unwrap();
+        self.0.store(time.as_millisecond(), Ordering::SeqCst);
+    }
+
+    fn now(&self) -> Time {
+        Time::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn source(&self) -> TimeOfDay {
+        let this = self.clone();
+        Arc::new(move || this.now())
+    }
+}
+
+impl World {
+    fn clock(&self, time: &HandSet) -> Arc<Clock> {
+        let (state, agents) = (self.state.clone(), self.agents.clone());
+        Clock::start_at(state, agents, self.runs.clone(), time.source())
+    }
+
+    /// Writes a job into a tenant's file.
+    fn job(&self, tenant: &TenantId, id: &str, schedule: &str, time: &HandSet) -> JobId {
+        let home = Home::at(self.tenancy.home(tenant));
+        let now = time.now().timestamp().to_zoned(TimeZone::UTC);
+        let schedule = Schedule::parse(schedule, &now).unwrap();
+        CronFile::change(&home, &now, |file| {
+            let mut job = NewJob::new("Say hello", schedule);
+            job.id = Some(id.to_owned());
+            file.create(job, &now)
+        })
+        .unwrap();
+        JobId::parse(id).unwrap()
+    }
+
+    async fn fires(&self, tenant: &TenantId, job: &JobId) -> Vec<Fire> {
+        let mut fires = self
+            .state
+            .fires(tenant, job, &Page::first(500))
+            .await
+            .unwrap();
+        fires.items.reverse();
+        fires.items
+    }
+
+    async fn until_fires(&self, tenant: &TenantId, job: &JobId, count: usize) -> Vec<Fire> {
+        self.until(&format!("{count} fires"), || async {
+            self.fires(tenant, job).await.len() >= count
+        })
+        .await;
+        let fires = self.fires(tenant, job).await;
+        assert_eq!(fires.len(), count, "{fires:?}");
+        fires
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeping_tenants_job_gives_one_run() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "daily", "0 9 * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    assert!(world.fires(&tenant, &job).await.is_empty());
+    assert_eq!(world.agent.starts(&tenant), 0);
+
+    time.set("2026-11-15T09:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 1).await;
+    let run = world.ended(&tenant, fires[0].run.as_ref().unwrap()).await;
+    assert_eq!(
+        (run.status, run.trigger),
+        (RunStatus::Completed, RunTrigger::Cron)
+    );
+    assert_eq!(world.agent.starts(&tenant), 1);
+
+    // However often it is looked at, and by another clock too.
+    clock.changed(&tenant).await.unwrap();
+    clock.close().await;
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.until_fires(&tenant, &job, 1).await;
+    assert_eq!(world.agent.all_begun(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_goes_back_fires_nothing_twice() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "hourly", "0 * * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    time.set("2026-11-15T09:00:01Z");
+    world.until_fires(&tenant, &job, 1).await;
+    time.set("2026-11-15T08:00:00Z");
+    clock.changed(&tenant).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    time.set("2026-11-15T09:00:02Z");
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    world.until_fires(&tenant, &job, 1).await;
+    time.set("2026-11-15T10:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 2).await;
+    assert!(fires.iter().all(|fire| fire.run.is_some()), "{fires:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_by_little_is_made_up_for_once_and_the_rest_is_skipped() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "hourly", "0 * * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    // Twenty minutes late: half the period is not over.
+    time.set("2026-11-15T09:20:00Z");
+    let fires = world.until_fires(&tenant, &job, 1).await;
+    assert!(fires[0].run.is_some());
+    world.ended(&tenant, fires[0].run.as_ref().unwrap()).await;
+    // The next is five hours late: it is skipped, and what lies between is not made up for.
+    time.set("2026-11-15T15:10:00Z");
+    let fires = world.until_fires(&tenant, &job, 2).await;
+    assert_eq!(fires[1].skipped.as_deref(), Some("it was missed"));
+    let times = world.state.job_times(&tenant).await.unwrap();
+    let next: jiff::Timestamp = "2026-11-15T16:00:00Z".parse().unwrap();
+    assert_eq!(times[0].next, Some(next.into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_skip_nothing_missed_is_made_up_for() {
+    let world = World::new().await;
+    world
+        .tenancy
+        .change(|rules| rules.missed = MissedRuns::Skip);
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "hourly", "0 * * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    time.set("2026-11-15T09:05:00Z");
+    let fires = world.until_fires(&tenant, &job, 1).await;
+    assert!(fires[0].run.is_none(), "{fires:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blocked_tenants_times_are_skipped_and_unblocking_brings_no_burst() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "hourly", "0 * * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    world
+        .tenancy
+        .change(|rules| rules.access = AccessStatus::Blocked);
+    for (hour, count) in [("09", 1), ("10", 2), ("11", 3)] {
+        time.set(&format!("2026-11-15T{hour}:00:00Z"));
+        let fires = world.until_fires(&tenant, &job, count).await;
+        assert_eq!(
+            fires[count - 1].skipped.as_deref(),
+            Some("the tenant is blocked")
+        );
+    }
+    world
+        .tenancy
+        .change(|rules| rules.access = AccessStatus::Active);
+    clock.changed(&tenant).await.unwrap();
+    time.set("2026-11-15T12:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 4).await;
+    assert!(fires[3].run.is_some());
+    let runs = world
+        .state
+        .runs(&RunQuery::default(), &Page::default())
+        .await;
+    assert_eq!(runs.unwrap().items.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_still_running_is_not_started_again() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "hourly", "0 * * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    // Nothing of it can end while its agent takes so long to start.
+    world.agent.slow_starts(Duration::from_mins(10));
+    time.set("2026-11-15T09:00:00Z");
+    world.until_fires(&tenant, &job, 1).await;
+    time.set("2026-11-15T10:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 2).await;
+    assert_eq!(
+        fires[1].skipped.as_deref(),
+        Some("the run before is still under way")
+    );
+    let entry = hermes_hub::audit::NewEntry::by_hub("run_tenant_cron");
+    let now = world.runs.run_job(&tenant, &job, entry).await.unwrap_err();
+    assert_eq!(now.code.status(), 409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paused_removed_and_changed_jobs_follow_the_file() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "hourly", "0 * * * *", &time);
+    let gone = world.job(&tenant, "gone", "0 * * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    let home = Home::at(world.tenancy.home(&tenant));
+    let now = time.now().timestamp().to_zoned(TimeZone::UTC);
+    // The clock is not told: it finds out when the time comes, or looks.
+    CronFile::change(&home, &now, |file| {
+        file.pause("hourly", None, &now)?;
+        file.remove("gone")
+    })
+    .unwrap();
+    time.set("2026-11-15T09:00:00Z");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(world.fires(&tenant, &job).await.is_empty());
+    assert!(world.fires(&tenant, &gone).await.is_empty());
+
+    let now = time.now().timestamp().to_zoned(TimeZone::UTC);
+    CronFile::change(&home, &now, |file| file.resume("hourly", &now)).unwrap();
+    clock.changed(&tenant).await.unwrap();
+    time.set("2026-11-15T10:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 1).await;
+    let ten: jiff::Timestamp = "2026-11-15T10:00:00Z".parse().unwrap();
+    assert_eq!(fires[0].due, ten.into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_is_a_condition_of_its_tenant_and_of_no_other() {
+    let world = World::new().await;
+    let (broken, well) = (world.tenant("broken").await, world.tenant("well").await);
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&well, "hourly", "0 * * * *", &time);
+    let file = world.tenancy.home(&broken).join("cron/jobs.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "{\"jobs\": [").unwrap();
+    let clock = world.clock(&time);
+    let problem = clock.changed(&broken).await.unwrap_err();
+    assert_eq!(problem.code.status(), 503);
+    clock.changed(&well).await.unwrap();
+    time.set("2026-11-15T09:00:00Z");
+    world.until_fires(&well, &job, 1).await;
+    let condition = || async {
+        let record = world.state.tenant(&broken).await.unwrap().unwrap();
+        let found = record
+            .conditions
+            .into_iter()
+            .find(|known| known.kind == "CronReadable");
+        found.unwrap().status
+    };
+    assert_eq!(condition().await, ConditionStatus::False);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"jobs\": [");
+    std::fs::remove_file(&file).unwrap();
+    clock.changed(&broken).await.unwrap();
+    assert_eq!(condition().await, ConditionStatus::True);
+}

@@ -1,0 +1,190 @@
+//! A Hub in a process of its own, killed and started again and again: every due time is dealt with once.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use hermes_config::Home;
+use hermes_hub::{
+    JobId, TenantId,
+    agents::Agents,
+    clock::Clock,
+    runs::Runs,
+    runtime::mock::MockRuntime,
+    shapes::Time,
+    state::{Page, RunQuery, State},
+};
+use hermes_store::cron::{CronFile, NewJob, Schedule};
+use jiff::tz::TimeZone;
+
+use crate::world::{KnownTenants, make_tenant, open};
+
+/// Tells the child where it works, and when its time began.
+const PLACE: &str = "HERMES_TEST_CLOCK";
+
+/// A minute of the clock takes a second.
+const SPEED: i64 = 60;
+
+/// How many minutes lie between two due times of a job.
+const PERIOD: i64 = 10;
+
+const JOBS: i64 = 100;
+const TENANTS: i64 = 5;
+const LASTS: Duration = Duration::from_secs(25);
+
+/// 2026-11-15T00:00:00Z, when the test begins.
+const BEGIN: i64 = 1_794_700_800_000;
+
+fn time(begun: i64) -> Time {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let now = i64::try_from(now).unwrap();
+    Time::from_millis(BEGIN + (now - begun) * SPEED)
+}
+
+/// Not a test by itself: the Hub that the test below kills.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the part of a process in another test"]
+async fn hub_process() {
+    let place = std::env::var(PLACE).expect("another test starts this");
+    let (directory, begun) = place.rsplit_once('@').unwrap();
+    let begun: i64 = begun.parse().unwrap();
+    let directory = Path::new(directory);
+    let state = open(directory).await;
+    let tenancy = Arc::new(KnownTenants::new(directory));
+    let runtime = Arc::new(MockRuntime::default());
+    let agents = Agents::new(state.clone(), runtime, tenancy, "n1".into());
+    let runs = Runs::start(state.clone(), agents.clone()).await.unwrap();
+    let _clock = Clock::start_at(state, agents, runs, Arc::new(move || time(begun)));
+    std::future::pending::<()>().await;
+}
+
+fn start(directory: &Path, begun: i64) -> Child {
+    let this = std::env::current_exe().unwrap();
+    Command::new(this)
+        .args([
+            "clock::kills::hub_process",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env(PLACE, format!("{}@{begun}", directory.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_many_kills_no_due_time_is_dealt_with_twice_or_never() {
+    let directory = tempfile::tempdir().unwrap();
+    let begun = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    // What follows takes a while, and all jobs should have their first time ahead.
+    let begun = i64::try_from(begun).unwrap() + 3000;
+    let jobs = make_jobs(directory.path()).await;
+    let end = std::time::Instant::now() + LASTS;
+    let mut kills = 0;
+    while std::time::Instant::now() < end {
+        let mut hub = start(directory.path(), begun);
+        // At another moment each time.
+        let life = 400
+            + u64::from(SystemTime::now().elapsed().unwrap().subsec_nanos()) % 700
+            + kills * 37 % 500;
+        tokio::time::sleep(Duration::from_millis(life)).await;
+        hub.kill().unwrap();
+        hub.wait().unwrap();
+        kills += 1;
+    }
+    let mut last = start(directory.path(), begun);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    last.kill().unwrap();
+    last.wait().unwrap();
+    let state = open(directory.path()).await;
+    let fired = check(&*state, &jobs).await;
+    println!("{kills} kills, {fired} due times");
+    assert!(
+        fired > u64::try_from(JOBS).unwrap(),
+        "only {fired} due times"
+    );
+}
+
+/// Jobs whose times are spread over all minutes.
+async fn make_jobs(directory: &Path) -> Vec<(TenantId, JobId)> {
+    let state = open(directory).await;
+    let tenancy = KnownTenants::new(directory);
+    let now = Time::from_millis(BEGIN).timestamp().to_zoned(TimeZone::UTC);
+    let mut made = Vec::new();
+    for number in 0..TENANTS {
+        let tenant = TenantId::parse(&format!("t{number}")).unwrap();
+        make_tenant(&*state, &tenant).await;
+        let home = Home::at(tenancy.home(&tenant));
+        CronFile::change(&home, &now, |file| {
+            for job in 0..JOBS / TENANTS {
+                let id = format!("job{job}");
+                let minute = (number + job) % PERIOD;
+                let schedule = Schedule::parse(&format!("{minute}-59/{PERIOD} * * * *"), &now)?;
+                let mut new = NewJob::new("Say hello", schedule);
+                new.id = Some(id.clone());
+                file.create(new, &now)?;
+                made.push((tenant.clone(), JobId::parse(&id).unwrap()));
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    state.close().await;
+    made
+}
+
+/// Looks at all that is written down; tells how many due times there are.
+async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
+    let mut runs: BTreeMap<String, u32> = BTreeMap::new();
+    let mut page = Page::first(500);
+    loop {
+        let found = state.runs(&RunQuery::default(), &page).await.unwrap();
+        for run in found.items {
+            *runs.entry(run.run_id.to_string()).or_default() += 1;
+        }
+        match found.next {
+            Some(next) => page = Page::after(500, next),
+            None => break,
+        }
+    }
+    let mut fired = 0;
+    let mut used = HashSet::new();
+    for (tenant, job) in jobs {
+        let mut fires = state
+            .fires(tenant, job, &Page::first(500))
+            .await
+            .unwrap()
+            .items;
+        fires.reverse();
+        assert!(!fires.is_empty(), "{tenant} {job} never fired");
+        for pair in fires.windows(2) {
+            let step = pair[1].due.millis() - pair[0].due.millis();
+            // Where the machine was so slow that a time was missed, that is written down.
+            let was_missed = pair[0].skipped.as_deref() == Some("it was missed");
+            assert!(
+                step == PERIOD * 60_000 || (was_missed && step > 0),
+                "{tenant} {job}: {pair:?}"
+            );
+        }
+        for fire in &fires {
+            fired += 1;
+            assert_ne!(fire.run.is_some(), fire.skipped.is_some(), "{fire:?}");
+            if let Some(run) = &fire.run {
+                assert_eq!(runs.get(run.as_str()), Some(&1), "{fire:?}");
+                assert!(used.insert(run.clone()), "{run} came of two due times");
+            }
+        }
+    }
+    assert_eq!(
+        used.len(),
+        runs.len(),
+        "there are runs that no due time gave"
+    );
+    fired
+}

@@ -1,0 +1,159 @@
+//! Approvals: the first decision wins, nobody's is a denial.
+
+use hermes_hub::{
+    Problem, RunId, TenantId,
+    audit::NewEntry,
+    runs::Answer,
+    shapes::{Approval, ApprovalState, RunStatus},
+    state::{ApprovalQuery, Page},
+};
+
+use crate::world::World;
+
+async fn decide(
+    world: &World,
+    tenant: &TenantId,
+    run: &RunId,
+    choice: &str,
+) -> Result<Vec<Approval>, Problem> {
+    let answer = Answer {
+        choice: choice.into(),
+        by: "tok_1".into(),
+        ..Answer::default()
+    };
+    let entry = NewEntry::by_hub("respond_approval");
+    world.runs.decide(tenant, run, answer, entry).await
+}
+
+async fn approvals(world: &World) -> Vec<Approval> {
+    let query = ApprovalQuery::default();
+    world
+        .state
+        .approvals(&query, &Page::default())
+        .await
+        .unwrap()
+        .items
+}
+
+async fn status(world: &World, tenant: &TenantId, run: &RunId) -> RunStatus {
+    world
+        .state
+        .run(tenant, run)
+        .await
+        .unwrap()
+        .unwrap()
+        .run
+        .status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_waits_for_a_decision_and_goes_on_with_it() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "ask=reboot say=1").await.run_id;
+    world.until_event(&tenant, &run, "approval.request").await;
+    assert_eq!(
+        status(&world, &tenant, &run).await,
+        RunStatus::WaitingForApproval
+    );
+    let wrong = decide(&world, &tenant, &run, "perhaps").await.unwrap_err();
+    assert_eq!(wrong.code.status(), 400);
+    let decided = decide(&world, &tenant, &run, "approve").await.unwrap();
+    assert_eq!(decided[0].command, "reboot");
+    assert_eq!(decided[0].choice.as_deref(), Some("once"));
+    let events = world.events(&tenant, &run).await;
+    let ids: Vec<_> = events
+        .iter()
+        .filter_map(|event| event.body.get("approvalId")?.as_str())
+        .collect();
+    assert_eq!(
+        ids,
+        [decided[0].approval_id.as_str(); 2],
+        "asked and answered"
+    );
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!(run.output.as_deref(), Some("once0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_decisions_at_once_one_wins_and_the_other_is_a_conflict() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    for round in 0..10 {
+        let run = world
+            .run(&tenant, &format!("ask=reboot{round}"))
+            .await
+            .run_id;
+        world.until_event(&tenant, &run, "approval.request").await;
+        let (allow, deny) = tokio::join!(
+            decide(&world, &tenant, &run, "once"),
+            decide(&world, &tenant, &run, "deny"),
+        );
+        let winner = match (&allow, &deny) {
+            (Ok(_), Err(problem)) => {
+                assert_eq!(problem.code.status(), 409);
+                "once"
+            }
+            (Err(problem), Ok(_)) => {
+                assert_eq!(problem.code.status(), 409);
+                "deny"
+            }
+            both => panic!("both won or lost: {both:?}"),
+        };
+        let run = world.ended(&tenant, &run).await;
+        assert_eq!(run.output.as_deref(), Some(winner));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_decides_in_time_is_denied() {
+    let world = World::new().await;
+    world
+        .tenancy
+        .change(|rules| rules.approval_timeout_seconds = 1);
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "ask=reboot").await.run_id;
+    let ended = world.ended(&tenant, &run).await;
+    assert_eq!(ended.output.as_deref(), Some("deny"));
+    let approvals = approvals(&world).await;
+    assert_eq!(approvals[0].state, ApprovalState::Expired);
+    let late = decide(&world, &tenant, &run, "once").await.unwrap_err();
+    assert_eq!(late.code.status(), 409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_ends_waits_for_nothing() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "ask=reboot").await.run_id;
+    world.until_event(&tenant, &run, "approval.request").await;
+    let entry = NewEntry::by_hub("stop_run");
+    world.runs.stop(&tenant, &run, entry).await.unwrap();
+    let ended = world.ended(&tenant, &run).await;
+    assert_eq!(ended.status, RunStatus::Cancelled);
+    assert_eq!(approvals(&world).await[0].state, ApprovalState::Void);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_waits_for_a_decision_survives_the_hub() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "ask=reboot say=1").await.run_id;
+    world.until_event(&tenant, &run, "approval.request").await;
+    let starts = world.agent.starts(&tenant);
+    let world = world.kill_and_restart().await;
+    assert_eq!(
+        status(&world, &tenant, &run).await,
+        RunStatus::WaitingForApproval
+    );
+    assert_eq!(
+        world.agent.starts(&tenant),
+        starts,
+        "it was woken before the decision"
+    );
+    decide(&world, &tenant, &run, "once").await.unwrap();
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!(run.status, RunStatus::Completed);
+    assert_eq!(run.output.as_deref(), Some("once0"));
+    assert_eq!(run.attempt, 2);
+}

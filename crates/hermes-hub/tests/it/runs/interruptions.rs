@@ -1,0 +1,124 @@
+//! What becomes of a run whose agent, connection or Hub goes away.
+
+use std::time::Duration;
+
+use hermes_hub::{
+    runs::RunRequest,
+    shapes::{AgentPhase, RunStatus},
+};
+
+use crate::world::{World, names, request};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_cut_off_before_its_first_tool_call_begins_anew() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "say=3 die say=1").await.run_id;
+    let events = world.events(&tenant, &run).await;
+    let names = names(&events);
+    assert!(names.contains(&"run.requeued"), "{names:?}");
+    assert_eq!(
+        names.iter().filter(|name| **name == "run.started").count(),
+        2
+    );
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Completed, 2));
+    let agent = world.agents.state(&tenant).await;
+    assert_eq!(agent.restarts, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_cut_off_after_a_tool_call_fails_unless_it_may_be_repeated() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "tool die say=1").await.run_id;
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Failed, 1));
+    assert_eq!(run.error.unwrap().code, "interrupted");
+
+    let again = RunRequest {
+        retry_interrupted: true,
+        ..request("tool die say=2")
+    };
+    let run = world.run_with(&tenant, again).await.run_id;
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Completed, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_connection_neither_loses_nor_doubles_anything() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agent.break_connections(Some(3));
+    let run = world
+        .run(&tenant, "say=2 tool say=2 tool say=2")
+        .await
+        .run_id;
+    let events = world.events(&tenant, &run).await;
+    let tools = names(&events)
+        .iter()
+        .filter(|name| **name == "tool.started")
+        .count();
+    assert_eq!(tools, 2);
+    assert_eq!(world.agent.begun(&run), 1);
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Completed, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_a_killed_hub_left_are_taken_up_by_the_next() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let untouched = world.run(&tenant, "say=1 wait").await.run_id;
+    let with_tool = world.run(&tenant, "tool wait").await.run_id;
+    world
+        .until_event(&tenant, &untouched, "message.delta")
+        .await;
+    world
+        .until_event(&tenant, &with_tool, "tool.completed")
+        .await;
+    let world = world.kill_and_restart().await;
+    world.agent.release("say=1 wait");
+    let run = world.ended(&tenant, &untouched).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Completed, 2));
+    let run = world.ended(&tenant, &with_tool).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Failed, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_ended_while_the_hub_was_gone_is_not_done_twice() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "tool wait say=1").await.run_id;
+    world.until_event(&tenant, &run, "tool.completed").await;
+    // The Hub is gone, the agent finishes before its process ends, too.
+    world.runs.close(Duration::ZERO).await;
+    world.agent.release("tool wait say=1");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let world = world.kill_and_restart().await;
+    let run_after = world.ended(&tenant, &run).await;
+    assert_eq!(
+        (run_after.status, run_after.attempt),
+        (RunStatus::Completed, 1)
+    );
+    assert_eq!(world.agent.begun(&run), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_an_agent_that_never_starts_fails_with_the_reason() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agent.fail_starts(100);
+    let run = world.run(&tenant, "say=1").await.run_id;
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!(run.status, RunStatus::Failed);
+    let error = run.error.unwrap();
+    assert_eq!(error.code, "agent_unavailable");
+    assert!(
+        error.message.contains("it was told to fail"),
+        "{}",
+        error.message
+    );
+    assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Failed);
+    assert_eq!(world.agent.starts(&tenant), 5);
+}

@@ -1,0 +1,191 @@
+//! A Hub without doors: a database in a temporary directory, agents that follow a script, and what belongs to them.
+
+mod scripted;
+mod tenancy;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use hermes_hub::{
+    RunId, TenantId,
+    agents::Agents,
+    audit::NewEntry,
+    auth::{KeyHash, new_uid},
+    runs::{RunRequest, Runs, Watched},
+    runtime::Runtime,
+    seal::Sealed,
+    shapes::{Run, RunEvent, RunTrigger, TenantStatus},
+    state::{NewRuntimeKey, NewTenant, SqliteState, State},
+};
+use serde_json::Map;
+use tempfile::TempDir;
+
+pub(crate) use self::{scripted::Scripted, tenancy::KnownTenants};
+
+/// Long enough for a machine under load; nothing waits that long when all is well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    pub(crate) directory: TempDir,
+    pub(crate) state: Arc<dyn State>,
+    pub(crate) agent: Arc<Scripted>,
+    pub(crate) tenancy: Arc<KnownTenants>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) runs: Arc<Runs>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let agent = Scripted::new();
+        let tenancy = Arc::new(KnownTenants::new(directory.path()));
+        let state = open(directory.path()).await;
+        Self::with(directory, state, agent, tenancy).await
+    }
+
+    async fn with(
+        directory: TempDir,
+        state: Arc<dyn State>,
+        agent: Arc<Scripted>,
+        tenancy: Arc<KnownTenants>,
+    ) -> Self {
+        let runtime: Arc<dyn Runtime> = agent.clone();
+        let agents = Agents::new(state.clone(), runtime, tenancy.clone(), "n1".into());
+        let runs = Runs::start(state.clone(), agents.clone()).await.unwrap();
+        Self {
+            directory,
+            state,
+            agent,
+            tenancy,
+            agents,
+            runs,
+        }
+    }
+
+    /// The Hub is killed, its tenants' processes with it, and started again on what is left.
+    pub(crate) async fn kill_and_restart(self) -> Self {
+        // What was under way goes on no longer; nothing is told to anybody.
+        self.runs.close(Duration::ZERO).await;
+        self.agent.kill_all();
+        let Self {
+            directory,
+            state,
+            agent,
+            tenancy,
+            ..
+        } = self;
+        state.close().await;
+        let state = open(directory.path()).await;
+        Self::with(directory, state, agent, tenancy).await
+    }
+
+    /// A tenant that is ready.
+    pub(crate) async fn tenant(&self, id: &str) -> TenantId {
+        let tenant = TenantId::parse(id).unwrap();
+        make_tenant(&*self.state, &tenant).await;
+        std::fs::create_dir_all(self.tenancy.home(&tenant)).unwrap();
+        tenant
+    }
+
+    /// A run that does what the script says.
+    pub(crate) async fn run(&self, tenant: &TenantId, script: &str) -> Run {
+        self.run_with(tenant, request(script)).await
+    }
+
+    pub(crate) async fn run_with(&self, tenant: &TenantId, request: RunRequest) -> Run {
+        let entry = NewEntry::by_hub("create_run");
+        self.runs
+            .create(tenant, request, RunTrigger::Api, entry)
+            .await
+            .unwrap()
+    }
+
+    /// All events of a run, from the first to its end.
+    pub(crate) async fn events(&self, tenant: &TenantId, run: &RunId) -> Vec<RunEvent> {
+        let all = self.runs.events(tenant, run, 0).map(|event| match event {
+            Ok(Watched::Event(event)) => (*event).clone(),
+            other => panic!("no event: {other:?}"),
+        });
+        tokio::time::timeout(PATIENCE, all.collect())
+            .await
+            .expect("the run does not end")
+    }
+
+    /// The run after its end.
+    pub(crate) async fn ended(&self, tenant: &TenantId, run: &RunId) -> Run {
+        self.events(tenant, run).await;
+        self.state.run(tenant, run).await.unwrap().unwrap().run
+    }
+
+    /// Waits until something holds.
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, holds: impl Fn() -> F) {
+        let wait = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let held = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(held.is_ok(), "never: {what}");
+    }
+
+    /// Waits until a run has had an event of that name.
+    pub(crate) async fn until_event(&self, tenant: &TenantId, run: &RunId, name: &str) {
+        let mut events = self.runs.events(tenant, run, 0);
+        let wait = async {
+            while let Some(event) = events.next().await {
+                if matches!(event, Ok(Watched::Event(event)) if event.event == name) {
+                    return;
+                }
+            }
+            panic!("the run ended without `{name}`");
+        };
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| panic!("no `{name}` came"));
+    }
+}
+
+pub(crate) fn request(script: &str) -> RunRequest {
+    RunRequest {
+        input: script.into(),
+        ..RunRequest::default()
+    }
+}
+
+/// The names of events.
+pub(crate) fn names(events: &[RunEvent]) -> Vec<&str> {
+    events.iter().map(|event| event.event.as_str()).collect()
+}
+
+pub(crate) async fn open(directory: &std::path::Path) -> Arc<dyn State> {
+    let file = directory.join("hub.db");
+    Arc::new(SqliteState::open(&file, "n1").await.unwrap())
+}
+
+pub(crate) async fn make_tenant(state: &dyn State, tenant: &TenantId) {
+    let uid = new_uid().unwrap();
+    let new = NewTenant {
+        id: tenant.clone(),
+        runtime_key: NewRuntimeKey {
+            hash: KeyHash::of(tenant.as_str()),
+            sealed: Sealed::from_bytes(Vec::new()),
+            last4: "test".into(),
+            grace_until: None,
+        },
+        uid,
+        display_name: tenant.to_string(),
+        status: TenantStatus::Ready,
+        flavor: "standard".into(),
+        agent: Map::new(),
+        storage: Map::new(),
+        browser: Map::new(),
+        groups: Vec::new(),
+        labels: std::collections::BTreeMap::new(),
+        linked_home: None,
+        env: Vec::new(),
+    };
+    state
+        .create_tenant(new, NewEntry::by_hub("create_tenant"))
+        .await
+        .unwrap();
+}

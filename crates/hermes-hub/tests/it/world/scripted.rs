@@ -1,0 +1,405 @@
+//! A runtime whose agents do what the input of a run says, one word after the other, and keep a journal of it:
+//!
+//! | word | what happens |
+//! |---|---|
+//! | `say=N` | N pieces of text |
+//! | `tool` | a tool is called |
+//! | `ask=COMMAND` | a tool wants an approval for this command |
+//! | `leak=TEXT` | a tool is called with this text |
+//! | `wait` | nothing, until the test releases it |
+//! | `die` | the agent's process ends, the first time |
+//!
+//! A process that ends takes its runs along: the next one finds them in the journal and calls them interrupted.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use hermes_hub::{
+    RunId, TenantId,
+    runtime::{
+        AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
+        RuntimeError,
+    },
+};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(crate) struct Scripted {
+    /// For the tasks of runs, which outlive the call that began them.
+    this: Weak<Self>,
+    held: Mutex<Held>,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct Held {
+    awake: HashMap<TenantId, CancellationToken>,
+    ended: HashSet<TenantId>,
+    starts: HashMap<TenantId, u32>,
+    failing_starts: u32,
+    start_delay: Duration,
+    runs: HashMap<String, Journal>,
+    is_released: HashSet<String>,
+    asked: HashMap<String, watch::Sender<Option<Decision>>>,
+    has_died: HashSet<String>,
+    /// Streams end after that many events, if any.
+    breaks_after: Option<usize>,
+}
+
+struct Journal {
+    tenant: TenantId,
+    script: String,
+    events: watch::Sender<Vec<AgentEvent>>,
+    stop: CancellationToken,
+}
+
+fn is_over(events: &[AgentEvent]) -> bool {
+    let last = events.last().and_then(|event| event.body.get("event"));
+    let last = last.and_then(Value::as_str).unwrap_or_default();
+    matches!(last, "run.completed" | "run.failed" | "run.cancelled")
+}
+
+impl Journal {
+    fn add(&self, body: Value) {
+        let Value::Object(body) = body else {
+            panic!("an event is an object");
+        };
+        self.events.send_modify(|events| {
+            if !is_over(events) {
+                let sequence = events.len() as u64 + 1;
+                events.push(AgentEvent { sequence, body });
+            }
+        });
+    }
+}
+
+impl Scripted {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            held: Mutex::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap()
+    }
+
+    /// How often a tenant's agent was started.
+    pub(crate) fn starts(&self, tenant: &TenantId) -> u32 {
+        self.held().starts.get(tenant).copied().unwrap_or(0)
+    }
+
+    /// How often each run was begun, by the Hub's id.
+    pub(crate) fn begun(&self, run: &RunId) -> usize {
+        let held = self.held();
+        held.runs
+            .keys()
+            .filter(|key| key.starts_with(run.as_str()))
+            .count()
+    }
+
+    /// How many runs were begun.
+    pub(crate) fn all_begun(&self) -> usize {
+        self.held().runs.len()
+    }
+
+    /// Lets the next starts fail.
+    pub(crate) fn fail_starts(&self, count: u32) {
+        self.held().failing_starts = count;
+    }
+
+    /// Lets starts take time.
+    pub(crate) fn slow_starts(&self, delay: Duration) {
+        self.held().start_delay = delay;
+    }
+
+    /// Lets connections break after so many events.
+    pub(crate) fn break_connections(&self, after: Option<usize>) {
+        self.held().breaks_after = after;
+    }
+
+    /// Ends the wait of runs whose script is this.
+    pub(crate) fn release(&self, script: &str) {
+        self.held().is_released.insert(script.to_owned());
+    }
+
+    /// `kill -9` of a tenant's process.
+    pub(crate) fn kill(&self, tenant: &TenantId) {
+        let mut held = self.held();
+        if let Some(process) = held.awake.remove(tenant) {
+            process.cancel();
+            held.ended.insert(tenant.clone());
+        }
+    }
+
+    pub(crate) fn kill_all(&self) {
+        let awake: Vec<TenantId> = self.held().awake.keys().cloned().collect();
+        for tenant in awake {
+            self.kill(&tenant);
+        }
+    }
+
+    async fn play(self_: Weak<Self>, key: String, process: CancellationToken) {
+        let get = || {
+            let this = self_.upgrade()?;
+            let held = this.held();
+            let journal = held.runs.get(&key)?;
+            Some((
+                journal.script.clone(),
+                journal.stop.clone(),
+                journal.tenant.clone(),
+            ))
+        };
+        let add = |body: Value| {
+            if let Some(this) = self_.upgrade()
+                && let Some(journal) = this.held().runs.get(&key)
+                && !process.is_cancelled()
+            {
+                journal.add(body);
+            }
+        };
+        let Some((script, stop, tenant)) = get() else {
+            return;
+        };
+        add(json!({"event": "run.started"}));
+        let mut said = String::new();
+        for word in script.split_whitespace() {
+            if stop.is_cancelled() || process.is_cancelled() {
+                break;
+            }
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("say", count) => {
+                    for number in 0..count.parse().unwrap_or(1) {
+                        let piece = format!("{number} ");
+                        said.push_str(&piece);
+                        add(json!({"event": "message.delta", "delta": piece}));
+                        tokio::task::yield_now().await;
+                    }
+                }
+                ("tool", _) => {
+                    add(
+                        json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": "ls"}),
+                    );
+                    add(
+                        json!({"event": "tool.completed", "tool": "terminal", "call_id": "c", "error": false}),
+                    );
+                }
+                ("leak", text) => {
+                    add(
+                        json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": text}),
+                    );
+                }
+                ("ask", command) => {
+                    add(
+                        json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": command}),
+                    );
+                    let id = format!("{key}-{command}");
+                    let sender = watch::Sender::new(None);
+                    let mut decided = sender.subscribe();
+                    if let Some(this) = self_.upgrade() {
+                        this.held().asked.insert(id.clone(), sender);
+                    }
+                    add(json!({
+                        "event": "approval.request", "approval_id": id, "command": command,
+                        "choices": ["once", "session", "always", "deny"],
+                    }));
+                    tokio::select! {
+                        decision = decided.wait_for(Option::is_some) => {
+                            let choice = decision.unwrap().clone().unwrap().choice;
+                            said.push_str(&choice);
+                            add(json!({"event": "approval.responded", "approval_id": id, "choice": choice}));
+                        }
+                        () = stop.cancelled() => {}
+                        () = process.cancelled() => {}
+                    }
+                }
+                ("wait", _) => loop {
+                    let is_released = self_
+                        .upgrade()
+                        .is_none_or(|this| this.held().is_released.contains(&script));
+                    if is_released || stop.is_cancelled() || process.is_cancelled() {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                },
+                ("die", _) => {
+                    if let Some(this) = self_.upgrade()
+                        && this.held().has_died.insert(script.clone())
+                    {
+                        this.kill(&tenant);
+                    }
+                }
+                (other, _) => panic!("the script says `{other}`"),
+            }
+        }
+        if stop.is_cancelled() {
+            add(json!({"event": "run.cancelled"}));
+        } else {
+            let usage = json!({"input_tokens": 1, "output_tokens": 2, "total_tokens": 3});
+            add(json!({"event": "run.completed", "output": said.trim(), "usage": usage}));
+        }
+    }
+}
+
+fn gone() -> RuntimeError {
+    RuntimeError::Unreachable("it is not running".into())
+}
+
+#[async_trait]
+impl Runtime for Scripted {
+    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
+        let delay = self.held().start_delay;
+        tokio::time::sleep(delay).await;
+        let mut held = self.held();
+        if held.awake.contains_key(&launch.tenant) {
+            return Ok(Vec::new());
+        }
+        *held.starts.entry(launch.tenant.clone()).or_default() += 1;
+        if held.failing_starts > 0 {
+            held.failing_starts -= 1;
+            return Err(RuntimeError::NoStart("it was told to fail".into()));
+        }
+        for journal in held.runs.values() {
+            if journal.tenant == launch.tenant {
+                let error = json!({"code": "interrupted", "message": "its process ended"});
+                journal.add(json!({"event": "run.failed", "error": error}));
+            }
+        }
+        held.ended.remove(&launch.tenant);
+        held.awake.insert(launch.tenant, CancellationToken::new());
+        Ok(vec![Confinement {
+            means: "Sandboxed",
+            in_force: true,
+            reason: "scripted".into(),
+        }])
+    }
+
+    async fn stop(&self, tenant: &TenantId, _: Duration) {
+        self.kill(tenant);
+        self.held().ended.remove(tenant);
+    }
+
+    async fn life(&self, tenant: &TenantId) -> Life {
+        let held = self.held();
+        if held.awake.contains_key(tenant) {
+            Life::Running { pid: Some(1) }
+        } else if held.ended.contains(tenant) {
+            Life::Ended {
+                reason: "it was killed".into(),
+            }
+        } else {
+            Life::Stopped
+        }
+    }
+
+    async fn apply(&self, _: &TenantId, _: &Directives) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        attempt: u32,
+        errand: &Errand,
+    ) -> Result<AgentRun, RuntimeError> {
+        let key = format!("{run}-{attempt}");
+        let script = match errand {
+            Errand::Input { input, .. } => input.as_str().unwrap_or_default().to_owned(),
+            Errand::Job(_) => "say=1".to_owned(),
+        };
+        let process = {
+            let mut held = self.held();
+            let process = held.awake.get(tenant).cloned().ok_or_else(gone)?;
+            if held.runs.contains_key(&key) {
+                return Ok(AgentRun(key));
+            }
+            held.runs.insert(
+                key.clone(),
+                Journal {
+                    tenant: tenant.clone(),
+                    script,
+                    events: watch::Sender::new(Vec::new()),
+                    stop: CancellationToken::new(),
+                },
+            );
+            process
+        };
+        self.tasks
+            .spawn(Self::play(self.this.clone(), key.clone(), process));
+        Ok(AgentRun(key))
+    }
+
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        run: &AgentRun,
+        after: u64,
+    ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
+        let held = self.held();
+        let process = held.awake.get(tenant).cloned().ok_or_else(gone)?;
+        let journal = held.runs.get(&run.0);
+        let events = journal
+            .ok_or_else(|| RuntimeError::Unknown("no such run".into()))?
+            .events
+            .subscribe();
+        let most = held.breaks_after.unwrap_or(usize::MAX);
+        let begin = (events, usize::try_from(after).unwrap(), process);
+        let stream = futures::stream::unfold(begin, |(mut events, at, process)| async move {
+            loop {
+                let (next, is_over) = {
+                    let known = events.borrow_and_update();
+                    (known.get(at).cloned(), is_over(&known))
+                };
+                if let Some(event) = next {
+                    return Some((Ok(event), (events, at + 1, process)));
+                }
+                if is_over {
+                    return None;
+                }
+                tokio::select! {
+                    changed = events.changed() => changed.ok()?,
+                    () = process.cancelled() => return Some((Err(gone()), (events, at, process))),
+                }
+            }
+        });
+        Ok(stream.take(most).boxed())
+    }
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        _: &AgentRun,
+        decision: &Decision,
+    ) -> Result<(), RuntimeError> {
+        let held = self.held();
+        if !held.awake.contains_key(tenant) {
+            return Err(gone());
+        }
+        let asked = held
+            .asked
+            .get(decision.approval_id.as_deref().unwrap_or_default());
+        let asked = asked.ok_or_else(|| RuntimeError::Unknown("nothing was asked".into()))?;
+        asked.send_replace(Some(decision.clone()));
+        Ok(())
+    }
+
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRun) -> Result<(), RuntimeError> {
+        let held = self.held();
+        if !held.awake.contains_key(tenant) {
+            return Err(gone());
+        }
+        if let Some(journal) = held.runs.get(&run.0) {
+            journal.stop.cancel();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! What is known of tenants: the same for all, but for what a test changes.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use hermes_hub::{
+    Problem, TenantId,
+    agents::{Calendar, MissedRuns, Tenancy, Terms, Waking},
+    runtime::{Directives, Launch, Limits},
+    shapes::AccessStatus,
+};
+use jiff::tz::TimeZone;
+
+/// What a test may change.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) access: AccessStatus,
+    pub(crate) waking: Waking,
+    pub(crate) idle_stop: Duration,
+    pub(crate) max_concurrent_runs: u32,
+    pub(crate) queue_depth: u32,
+    pub(crate) longest_run: Duration,
+    pub(crate) approval_timeout_seconds: u64,
+    pub(crate) missed: MissedRuns,
+    pub(crate) secret: Option<&'static str>,
+}
+
+pub(crate) struct KnownTenants {
+    directory: PathBuf,
+    rules: Mutex<Rules>,
+}
+
+impl KnownTenants {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            rules: Mutex::new(Rules {
+                access: AccessStatus::Active,
+                waking: Waking::Demand,
+                idle_stop: Duration::from_mins(15),
+                max_concurrent_runs: 4,
+                queue_depth: 100,
+                longest_run: Duration::from_hours(1),
+                approval_timeout_seconds: 900,
+                missed: MissedRuns::Once,
+                secret: None,
+            }),
+        }
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Rules)) {
+        change(&mut self.rules.lock().unwrap());
+    }
+
+    pub(crate) fn home(&self, tenant: &TenantId) -> PathBuf {
+        self.directory.join("tenants").join(tenant.as_str())
+    }
+}
+
+#[async_trait]
+impl Tenancy for KnownTenants {
+    async fn terms(&self, tenant: &TenantId) -> Result<Terms, Problem> {
+        let rules = self.rules.lock().unwrap().clone();
+        let secret = rules.secret.map(|secret| secret.to_owned().into());
+        Ok(Terms {
+            launch: Launch {
+                tenant: tenant.clone(),
+                home: self.home(tenant),
+                runtime_key: "hub_rt_test".to_owned().into(),
+                env: secret
+                    .map(|secret| ("SECRET".to_owned(), secret))
+                    .into_iter()
+                    .collect::<BTreeMap<_, _>>(),
+                teams: Vec::new(),
+                timezone: "UTC".into(),
+                limits: Limits {
+                    memory_bytes: 1 << 30,
+                    pids: 256,
+                    cpu: 1.0,
+                },
+                directives: Directives {
+                    approval_timeout_seconds: rules.approval_timeout_seconds,
+                    ..Directives::default()
+                },
+            },
+            access: rules.access,
+            waking: rules.waking,
+            idle_stop: rules.idle_stop,
+            max_concurrent_runs: rules.max_concurrent_runs,
+            queue_depth: rules.queue_depth,
+            longest_run: rules.longest_run,
+            generation: 1,
+            revisions: Vec::new(),
+        })
+    }
+
+    async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem> {
+        let rules = self.rules.lock().unwrap().clone();
+        Ok(Calendar {
+            home: self.home(tenant),
+            zone: TimeZone::UTC,
+            access: rules.access,
+            missed: rules.missed,
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! Agents as processes: started, killed, hung, too large, and left behind by a Hub that was killed.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use hermes::runtime::{Isolation, Means, Mode, ProcessRuntime};
+use hermes_hub::{
+    TenantId,
+    runtime::{AgentEvent, Life, Runtime, RuntimeError},
+};
+use hermes_testkit::model::{Answer, Script};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{Ground, Tenant, has_landlock, launch, pid, run, runtime, setup};
+use crate::running::wait_until;
+
+fn last(events: &[AgentEvent]) -> &Value {
+    &events.last().unwrap().body["event"]
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+fn is_there(pid: u32) -> bool {
+    hermes_mcp::process::start_time(pid)
+        .is_some_and(|start| hermes_mcp::process::may_be_running(pid, start))
+}
+
+fn terminal(command: &str) -> Script {
+    Script::new([
+        Answer::call("terminal", &json!({"command": command})),
+        Answer::text("done"),
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_terminal_reaches_its_home_and_not_its_neighbours() {
+    let ground = Ground::new();
+    let neighbour = Tenant::new(&ground, "b", Script::echo());
+    let command = format!(
+        "cat ../secret.txt; cat {}/secret.txt {data}/hub.db {data}/shares/division1/a.md; env",
+        neighbour.home.display(),
+        data = ground.data().display(),
+    );
+    let tenant = Tenant::new(&ground, "a", terminal(&command));
+    let runtime = runtime(&ground, Isolation::default());
+    let confinement = runtime.start(tenant.launch()).await.unwrap();
+    let events = run(&runtime, &tenant.id, "look around").await;
+    assert_eq!(last(&events), "run.completed", "{events:?}");
+    let told = tenant.told();
+    assert!(told.contains("secret of a"), "{told}");
+    let is_closed = confinement
+        .iter()
+        .any(|means| means.in_force && ["Sandboxed", "OwnUser"].contains(&means.means));
+    assert!(is_closed || !has_landlock(), "{confinement:?}");
+    for foreign in ["secret of b", "the Hub's own", "shared"] {
+        assert!(
+            !is_closed || !told.contains(foreign),
+            "{foreign} was read: {told}"
+        );
+    }
+    assert!(!told.contains("hub_rt_"), "{told}");
+    runtime.close(Duration::from_secs(5)).await;
+    assert_eq!(
+        runtime.life(&tenant.id).await,
+        Life::Ended {
+            reason: "stopped".into()
+        }
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_starts_nobody_without_landlock() {
+    let ground = Ground::new();
+    let tenant = Tenant::new(&ground, "a", Script::echo());
+    let isolation = |mode| Isolation {
+        mode,
+        ..Isolation::default()
+    };
+    let mut setup = setup(&ground.data(), isolation(Mode::Strict));
+    setup.means = Means {
+        landlock: None,
+        ..setup.means
+    };
+    let strict = ProcessRuntime::new(setup.clone()).unwrap();
+    let error = strict.start(tenant.launch()).await.unwrap_err();
+    assert!(
+        matches!(&error, RuntimeError::NoStart(reason) if reason.contains("isolation.mode")),
+        "{error}"
+    );
+    setup.isolation = isolation(Mode::Auto);
+    let auto = ProcessRuntime::new(setup).unwrap();
+    let confinement = auto.start(tenant.launch()).await.unwrap();
+    let sandboxed = confinement
+        .iter()
+        .find(|means| means.means == "Sandboxed")
+        .unwrap();
+    assert!(!sandboxed.in_force, "{sandboxed:?}");
+    auto.close(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
+    let ground = Ground::new();
+    let tenant = Tenant::new(&ground, "a", Script::echo());
+    let runtime = runtime(&ground, Isolation::default());
+    runtime.start(tenant.launch()).await.unwrap();
+    let first = pid(&runtime, &tenant.id).await;
+    runtime.start(tenant.launch()).await.unwrap();
+    assert_eq!(
+        pid(&runtime, &tenant.id).await,
+        first,
+        "a well agent was started anew"
+    );
+
+    signal(first, Signal::KILL);
+    wait_until("its end is known", || !is_there(first));
+    runtime.start(tenant.launch()).await.unwrap();
+    let second = pid(&runtime, &tenant.id).await;
+    assert_eq!(
+        last(&run(&runtime, &tenant.id, "hi").await),
+        "run.completed"
+    );
+
+    signal(second, Signal::STOP);
+    runtime.start(tenant.launch()).await.unwrap();
+    let third = pid(&runtime, &tenant.id).await;
+    assert!(third != second && !is_there(second));
+    assert_eq!(
+        last(&run(&runtime, &tenant.id, "hi").await),
+        "run.completed"
+    );
+    runtime.close(Duration::from_secs(5)).await;
+    assert!(!is_there(third));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_above_its_memory_is_ended_and_no_other() {
+    let ground = Ground::new();
+    // `tail` keeps what it may have to print.
+    let mut large = Tenant::new(
+        &ground,
+        "large",
+        terminal("head -c 900m /dev/zero | tail -c 900m | sleep 60"),
+    );
+    large.memory_bytes = 600 << 20;
+    let small = Tenant::new(&ground, "small", Script::echo());
+    let runtime = runtime(&ground, Isolation::default());
+    runtime.start(large.launch()).await.unwrap();
+    runtime.start(small.launch()).await.unwrap();
+    let other = pid(&runtime, &small.id).await;
+    let events = run(&runtime, &large.id, "take it all").await;
+    assert_ne!(last(&events), "run.completed");
+    let Life::Ended { reason } = runtime.life(&large.id).await else {
+        panic!("it lives");
+    };
+    assert!(reason.contains("600 MiB"), "{reason}");
+    assert_eq!(pid(&runtime, &small.id).await, other);
+    assert_eq!(last(&run(&runtime, &small.id, "hi").await), "run.completed");
+    runtime.close(Duration::from_secs(5)).await;
+}
+
+/// Tells the process below where it works.
+const PLACE: &str = "HERMES_TEST_HUB";
+
+/// Not a test by itself: the Hub that the test below kills.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the part of a process in another test"]
+async fn hub_process() {
+    let data = std::env::var(PLACE).expect("another test starts this");
+    let data = Path::new(&data);
+    let tenant = TenantId::parse("a").unwrap();
+    let home = data.join("tenants/a/home");
+    let runtime = ProcessRuntime::new(setup(data, Isolation::default())).unwrap();
+    runtime
+        .start(launch(&tenant, &home, 1 << 30))
+        .await
+        .unwrap();
+    println!("\npid {}", pid(&runtime, &tenant).await);
+    run(&runtime, &tenant, "begin").await;
+    println!("\nready");
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
+    let ground = Ground::new();
+    // It cuts all ties to its parent, and its name is found among all processes.
+    let mark = format!("6{}", std::process::id());
+    let tenant = Tenant::new(
+        &ground,
+        "a",
+        terminal(&format!(
+            "setsid sleep {mark} > /dev/null 2>&1 & echo begun"
+        )),
+    );
+    let mut hub = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "hub::processes::hub_process",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env(PLACE, ground.data())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(hub.stdout.take().unwrap()).lines();
+    let mut agent = 0;
+    for line in lines.map_while(Result::ok) {
+        if let Some(pid) = line.strip_prefix("pid ") {
+            agent = pid.parse().unwrap();
+        }
+        if line == "ready" {
+            break;
+        }
+    }
+    assert!(is_there(agent));
+    wait_until("the process without ties", || sleepers(&mark) == 1);
+    hub.kill().unwrap();
+    hub.wait().unwrap();
+    // At once: there must never be two agents of one home.
+    let next = runtime(&ground, Isolation::default());
+    next.start(tenant.launch()).await.unwrap();
+    assert!(!is_there(agent), "two agents");
+    assert_eq!(sleepers(&mark), 0, "something was left");
+    next.close(Duration::from_secs(5)).await;
+}
+
+/// How many processes sleep that long.
+fn sleepers(mark: &str) -> usize {
+    let wanted = format!("sleep\0{mark}\0");
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| {
+            fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())
+        })
+        .count()
+}
