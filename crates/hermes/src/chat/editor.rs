@@ -97,7 +97,7 @@ impl Editor {
         if !self.screen.is_editing() {
             let beginning = ahead.next();
             let wanted = self.wanted.as_ref();
-            if !wanted.is_some_and(|wanted| wanted.send(beginning).is_ok()) {
+            if wanted.is_none_or(|wanted| wanted.send(beginning).is_err()) {
                 return Typed::End;
             }
             self.screen.begin_editing(self.printer.clone());
