@@ -4,4 +4,6 @@
 //! calls the platforms directly.
 
 pub mod bridge;
+pub mod conversations;
+mod lock_patience;
 pub mod send;
