@@ -4,9 +4,11 @@
 //! and files lie behind traits; what runs a tenant is a [`runtime::Runtime`] that the caller supplies, so that nothing
 //! here knows the agent.
 
+pub mod files;
 pub mod ids;
 pub mod problem;
 pub mod runtime;
+pub mod sync;
 
 pub use ids::{GroupId, JobId, RunId, TenantId, TokenId};
 pub use problem::{Code, Detail, Problem};
