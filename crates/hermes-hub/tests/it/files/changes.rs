@@ -1,10 +1,11 @@
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 use futures::future::join_all;
 use hermes_hub::{
     Code,
-    files::{Files, Removal},
+    files::{Files, Removal, empty_trash},
 };
+use jiff::{SignedDuration, Timestamp};
 
 use super::scene::{Scene, path, status};
 
@@ -58,6 +59,7 @@ async fn the_root_stays_and_nothing_moves_into_itself() {
     assert_eq!(relocate("dir", "dir/sub").await, 400);
     assert_eq!(relocate("dir", "dir/a/b").await, 400);
     assert_eq!(relocate("none", "a").await, 404);
+    assert_eq!(relocate("dir/x/y", "a").await, 404);
     assert_eq!(relocate("dir/x", "none/x").await, 404);
     assert_eq!(relocate("dir/x", "dir/x/y").await, 400);
     assert_eq!(
@@ -156,4 +158,28 @@ async fn a_directory_with_content_is_removed_only_on_request() {
         .await
         .unwrap();
     assert_eq!(fs::read_dir(scene.on_disk("")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_trash_is_emptied_of_what_is_old_and_ours() {
+    let scene = Scene::new();
+    scene.put("a", "x");
+    scene.put("dir/x", "x");
+    symlink(scene.outside(), scene.on_disk("dir/link")).unwrap();
+    for name in ["a", "dir"] {
+        let target = path(name);
+        scene
+            .files
+            .remove(&target, Removal::Recursive, None)
+            .await
+            .unwrap();
+    }
+    let trash = scene.directory.path().join("trash");
+    fs::write(trash.join("note"), "not ours").unwrap();
+    let now = Timestamp::now();
+    let hour = SignedDuration::from_hours(1);
+    assert_eq!(empty_trash(&trash, now - hour).unwrap(), 0);
+    assert_eq!(empty_trash(&trash, now + hour).unwrap(), 2);
+    assert_eq!(fs::read_dir(&trash).unwrap().count(), 1);
+    scene.assert_outside_is_untouched();
 }
