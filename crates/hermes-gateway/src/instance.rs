@@ -166,13 +166,9 @@ impl Instance {
             source,
         };
         home.create().map_err(failed)?;
-        let lock = match try_lock(home).map_err(failed)? {
-            Some(lock) => lock,
-            None => {
-                return Err(NotTaken::Held {
-                    holder: holder(home),
-                });
-            }
+        let Some(lock) = try_lock(home).map_err(failed)? else {
+            let holder = holder(home);
+            return Err(NotTaken::Held { holder });
         };
         let process = PidRecord::of_this_process();
         write(&pid_path(home), &json!(process))?;

@@ -120,7 +120,7 @@ impl Service {
 
     /// All events of a run after one, until it is over.
     async fn events(&self, run: &str, after: i64) -> Vec<(i64, Value)> {
-        self.watch(run, after).await.to_end().await
+        self.watch(run, after).await.rest().await
     }
 
     async fn watch(&self, run: &str, after: i64) -> Watcher {
@@ -207,7 +207,7 @@ impl Watcher {
         }
     }
 
-    async fn to_end(mut self) -> Vec<(i64, Value)> {
+    async fn rest(mut self) -> Vec<(i64, Value)> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);

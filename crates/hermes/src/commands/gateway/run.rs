@@ -119,7 +119,7 @@ async fn stay(
         let (gateway, answers) = (gateway.clone(), answers.clone());
         let stop = stop.clone();
         async move {
-            let following = configuration::follow(&gateway, &answers);
+            let following = Box::pin(configuration::follow(&gateway, &answers));
             let _ = stop.run_until_cancelled(following).await;
         }
     });
