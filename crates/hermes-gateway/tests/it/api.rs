@@ -8,7 +8,7 @@ mod openai;
 mod runs;
 mod sessions;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use hermes_agent::conversation::{Agent, AgentParts};
@@ -61,7 +61,7 @@ impl Service {
         let agent = Agent::new(AgentParts::new(home.clone(), store), settings);
         let gateway = Gateway::open(GatewayParts {
             agent,
-            instance: Instance::take(&home).unwrap(),
+            instance: Arc::new(Instance::take(&home).unwrap()),
             direction,
             directory: temporary.path().to_owned(),
         })
