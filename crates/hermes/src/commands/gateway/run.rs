@@ -235,8 +235,8 @@ fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Cancellati
     }
 }
 
-fn set_state(gateway: &Gateway, state: GatewayState) {
-    let changed = gateway.instance().change(|file| file.gateway_state = state);
+/// A state that can not be written is no reason to stop.
+fn written(changed: Result<(), NotTaken>) {
     if let Err(error) = changed {
         tracing::warn!(%error, "the state of the gateway can not be written");
     }
@@ -247,10 +247,8 @@ async fn tell_state(gateway: &Gateway) {
     let mut active = gateway.runs().active();
     while active.changed().await.is_ok() {
         let count = *active.borrow_and_update();
-        let changed = gateway.instance().change(|file| file.active_agents = count);
-        if let Err(error) = changed {
-            tracing::warn!(%error, "the state of the gateway can not be written");
-        }
+        let instance = gateway.instance();
+        written(instance.change(|file| file.active_agents = count));
         tokio::time::sleep(STATE_PAUSE).await;
     }
 }
