@@ -11,11 +11,13 @@ use crate::{
     toolbox::{self, Toolbox},
 };
 
+mod activity;
 mod calls;
 mod oversize;
 mod repetition;
 mod surface;
 
+pub use activity::Activity;
 use calls::Batch;
 use oversize::Room;
 pub use oversize::{Persisted, SizeLimits};

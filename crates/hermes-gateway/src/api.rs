@@ -21,7 +21,7 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::{Request, State},
-    http::{Method, StatusCode},
+    http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::{get, post, put},
@@ -109,7 +109,11 @@ async fn nothing_here(State(api): State<Api>, request: Request) -> Response {
     ApiError::not_found("not_found", format!("there is nothing at `{path}`")).into_response()
 }
 
-async fn wrong_method(method: Method) -> ApiError {
+async fn wrong_method(State(api): State<Api>, request: Request) -> ApiError {
+    if let Err(refused) = authorise(&api, &request) {
+        return refused;
+    }
+    let method = request.method();
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "invalid_request_error",

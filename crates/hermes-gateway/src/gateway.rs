@@ -48,7 +48,7 @@ struct Inner {
     store: RuntimeStore,
     runner: Arc<Runner>,
     runs: Runs,
-    instance: Instance,
+    instance: Arc<Instance>,
     direction: Direction,
     began: Instant,
 }
@@ -58,7 +58,7 @@ pub struct GatewayParts {
     /// The agent, its servers being connected.
     pub agent: Agent,
     /// The right to be the home's gateway.
-    pub instance: Instance,
+    pub instance: Arc<Instance>,
     /// Who directs it.
     pub direction: Direction,
     /// Where conversations work.

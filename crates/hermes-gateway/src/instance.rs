@@ -126,6 +126,18 @@ pub struct StateFile {
     pub updated_at: String,
 }
 
+impl StateFile {
+    /// How a gateway is that has started: as its platforms are.
+    fn working(&self) -> GatewayState {
+        let mut platforms = self.platforms.values();
+        if platforms.any(|platform| platform.error_code.is_some()) {
+            GatewayState::Degraded
+        } else {
+            GatewayState::Running
+        }
+    }
+}
+
 /// Why this process is not the home's gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
@@ -166,13 +178,9 @@ impl Instance {
             source,
         };
         home.create().map_err(failed)?;
-        let lock = match try_lock(home).map_err(failed)? {
-            Some(lock) => lock,
-            None => {
-                return Err(NotTaken::Held {
-                    holder: holder(home),
-                });
-            }
+        let Some(lock) = try_lock(home).map_err(failed)? else {
+            let holder = holder(home);
+            return Err(NotTaken::Held { holder });
         };
         let process = PidRecord::of_this_process();
         write(&pid_path(home), &json!(process))?;
@@ -201,6 +209,11 @@ impl Instance {
         write(&state_path(&self.home), &json!(*state))
     }
 
+    /// Says that it has started, and works as its platforms do.
+    pub fn started(&self) -> Result<(), NotTaken> {
+        self.change(|state| state.gateway_state = state.working())
+    }
+
     /// Says how one platform is. What can not be written is logged: the platform matters more.
     pub fn set_platform(&self, name: &str, state: &str, trouble: Option<(&str, &str)>) {
         let platform = PlatformState {
@@ -211,6 +224,12 @@ impl Instance {
         };
         let changed = self.change(|state| {
             state.platforms.insert(name.to_owned(), platform);
+            if matches!(
+                state.gateway_state,
+                GatewayState::Running | GatewayState::Degraded
+            ) {
+                state.gateway_state = state.working();
+            }
         });
         if let Err(error) = changed {
             tracing::warn!(%error, "the state of the gateway can not be written");
@@ -341,12 +360,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
         let instance = Instance::take(&home).unwrap();
+        instance.started().unwrap();
+        assert_eq!(instance.state().gateway_state, GatewayState::Running);
         instance.set_platform("api_server", "fatal", Some(("port_in_use", "busy")));
         let text = fs::read_to_string(state_path(&home)).unwrap();
         assert_eq!(text.lines().count(), 1);
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["pid"], std::process::id());
         assert_eq!(value["kind"], KIND);
+        assert_eq!(value["gateway_state"], "degraded");
         assert_eq!(
             value["platforms"]["api_server"]["error_code"],
             "port_in_use"

@@ -231,7 +231,7 @@ impl Runs {
         {
             return Ok(earlier);
         }
-        if inner.closing.load(Ordering::Acquire) {
+        if !self.takes_new() {
             return Err(NotStarted::Stopping);
         }
         let session = match &errand {
@@ -331,6 +331,11 @@ impl Runs {
         let live = inner.live().len();
         let busy = inner.parts.concurrent_turns - inner.turns.available_permits();
         json!({"runs": live, "turns": busy, "waiting": live.saturating_sub(busy)})
+    }
+
+    /// Whether more runs are taken.
+    pub fn takes_new(&self) -> bool {
+        !self.inner.closing.load(Ordering::Acquire)
     }
 
     /// Takes no more runs.
@@ -433,6 +438,7 @@ impl Inner {
         self.dismiss(&live);
         live.progress
             .send_modify(|progress| progress.is_over = true);
+        self.seats.clear_idle().await;
     }
 
     async fn work(

@@ -45,7 +45,8 @@ pub async fn run(gateway: &Gateway, stop: &CancellationToken) {
                 give_sign(gateway).await;
             }
         }
-        if is_own {
+        // What is claimed and not begun would be missed once.
+        if is_own && gateway.runs().takes_new() {
             tick(gateway).await;
         }
     }

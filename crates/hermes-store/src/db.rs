@@ -39,6 +39,8 @@ const WRITER_PATIENCE: Duration = Duration::from_secs(1);
 const READER_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for one that looks again soon anyway.
 const HELD_PATIENCE: Duration = Duration::from_millis(100);
+/// In KiB, as SQLite writes it. The default is eight times as much.
+const HELD_CACHE: &str = "-256";
 /// Enough to read while somebody else reads; each costs a thread and a page cache.
 const READERS: u32 = 4;
 /// Writes after which the log is copied back into the database file.
@@ -75,7 +77,7 @@ impl Database {
     pub(crate) fn held(path: &Path, options: SqliteConnectOptions) -> Self {
         Self {
             path: path.to_path_buf(),
-            readers: lasting(options.busy_timeout(HELD_PATIENCE)),
+            readers: lasting(held(options)),
             writer: None,
             patience: PATIENCE,
             writes: AtomicU32::new(0),
@@ -257,7 +259,14 @@ pub(crate) async fn data_version(connection: &mut SqliteConnection) -> Result<i6
 
 /// One connection for reading, to be held and asked for its `data_version`.
 pub(crate) async fn hold(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
-    reader(path).busy_timeout(HELD_PATIENCE).connect().await
+    held(reader(path)).connect().await
+}
+
+/// Options of a reader that stays open. Its page cache stays, too, while the system's own is given back when needed.
+fn held(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    options
+        .busy_timeout(HELD_PATIENCE)
+        .pragma("cache_size", HELD_CACHE)
 }
 
 /// A single connection that is never closed for want of work.

@@ -1,11 +1,6 @@
 //! The work of one run: the script, the prompt, and the conversation with a model.
 
-use std::{
-    fmt::Write as _,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_config::{Home, Settings};
 use hermes_mcp::toolset;
@@ -15,7 +10,6 @@ use hermes_store::{
 };
 use jiff::Zoned;
 use serde_json::Value;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -29,7 +23,7 @@ use crate::{
     conversation::{self, Agent, Consent, Conversation, Setup, Titles},
     model::Wanted,
     tools::terminal::{TerminalSettings, child_environment},
-    turn::{TurnEnd, TurnEvent},
+    turn::{Activity, TurnEnd, TurnEvent},
 };
 
 /// How long a run may be without any sign of life, where `HERMES_CRON_TIMEOUT` does not say.
@@ -301,36 +295,5 @@ fn patience(settings: &Settings) -> Option<Duration> {
         Some(0) => None,
         Some(seconds) => Some(Duration::from_secs(seconds)),
         None => Some(DEFAULT_PATIENCE),
-    }
-}
-
-/// When something happened last.
-#[derive(Clone)]
-struct Activity(Arc<Mutex<Instant>>);
-
-impl Default for Activity {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-}
-
-impl Activity {
-    fn touch(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    /// Ends when nothing has happened for so long.
-    async fn silence(&self, patience: Option<Duration>) {
-        let Some(patience) = patience else {
-            return std::future::pending().await;
-        };
-        loop {
-            let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let end = last + patience;
-            if Instant::now() >= end {
-                return;
-            }
-            tokio::time::sleep_until(end).await;
-        }
     }
 }

@@ -122,6 +122,13 @@ const EVERY_KEY: &[&str] = &[
     "auxiliary.mcp.timeout",
     "auxiliary.mcp.extra_body",
     "auxiliary.mcp.reasoning_effort",
+    "api_server.enabled",
+    "api_server.key",
+    "api_server.host",
+    "api_server.port",
+    "api_server.allow_http",
+    "api_server.allowed_hosts",
+    "api_server.max_concurrent_runs",
     "telegram.enabled",
     "telegram.token",
     "telegram.home_channel.chat_id",
@@ -145,7 +152,14 @@ fn the_example_of_every_key_is_complete() {
     for server in ["local", "remote"] {
         collect("", &document["mcp_servers"][server], &mut keys);
     }
-    for section in ["model", "agent", "compression", "auxiliary", "telegram"] {
+    for section in [
+        "model",
+        "agent",
+        "compression",
+        "auxiliary",
+        "api_server",
+        "telegram",
+    ] {
         collect(&format!("{section}."), &document[section], &mut keys);
     }
     for expected in EVERY_KEY {

@@ -1,6 +1,6 @@
 //! Which names the API may be called by. A web page that lets its own name point here is not one of them.
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
 /// The names of this machine.
 const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -23,7 +23,7 @@ impl HostCheck {
         let written = headers
             .get(header::HOST)
             .and_then(|host| host.to_str().ok());
-        let Some(host) = uri.authority().map(|it| it.as_str()).or(written) else {
+        let Some(host) = uri.authority().map(Authority::as_str).or(written) else {
             return false;
         };
         let name = without_port(host);

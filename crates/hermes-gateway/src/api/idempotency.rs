@@ -69,12 +69,12 @@ pub(super) async fn once(
         mark_replay(&mut response, true);
         return Ok(response);
     }
-    let made = make.await?;
+    let answer = make.await?;
     let reply = Reply {
         fingerprint: key.fingerprint,
         status: status.as_u16(),
-        body: made.to_string(),
+        body: answer.to_string(),
     };
     store.keep_reply(&key.key, &reply).await?;
-    Ok((status, Json(made)).into_response())
+    Ok((status, Json(answer)).into_response())
 }

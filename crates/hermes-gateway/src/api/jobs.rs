@@ -14,7 +14,7 @@ use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
 use super::{Api, error::ApiError, idempotency, payload::Payload, query};
-use crate::runs::{Errand, Source, Started};
+use crate::runs::{Errand, NotStarted, Source, Started};
 
 const LONGEST_NAME: usize = 200;
 const LONGEST_PROMPT: usize = 5000;
@@ -178,6 +178,9 @@ pub(super) async fn run(
             .map(|job| job.as_json().clone());
         return Ok(accepted(&json!(job), &earlier));
     }
+    if !runs.takes_new() {
+        return Err(NotStarted::Stopping.into());
+    }
     let claimed = api.gateway.runner().claim_now(&id, &now(&api)).await;
     let claimed = claimed.map_err(|error| match error {
         TickError::Jobs(error) => ApiError::from(error),
@@ -299,13 +302,10 @@ impl Wanted {
 fn schedule(written: &Value, now: &Zoned) -> Result<Schedule, ApiError> {
     let parsed = match written {
         Value::String(text) => Schedule::parse(text, now),
-        other => match Schedule::from_json(other, now) {
-            Some(schedule) => Ok(schedule),
-            None => {
-                let text = other["display"].as_str().unwrap_or_default();
-                Schedule::parse(text, now)
-            }
-        },
+        other => {
+            let text = other["display"].as_str().unwrap_or_default();
+            Schedule::from_json(other, now).map_or_else(|| Schedule::parse(text, now), Ok)
+        }
     };
     parsed.map_err(|error| ApiError::member("schedule", error.to_string()))
 }

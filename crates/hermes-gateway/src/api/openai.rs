@@ -267,14 +267,14 @@ impl Frame {
         })
     }
 
-    fn chunk(&self, delta: Value, finish: Option<&str>) -> String {
+    fn chunk(&self, delta: &Value, finish: Option<&str>) -> String {
         let choices = json!([{
             "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish,
         }]);
-        self.line(choices, Value::Null)
+        self.line(&choices, Value::Null)
     }
 
-    fn line(&self, choices: Value, usage: Value) -> String {
+    fn line(&self, choices: &Value, usage: Value) -> String {
         let mut chunk = json!({
             "id": self.id,
             "object": "chat.completion.chunk",
@@ -290,7 +290,7 @@ impl Frame {
 
     /// The lines of a streamed completion.
     fn chunks(self, waiting: Waiting, with_usage: bool) -> impl Stream<Item = String> + Send {
-        let first = self.chunk(json!({"role": "assistant", "content": ""}), None);
+        let first = self.chunk(&json!({"role": "assistant", "content": ""}), None);
         let state = Streaming {
             frame: self,
             waiting: Some(waiting),
@@ -324,14 +324,14 @@ impl Streaming {
         };
         match step {
             Some(Ok(Step::Text(text))) => {
-                return Some(self.frame.chunk(json!({"content": text}), None));
+                return Some(self.frame.chunk(&json!({"content": text}), None));
             }
             Some(Ok(Step::End(answer))) => {
                 self.ready
-                    .push_back(self.frame.chunk(json!({}), Some("stop")));
+                    .push_back(self.frame.chunk(&json!({}), Some("stop")));
                 if self.with_usage {
                     let usage = usage(&answer.usage);
-                    self.ready.push_back(self.frame.line(json!([]), usage));
+                    self.ready.push_back(self.frame.line(&json!([]), usage));
                 }
             }
             Some(Err(error)) => self.ready.push_back(format!("data: {}\n\n", error.body())),

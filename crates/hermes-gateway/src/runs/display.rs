@@ -4,7 +4,7 @@ use hermes_agent::{
     conversation::Display,
     message::ToolCall,
     model::{ModelEvent, ShownText},
-    turn::TurnEvent,
+    turn::{Activity, TurnEvent},
 };
 use hermes_config::Redactor;
 use serde_json::{Value, json};
@@ -23,11 +23,13 @@ pub(super) struct LogDisplay {
     log: RunLog,
     redactor: Redactor,
     thoughts: String,
+    activity: Activity,
 }
 
 impl LogDisplay {
-    pub(super) fn new(log: RunLog, redactor: Redactor) -> Self {
+    pub(super) fn new(log: RunLog, redactor: Redactor, activity: Activity) -> Self {
         Self {
+            activity,
             log,
             redactor,
             thoughts: String::new(),
@@ -60,6 +62,7 @@ impl LogDisplay {
 
 impl Display for LogDisplay {
     fn show(&mut self, event: TurnEvent) {
+        self.activity.touch();
         if let TurnEvent::Model(ModelEvent::ReasoningDelta(text)) = &event {
             self.thoughts.push_str(text);
             return;

@@ -2,7 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use hermes_agent::{conversation::Display as _, cron::Claimed, turn::TurnEvent};
+use hermes_agent::{
+    conversation::Display as _,
+    cron::Claimed,
+    turn::{Activity, TurnEvent},
+};
 use hermes_store::SessionId;
 use serde_json::json;
 
@@ -23,7 +27,11 @@ impl Inner {
         log.started(None);
         let parts = &self.parts;
         let settings = parts.agent.settings();
-        let display = Mutex::new(LogDisplay::new(log.clone(), parts.agent.redactor()));
+        let display = Mutex::new(LogDisplay::new(
+            log.clone(),
+            parts.agent.redactor(),
+            Activity::default(),
+        ));
         let observe = |event: TurnEvent| {
             let mut display = display.lock().unwrap_or_else(PoisonError::into_inner);
             display.show(event);

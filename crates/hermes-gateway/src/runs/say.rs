@@ -7,7 +7,7 @@ use hermes_agent::{
     conversation::{Agent, Consent, Conversation, ConversationError, Setup, Titles, Which},
     message::{Content, Message},
     model::Wanted,
-    turn::TurnEnd,
+    turn::{Activity, TurnEnd},
 };
 use hermes_store::{NewSession, SessionId, runtime::Outcome as Closed};
 use serde_json::json;
@@ -85,21 +85,39 @@ impl Inner {
             () = self.await_servers(&mut conversation) => {}
             () = live.stop.cancelled() => {}
         }
-        let mut display = LogDisplay::new(log.clone(), agent.redactor());
-        let said = conversation
-            .say(say.input, &mut display, live.stop.clone())
-            .await;
+        let activity = Activity::default();
+        let mut display = LogDisplay::new(log.clone(), agent.redactor(), activity.clone());
+        let stop = live.stop.child_token();
+        let patience = agent.settings().agent.gateway_timeout;
+        let said = {
+            let saying = conversation.say(say.input, &mut display, stop.clone());
+            let mut saying = Box::pin(saying);
+            tokio::select! {
+                said = &mut saying => Some(said),
+                () = activity.silence(patience) => {
+                    stop.cancel();
+                    // The turn ends in good order; its answer comes too late.
+                    let _ = saying.await;
+                    None
+                }
+            }
+        };
         display.tell_thoughts();
         published.close().await;
         *seat_taken = Some(conversation);
         seat.touch();
         match said {
-            Ok(answer) if answer.end == TurnEnd::Interrupted => Outcome::Interrupted,
-            Ok(answer) => Outcome::Completed {
+            None => {
+                let seconds = patience.unwrap_or_default().as_secs();
+                let message = format!("nothing happened for {seconds} s, so it was stopped");
+                Outcome::failed("inactive", message)
+            }
+            Some(Ok(answer)) if answer.end == TurnEnd::Interrupted => Outcome::Interrupted,
+            Some(Ok(answer)) => Outcome::Completed {
                 usage: outcome::usage(&answer.tally),
                 output: answer.text,
             },
-            Err(error) => self.redacted(Outcome::of_error(&error)),
+            Some(Err(error)) => self.redacted(Outcome::of_error(&error)),
         }
     }
 

@@ -13,11 +13,22 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 /// How long a conversation stays at hand after its last turn. Its background processes end with it.
 const IDLE: Duration = Duration::from_mins(30);
 
+/// So many conversations stay at hand at most.
+const MOST_IDLE: usize = 32;
+
 /// A session's place. Whoever holds it may run a turn; others wait in the order they came.
-#[derive(Default)]
 pub(super) struct Seat {
     conversation: AsyncMutex<Option<Conversation>>,
-    used: Mutex<Option<Instant>>,
+    used: Mutex<Instant>,
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self {
+            conversation: AsyncMutex::default(),
+            used: Mutex::new(Instant::now()),
+        }
+    }
 }
 
 impl Seat {
@@ -28,12 +39,11 @@ impl Seat {
 
     /// Notes that a turn has ended.
     pub(super) fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn is_idle(&self) -> bool {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.is_some_and(|used| used.elapsed() >= IDLE)
+    fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,10 +60,22 @@ impl Seats {
         seats.entry(session.clone()).or_default().clone()
     }
 
-    /// Lets go of conversations that nobody has used for a while.
+    /// Lets go of conversations that nobody has used for a while, and of the oldest where there are many.
     pub(super) async fn clear_idle(&self) {
-        self.clear(|seat| Arc::strong_count(seat) == 1 && seat.is_idle())
+        let mut last = self.idle_since();
+        last.sort_unstable_by(|one, two| two.cmp(one));
+        let oldest = last.get(MOST_IDLE).copied();
+        let is_old =
+            |used: Instant| used.elapsed() >= IDLE || oldest.is_some_and(|oldest| used <= oldest);
+        self.clear(|seat| is_free(seat) && is_old(seat.used()))
             .await;
+    }
+
+    /// When those were used last that nobody uses now.
+    fn idle_since(&self) -> Vec<Instant> {
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = seats.values().filter(|seat| is_free(seat));
+        free.map(|seat| seat.used()).collect()
     }
 
     /// Lets go of all conversations, waiting for turns that still run.
@@ -76,4 +98,9 @@ impl Seats {
             }
         }
     }
+}
+
+/// Whether nobody uses it or waits for it.
+fn is_free(seat: &Arc<Seat>) -> bool {
+    Arc::strong_count(seat) == 1
 }

@@ -8,7 +8,7 @@ mod openai;
 mod runs;
 mod sessions;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use hermes_agent::conversation::{Agent, AgentParts};
@@ -61,7 +61,7 @@ impl Service {
         let agent = Agent::new(AgentParts::new(home.clone(), store), settings);
         let gateway = Gateway::open(GatewayParts {
             agent,
-            instance: Instance::take(&home).unwrap(),
+            instance: Arc::new(Instance::take(&home).unwrap()),
             direction,
             directory: temporary.path().to_owned(),
         })
@@ -120,7 +120,7 @@ impl Service {
 
     /// All events of a run after one, until it is over.
     async fn events(&self, run: &str, after: i64) -> Vec<(i64, Value)> {
-        self.watch(run, after).await.to_end().await
+        self.watch(run, after).await.rest().await
     }
 
     async fn watch(&self, run: &str, after: i64) -> Watcher {
@@ -207,7 +207,7 @@ impl Watcher {
         }
     }
 
-    async fn to_end(mut self) -> Vec<(i64, Value)> {
+    async fn rest(mut self) -> Vec<(i64, Value)> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);

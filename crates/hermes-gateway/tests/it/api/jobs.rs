@@ -32,9 +32,9 @@ async fn a_job_is_made_shown_changed_and_removed() {
     assert_eq!(job["schedule"]["kind"], "cron");
     let changes =
         json!({"name": "Weekly", "schedule": "every 30m", "skills": ["plan"], "repeat": 3});
-    let (status, changed) = service.patch("job_123", &changes).await;
-    assert_eq!(status, StatusCode::OK, "{changed}");
-    let job = &changed["job"];
+    let (status, patched) = service.patch("job_123", &changes).await;
+    assert_eq!(status, StatusCode::OK, "{patched}");
+    let job = &patched["job"];
     assert_eq!(
         (&job["name"], &job["skill"]),
         (&json!("Weekly"), &json!("plan"))

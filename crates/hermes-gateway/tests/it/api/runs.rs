@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hermes_testkit::model::Answer;
+use hermes_testkit::model::{Answer, Ending};
 
 use super::*;
 
@@ -71,9 +71,9 @@ async fn three_watchers_see_the_same_and_one_may_leave_and_return() {
     let last = seen.last().unwrap().0;
     let back = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        service.watch(&run, last).await.to_end().await
+        service.watch(&run, last).await.rest().await
     };
-    let (one, two, rest) = tokio::join!(one.to_end(), two.to_end(), back);
+    let (one, two, rest) = tokio::join!(one.rest(), two.rest(), back);
     seen.extend(rest);
     assert_eq!(one, two);
     assert_eq!(one, seen);
@@ -88,7 +88,7 @@ async fn three_watchers_see_the_same_and_one_may_leave_and_return() {
     assert_eq!(service.events(&run, 0).await, one);
     let path = format!("/v1/runs/{run}/events?after=2");
     let late = service.request(Method::GET, &path).send().await.unwrap();
-    assert_eq!(Watcher::of(late).to_end().await, one[2..]);
+    assert_eq!(Watcher::of(late).rest().await, one[2..]);
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_stopped_run_ends_its_tool_at_once() {
         .await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(body, json!({"run_id": run, "status": "stopping"}));
-    let rest = watcher.to_end().await;
+    let rest = watcher.rest().await;
     // A loaded machine is given more than the second it should take.
     assert!(
         began.elapsed() < Duration::from_secs(10),
@@ -260,6 +260,24 @@ async fn a_model_that_refuses_fails_the_run_and_nothing_else() {
     let message = shown["error"]["message"].as_str().unwrap();
     assert!(message.contains("I do not like it"), "{message}");
     assert_eq!(service.ended(&good).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_run_without_any_sign_of_life_is_stopped() {
+    let stalled = Answer::text("begun").with(|reply| reply.ending = Ending::Stalled);
+    let service = Service::start(Script::new([stalled])).await;
+    let config = service.home.path().join("config.yaml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = text.replace(
+        "api_max_retries: 0",
+        "api_max_retries: 0, gateway_timeout: 1",
+    );
+    service.home.write_config(&text);
+    let settings = Settings::load(service.gateway.home()).unwrap();
+    service.gateway.reload(settings).await;
+    let run = service.run(&json!({"input": "Hi"})).await;
+    let shown = service.ended(&run).await;
+    assert_eq!(shown["error"]["code"], "inactive", "{shown}");
 }
 
 #[tokio::test]

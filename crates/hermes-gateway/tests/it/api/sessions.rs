@@ -61,7 +61,7 @@ async fn something_said_in_a_session_is_answered_there() {
     );
     let request = service.request(Method::POST, "/api/sessions/a/chat/stream");
     let streamed = request.body(json!({"message": "three"}).to_string());
-    let events = Watcher::of(streamed.send().await.unwrap()).to_end().await;
+    let events = Watcher::of(streamed.send().await.unwrap()).rest().await;
     assert_eq!(
         names(&events),
         ["run.started", "message.delta", "run.completed"]

@@ -45,14 +45,19 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
     }
     let inherited = Inherited::read()?;
     let settings = context.settings()?;
-    let instance = take(context, args, &settings)?;
+    let instance = Arc::new(take(context, args, &settings)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
-    let outcome = runtime.block_on(stay(context, args, inherited, settings, instance));
+    let outcome = runtime.block_on(stay(context, args, inherited, settings, &instance));
     runtime.shutdown_timeout(LAST_WORK);
+    if let Err(failure) = &outcome
+        && instance.state().gateway_state == GatewayState::Starting
+    {
+        instance.end(GatewayState::StartupFailed, Some(failure.message.clone()));
+    }
     outcome
 }
 
@@ -84,7 +89,7 @@ async fn stay(
     args: &GatewayRunArgs,
     inherited: Inherited,
     settings: Settings,
-    instance: Instance,
+    instance: &Arc<Instance>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let plan = Plan::new(
@@ -101,7 +106,7 @@ async fn stay(
     agent.direct(inherited.directives);
     let gateway = Gateway::open(GatewayParts {
         agent: agent.clone(),
-        instance,
+        instance: instance.clone(),
         direction: inherited.direction,
         directory,
     })
@@ -119,7 +124,7 @@ async fn stay(
         let (gateway, answers) = (gateway.clone(), answers.clone());
         let stop = stop.clone();
         async move {
-            let following = configuration::follow(&gateway, &answers);
+            let following = Box::pin(configuration::follow(&gateway, &answers));
             let _ = stop.run_until_cancelled(following).await;
         }
     });
@@ -134,7 +139,7 @@ async fn stay(
         let (gateway, stop, say) = (gateway.clone(), stop.clone(), say.clone());
         async move { plan.serve(&gateway, &say, &stop).await }
     });
-    set_state(&gateway, GatewayState::Running);
+    written(instance.started());
     let note = |text: &str| {
         tracing::info!("{text}");
         if !args.quiet {
@@ -157,7 +162,7 @@ async fn stay(
 
     gateway.runs().refuse_new();
     note(&format!("{reason}: stopping."));
-    set_state(&gateway, GatewayState::Draining);
+    written(instance.change(|file| file.gateway_state = GatewayState::Draining));
     let ending = async {
         gateway.drain(drain).await;
         // The API tells its clients how their runs ended; everything else is done.
@@ -180,9 +185,7 @@ async fn stay(
             "interrupted while stopping; what is left is killed",
         )),
     };
-    gateway
-        .instance()
-        .end(GatewayState::Stopped, Some(reason.to_owned()));
+    instance.end(GatewayState::Stopped, Some(reason.to_owned()));
     outcome
 }
 
@@ -232,8 +235,8 @@ fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Cancellati
     }
 }
 
-fn set_state(gateway: &Gateway, state: GatewayState) {
-    let changed = gateway.instance().change(|file| file.gateway_state = state);
+/// A state that can not be written is no reason to stop.
+fn written(changed: Result<(), NotTaken>) {
     if let Err(error) = changed {
         tracing::warn!(%error, "the state of the gateway can not be written");
     }
@@ -244,10 +247,8 @@ async fn tell_state(gateway: &Gateway) {
     let mut active = gateway.runs().active();
     while active.changed().await.is_ok() {
         let count = *active.borrow_and_update();
-        let changed = gateway.instance().change(|file| file.active_agents = count);
-        if let Err(error) = changed {
-            tracing::warn!(%error, "the state of the gateway can not be written");
-        }
+        let instance = gateway.instance();
+        written(instance.change(|file| file.active_agents = count));
         tokio::time::sleep(STATE_PAUSE).await;
     }
 }

@@ -12,7 +12,10 @@ use std::{
 use hermes_testkit::model::Answer;
 
 use super::*;
-use crate::running::wait_until;
+use crate::{
+    program::{entry, with_tools},
+    running::wait_until,
+};
 
 const RUNTIME_KEY: &str = "hub_rt_0123456789";
 
@@ -109,6 +112,23 @@ fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
     assert!(request["tools"].to_string().contains("\"terminal\""));
     let system = request["messages"][0]["content"].as_str().unwrap();
     assert!(system.starts_with("You work for Umbra."), "{system}");
+}
+
+#[test]
+fn servers_come_and_go_with_the_feature() {
+    let place = Place::new(Script::echo());
+    let config = std::fs::read_to_string(place.home.config()).unwrap();
+    let servers = json!({"one": entry(&with_tools(&["hello"]))});
+    let config = format!("{config}mcp_servers: {servers}\n");
+    place.home.write_config(&config);
+    let without = json!({"policy": {"features": {"enabled": []}}});
+    let tenant = start(&place, &without);
+    let servers = || tenant.ask("GET", "/health/detailed", &Value::Null).1["mcp_servers"].clone();
+    assert_eq!(servers(), json!([]));
+    assert_eq!(tenant.ask("PUT", "/internal/directives", &json!({})).0, 200);
+    wait_until("the server", || servers()[0]["status"] == "ready");
+    assert_eq!(tenant.ask("PUT", "/internal/directives", &without).0, 200);
+    assert_eq!(servers(), json!([]));
 }
 
 #[test]

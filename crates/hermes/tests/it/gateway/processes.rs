@@ -183,6 +183,10 @@ fn a_short_key_or_an_open_address_leaves_the_api_off() {
         let mut gateway = Background::start(command);
         let line = gateway.wait_for("no HTTP API");
         assert!(line.contains(trouble), "{line}");
+        wait_until("the state", || {
+            let status = place.home.run(&["gateway", "status", "--json"]).ok().json();
+            status["gateway_state"] == "degraded"
+        });
         gateway.signal(Signal::TERM);
         assert_eq!(gateway.wait(), Some(0));
     }

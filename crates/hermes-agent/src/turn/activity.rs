@@ -1,0 +1,40 @@
+//! Signs of life: how long a turn has been silent.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// When something happened last. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Activity(Arc<Mutex<Instant>>);
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Activity {
+    /// Something happens now.
+    pub fn touch(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Ends when nothing has happened for so long; never without a limit.
+    pub async fn silence(&self, patience: Option<Duration>) {
+        let Some(patience) = patience else {
+            return std::future::pending().await;
+        };
+        loop {
+            let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = last + patience;
+            if Instant::now() >= end {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+    }
+}
