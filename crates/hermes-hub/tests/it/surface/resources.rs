@@ -13,7 +13,8 @@ const SHARE: &str = "/v1/tenants/tenant_123/shares/division1";
 #[tokio::test]
 async fn reads_by_lines_join_back_to_the_file() {
     let site = Site::new().await.with_examples().await;
-    let whole: String = (0..950).map(|line| format!("line {line} ä\n")).collect();
+    let lines: Vec<String> = (0..950).map(|line| format!("line {line} ä\n")).collect();
+    let whole = lines.concat();
     site.put(
         &format!("{SHARE}/files/content"),
         &json!({"path": "long.md", "content": whole}),
