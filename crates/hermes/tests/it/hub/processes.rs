@@ -177,7 +177,7 @@ async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
     };
     tokio::time::timeout(Duration::from_mins(1), wait)
         .await
-        .expect("it lives")
+        .unwrap()
 }
 
 /// Tells the process below where it works.
