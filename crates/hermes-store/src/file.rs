@@ -28,6 +28,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = private(fs::OpenOptions::new().write(true).create_new(true)).open(path)?;
+    give_to_owner_of_directory(path)?;
     file.write_all(content)?;
     file.sync_all()
 }
@@ -45,7 +46,32 @@ pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    if path.is_dir() {
+        return Ok(());
+    }
+    builder.create(path)?;
+    give_to_owner_of_directory(path)
+}
+
+/// Lets what root has just made belong to whom the directory around it belongs: a Hub that is root writes into homes of
+/// other users. Links, and files with a second name, stay as they are: they may lead out of the home.
+fn give_to_owner_of_directory(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, lchown};
+        let made = fs::symlink_metadata(path)?;
+        let is_plain = made.is_dir() || (made.is_file() && made.nlink() == 1);
+        let Some(directory) = path.parent().filter(|_| is_plain && made.uid() == 0) else {
+            return Ok(());
+        };
+        let owner = fs::metadata(directory)?;
+        if owner.uid() != 0 {
+            lchown(path, Some(owner.uid()), Some(owner.gid()))?;
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
 }
 
 /// The text of a file without a byte order mark, or nothing if there is no file.
@@ -66,6 +92,7 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<fs::File> {
         create_private_dir(directory)?;
     }
     let file = private(fs::OpenOptions::new().append(true).create(true)).open(path)?;
+    give_to_owner_of_directory(path)?;
     let deadline = Instant::now() + patience;
     loop {
         match file.try_lock() {
@@ -96,6 +123,31 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_root_writes_into_the_home_of_another_belongs_to_that_one() {
+        use std::os::unix::fs::{MetadataExt, chown, symlink};
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("home");
+        fs::create_dir(&home).unwrap();
+        let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+        if owner(&home) != 0 {
+            println!("not tested: only root can write for others");
+            return;
+        }
+        chown(&home, Some(234_567), Some(234_567)).unwrap();
+        let foreign = directory.path().join("foreign");
+        fs::write(&foreign, "").unwrap();
+        symlink(&foreign, home.join("lock")).unwrap();
+        lock(&home.join("lock"), Duration::ZERO).unwrap();
+        assert_eq!(owner(&foreign), 0, "a link led out of the home");
+        replace(&home.join("cron/jobs.json"), b"{}").unwrap();
+        lock(&home.join("cron/.lock"), Duration::ZERO).unwrap();
+        for made in ["cron", "cron/jobs.json", "cron/.lock"] {
+            assert_eq!(owner(&home.join(made)), 234_567, "{made}");
+        }
     }
 
     #[test]

@@ -143,9 +143,26 @@ impl Clock {
 /// Reads the jobs of a home, away from those who wait for other things.
 pub(super) async fn load(home: &Path) -> Result<Result<CronFile, CronError>, Problem> {
     let home = Home::at(home);
-    tokio::task::spawn_blocking(move || CronFile::load(&home))
+    let read = move || {
+        refuse_links(home.path())?;
+        CronFile::load(&home)
+    };
+    tokio::task::spawn_blocking(read)
         .await
         .map_err(|error| Problem::internal(&error))
+}
+
+/// A tenant can make links, and the Hub could follow them where the tenant can not go.
+fn refuse_links(home: &Path) -> Result<(), CronError> {
+    for path in [home.join("cron"), home.join("cron").join("jobs.json")] {
+        if path.is_symlink() {
+            return Err(CronError::Damaged {
+                path,
+                reason: "it is a link".into(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn version(home: &Path) -> Option<(SystemTime, u64)> {

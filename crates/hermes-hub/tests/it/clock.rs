@@ -291,6 +291,12 @@ async fn a_damaged_file_is_a_condition_of_its_tenant_and_of_no_other() {
     assert_eq!(condition().await, ConditionStatus::False);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"jobs\": [");
     std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(world.tenancy.home(&well).join("cron/jobs.json"), &file).unwrap();
+    assert!(
+        clock.changed(&broken).await.is_err(),
+        "a link to another home was followed"
+    );
+    std::fs::remove_file(&file).unwrap();
     clock.changed(&broken).await.unwrap();
     assert_eq!(condition().await, ConditionStatus::True);
 }

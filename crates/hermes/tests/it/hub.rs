@@ -150,6 +150,7 @@ async fn pid(runtime: &ProcessRuntime, tenant: &TenantId) -> u32 {
 }
 
 /// Says so where everybody sees it; a test without Landlock proves little.
+#[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
 fn has_landlock() -> bool {
     let has = Means::of_this_machine().landlock.is_some();
     if !has {

@@ -158,13 +158,26 @@ async fn a_tenant_above_its_memory_is_ended_and_no_other() {
     let other = pid(&runtime, &small.id).await;
     let events = run(&runtime, &large.id, "take it all").await;
     assert_ne!(last(&events), "run.completed");
-    let Life::Ended { reason } = runtime.life(&large.id).await else {
-        panic!("it lives");
-    };
+    let reason = ended(&runtime, &large.id).await;
     assert!(reason.contains("600 MiB"), "{reason}");
     assert_eq!(pid(&runtime, &small.id).await, other);
     assert_eq!(last(&run(&runtime, &small.id, "hi").await), "run.completed");
     runtime.close(Duration::from_secs(5)).await;
+}
+
+/// Waits until nothing of an agent is left, and tells why it ended.
+async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
+    let wait = async {
+        loop {
+            if let Life::Ended { reason } = runtime.life(tenant).await {
+                return reason;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), wait)
+        .await
+        .unwrap()
 }
 
 /// Tells the process below where it works.
@@ -185,8 +198,6 @@ async fn hub_process() {
         .unwrap();
     println!("\npid {}", pid(&runtime, &tenant).await);
     run(&runtime, &tenant, "begin").await;
-    println!("\nready");
-    std::future::pending::<()>().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,13 +205,8 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
     let ground = Ground::new();
     // It cuts all ties to its parent, and its name is found among all processes.
     let mark = format!("6{}", std::process::id());
-    let tenant = Tenant::new(
-        &ground,
-        "a",
-        terminal(&format!(
-            "setsid sleep {mark} > /dev/null 2>&1 & echo begun"
-        )),
-    );
+    let script = terminal(&format!("setsid -f sleep {mark}; sleep 600"));
+    let tenant = Tenant::new(&ground, "a", script);
     let mut hub = Command::new(std::env::current_exe().unwrap())
         .args([
             "hub::processes::hub_process",
@@ -213,15 +219,10 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(hub.stdout.take().unwrap()).lines();
-    let mut agent = 0;
-    for line in lines.map_while(Result::ok) {
-        if let Some(pid) = line.strip_prefix("pid ") {
-            agent = pid.parse().unwrap();
-        }
-        if line == "ready" {
-            break;
-        }
-    }
+    let pid = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("pid ")?.parse().ok());
+    let agent = pid.expect("the Hub does not start");
     assert!(is_there(agent));
     wait_until("the process without ties", || sleepers(&mark) == 1);
     hub.kill().unwrap();
