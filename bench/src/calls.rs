@@ -106,7 +106,7 @@ impl Kind {
         let (rounds, calls) = match (self.size, self.transport) {
             (Size::OneKilobyte, Transport::Stdio) => (100, 100),
             (Size::OneKilobyte, Transport::Http) => (100, 30),
-            (Size::TenMegabytes, _) => (25, 1),
+            (Size::TenMegabytes, _) => (60, 1),
         };
         Plan {
             rounds: effort.times(rounds),

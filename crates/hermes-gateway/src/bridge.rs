@@ -16,15 +16,14 @@ mod connection;
 mod envelope;
 pub mod events;
 mod follow;
-pub mod index;
 mod prompts;
 mod resources;
 mod state;
 mod tools;
 
+use crate::conversations::{ConversationIndex, Entry};
 use envelope::Refusal;
 use events::{Cursor, EventError, EventFeed, EventLimits};
-use index::{ConversationIndex, Entry};
 use state::Databases;
 
 pub use connection::Connection;

@@ -8,12 +8,14 @@
 #[cfg(unix)]
 pub mod api;
 pub mod bridge;
+pub mod conversations;
 #[cfg(unix)]
 pub mod deliver;
 #[cfg(unix)]
 pub mod gateway;
 #[cfg(unix)]
 pub mod instance;
+mod lock_patience;
 #[cfg(unix)]
 pub mod runs;
 pub mod send;

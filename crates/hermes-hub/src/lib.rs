@@ -4,9 +4,18 @@
 //! and files lie behind traits; what runs a tenant is a [`runtime::Runtime`] that the caller supplies, so that nothing
 //! here knows the agent.
 
+pub mod audit;
+pub mod auth;
+pub mod backup;
+pub mod data_dir;
+pub mod files;
 pub mod ids;
 pub mod problem;
 pub mod runtime;
+pub mod seal;
+pub mod shapes;
+pub mod state;
+pub mod sync;
 
-pub use ids::{GroupId, JobId, RunId, TenantId, TokenId};
+pub use ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId};
 pub use problem::{Code, Detail, Problem};

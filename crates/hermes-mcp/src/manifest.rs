@@ -153,6 +153,9 @@ pub fn read(path: &Path) -> Option<Manifest> {
 pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> {
     let text = serde_json::to_vec(manifest)?;
     if let Some(directory) = path.parent() {
+        if let Some(cache) = directory.parent() {
+            create_private_directory(cache)?;
+        }
         create_private_directory(directory)?;
     }
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -165,12 +168,16 @@ pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> 
     })
 }
 
+/// Makes a directory for its owner alone, but not what it lies in: a home that was removed stays so, even while
+/// something of it still runs.
 pub(crate) fn create_private_directory(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
+    match builder.create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        outcome => outcome,
+    }
 }
 
 fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -1,7 +1,8 @@
 //! The one place that opens databases: connections, pools, locking and write transactions.
 //!
 //! A database has one writer connection behind a fair queue and a few readers. Writes begin with `BEGIN IMMEDIATE`,
-//! so that a lock held by another process shows at once and is waited for.
+//! so that a lock held by another process shows at once and is waited for. Other crates bring their own tables and open
+//! them by [`Database::open`].
 
 use std::{
     fs, io,
@@ -19,18 +20,27 @@ use sqlx::{
 
 use crate::{StoreError, file, random};
 
+mod migrate;
+mod open;
 pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod state;
 
-/// Attempts to begin a write while another process holds the lock.
-const BEGIN_ATTEMPTS: u32 = 15;
-/// Each attempt first waits this long inside SQLite.
+pub(crate) use migrate::{Before, migrate};
+pub use open::{Durability, Opening, copy_database};
+
+/// How long a write waits for its turn and for other processes.
+const PATIENCE: Duration = Duration::from_secs(16);
+/// Attempts to switch to a write-ahead log.
+const SWITCH_ATTEMPTS: u32 = 15;
+/// Each attempt to begin a write first waits this long inside SQLite.
 const WRITER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a reader waits for a lock.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for one that looks again soon anyway.
 const HELD_PATIENCE: Duration = Duration::from_millis(100);
+/// In KiB, as SQLite writes it. The default is eight times as much.
+const HELD_CACHE: &str = "-256";
 /// Enough to read while somebody else reads; each costs a thread and a page cache.
 const READERS: u32 = 4;
 /// Writes after which the log is copied back into the database file.
@@ -38,11 +48,13 @@ const CHECKPOINT_EVERY: u32 = 50;
 
 /// An open database file.
 #[derive(Debug)]
-pub(crate) struct Database {
+pub struct Database {
     path: PathBuf,
     readers: SqlitePool,
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
+    /// How long a write waits for its turn and for other processes.
+    patience: Duration,
     writes: AtomicU32,
     /// Writes whose checkpoint was put off.
     put_off: AtomicU32,
@@ -55,6 +67,7 @@ impl Database {
             path: path.to_path_buf(),
             readers: pool(READERS, options),
             writer: None,
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
@@ -64,8 +77,9 @@ impl Database {
     pub(crate) fn held(path: &Path, options: SqliteConnectOptions) -> Self {
         Self {
             path: path.to_path_buf(),
-            readers: lasting(options.busy_timeout(HELD_PATIENCE)),
+            readers: lasting(held(options)),
             writer: None,
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
@@ -78,6 +92,7 @@ impl Database {
             path: PathBuf::from(":memory:"),
             readers: only.clone(),
             writer: Some(only),
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
@@ -89,18 +104,19 @@ impl Database {
             path: path.to_path_buf(),
             readers: pool(READERS, reader(path)),
             writer: Some(pool(1, writer(path))),
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
     }
 
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where reading statements run.
-    pub(crate) fn readers(&self) -> &SqlitePool {
+    pub fn readers(&self) -> &SqlitePool {
         &self.readers
     }
 
@@ -113,25 +129,29 @@ impl Database {
     }
 
     /// Begins a write, waiting for others of this process and then for other processes.
-    pub(crate) async fn begin(&self) -> Result<Write<'_>, StoreError> {
+    pub async fn begin(&self) -> Result<Write<'_>, StoreError> {
         let writer = self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly {
             path: self.path.clone(),
         })?;
-        let mut attempt = 1;
-        loop {
-            match writer.begin_with("BEGIN IMMEDIATE").await {
-                Ok(transaction) => {
-                    return Ok(Write {
-                        transaction,
-                        database: self,
-                    });
+        let attempts = async {
+            loop {
+                match writer.begin_with("BEGIN IMMEDIATE").await {
+                    Err(error) if code(&error) == Some(Code::Busy) => {
+                        tokio::time::sleep(short_pause()).await;
+                    }
+                    begun => return begun,
                 }
-                Err(error) if code(&error) == Some(Code::Busy) && attempt < BEGIN_ATTEMPTS => {
-                    attempt += 1;
-                    tokio::time::sleep(short_pause()).await;
-                }
-                Err(error) => return Err(self.error(error)),
             }
+        };
+        match tokio::time::timeout(self.patience, attempts).await {
+            Ok(Ok(transaction)) => Ok(Write {
+                transaction,
+                database: self,
+            }),
+            Ok(Err(error)) => Err(self.error(error)),
+            Err(_) => Err(StoreError::Locked {
+                path: self.path.clone(),
+            }),
         }
     }
 
@@ -146,12 +166,12 @@ impl Database {
     }
 
     /// Names the file in a driver's error.
-    pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
+    pub fn error(&self, error: sqlx::Error) -> StoreError {
         StoreError::from_database(&self.path, error)
     }
 
     /// Copies the log back, empties it, and closes every connection.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.readers.close().await;
         if let Some(writer) = &self.writer {
             if !writer.is_closed() {
@@ -163,14 +183,15 @@ impl Database {
 }
 
 /// A write in progress. Dropped without a commit, it never happened.
-pub(crate) struct Write<'a> {
+#[derive(Debug)]
+pub struct Write<'a> {
     transaction: Transaction<'static, Sqlite>,
     database: &'a Database,
 }
 
 impl Write<'_> {
     /// Makes the write last, and leaves copying the log back, which waits for the disk, to a quieter moment.
-    pub(crate) async fn commit_at_once(self) -> Result<(), StoreError> {
+    pub async fn commit_at_once(self) -> Result<(), StoreError> {
         let database = self.database;
         self.transaction
             .commit()
@@ -238,7 +259,14 @@ pub(crate) async fn data_version(connection: &mut SqliteConnection) -> Result<i6
 
 /// One connection for reading, to be held and asked for its `data_version`.
 pub(crate) async fn hold(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
-    reader(path).busy_timeout(HELD_PATIENCE).connect().await
+    held(reader(path)).connect().await
+}
+
+/// Options of a reader that stays open. Its page cache stays, too, while the system's own is given back when needed.
+fn held(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    options
+        .busy_timeout(HELD_PATIENCE)
+        .pragma("cache_size", HELD_CACHE)
 }
 
 /// A single connection that is never closed for want of work.
@@ -295,6 +323,25 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Copies a database. SQLite itself writes the copy: reading the file past it would drop the locks this process holds.
+pub(crate) async fn write_copy(connection: &mut SqliteConnection, copy: &Path) -> io::Result<()> {
+    let part = beside(copy, ".part");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    drop(file::private(&mut options).open(&part)?);
+    let written = sqlx::query("VACUUM INTO ?1")
+        .bind(part.to_string_lossy().into_owned())
+        .execute(connection)
+        .await
+        .map_err(io::Error::other)
+        .and_then(|_| fs::rename(&part, copy));
+    if written.is_err() {
+        // The original error matters; a leftover file does not.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
 /// Switches an open database to write-ahead logging. Where the file system has no shared memory it stays as it is.
 pub(crate) async fn use_write_ahead_log(
     connection: &mut SqliteConnection,
@@ -305,7 +352,7 @@ pub(crate) async fn use_write_ahead_log(
     if mode.eq_ignore_ascii_case("wal") {
         return Ok(());
     }
-    for _ in 1..BEGIN_ATTEMPTS {
+    for _ in 1..SWITCH_ATTEMPTS {
         // The switch needs the file for itself, and SQLite's own waiting does not cover it.
         let switched: Result<String, _> = sqlx::query_scalar("PRAGMA journal_mode = WAL")
             .fetch_one(&mut *connection)
@@ -332,7 +379,7 @@ pub(crate) fn short_pause() -> Duration {
 
 /// The kinds of SQLite errors that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// Locked by another connection.
     Busy,
     /// Damaged, or no database.
@@ -341,16 +388,25 @@ pub(crate) enum Code {
     CanNotOpen,
     /// A row refers to one that is not there.
     ForeignKey,
+    /// There is such a row already.
+    Unique,
+    /// No room on the disk.
+    Full,
+    /// The disk can not be read or written.
+    Disk,
 }
 
 /// Which kind of SQLite error this is.
-pub(crate) fn code(error: &sqlx::Error) -> Option<Code> {
+pub fn code(error: &sqlx::Error) -> Option<Code> {
     let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
     match (code & 0xff, code) {
         (5 | 6, _) => Some(Code::Busy),
         (11 | 26, _) => Some(Code::Corrupt),
         (8 | 14, _) => Some(Code::CanNotOpen),
+        (10, _) => Some(Code::Disk),
+        (13, _) => Some(Code::Full),
         (_, 787) => Some(Code::ForeignKey),
+        (_, 1555 | 2067) => Some(Code::Unique),
         _ => None,
     }
 }

@@ -8,12 +8,12 @@
 //! Databases are asynchronous. The small files (`mirror`, `cron`, `skills`) are plain blocking reads and writes.
 
 pub mod cron;
+pub mod db;
 pub mod mirror;
 pub mod runtime;
 pub mod skills;
 
 mod clock;
-mod db;
 mod error;
 mod file;
 mod ids;
@@ -36,8 +36,8 @@ pub use messages::{
 pub use origin::{KeyPolicy, Origin};
 pub use search::{Hit, Matching, Search, SearchOrder};
 pub use sessions::{
-    Chat, Conversation, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder,
-    SessionQuery, SessionSummary, Usage, clean_title,
+    Chat, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder, SessionQuery,
+    SessionSummary, Usage, clean_title,
 };
 pub use store::{Access, Store};
 pub use watch::{LiveStore, Seen, Version};

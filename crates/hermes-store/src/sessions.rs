@@ -19,7 +19,7 @@ mod usage;
 
 pub use chat::Chat;
 pub use end::EndReason;
-pub use list::{Conversation, Listing, SessionOrder, SessionQuery, SessionSummary};
+pub use list::{Listing, SessionOrder, SessionQuery, SessionSummary};
 pub use title::clean_title;
 pub use usage::{ModelUsage, Usage};
 

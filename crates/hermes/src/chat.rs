@@ -2,6 +2,7 @@
 //!
 //! The loop that uses these pieces is in `commands/chat`.
 
+pub(crate) mod ahead;
 pub(crate) mod calls;
 pub(crate) mod clarify;
 pub(crate) mod consent;

@@ -46,12 +46,17 @@ pub(super) enum Style {
 /// What a tool answers.
 pub(super) fn wrap(outcome: Result<Value, Refusal>, style: Style) -> CallToolResult {
     let text = match (outcome, style) {
-        (Ok(document), Style::Pretty) => format!("{document:#}"),
+        (Ok(document), Style::Pretty) => indented(&document),
         (Ok(document), Style::Line) | (Err(Refusal(document)), _) => document.to_string(),
     };
     let mut result = CallToolResult::success(vec![ContentBlock::text(text.clone())]);
     result.structured_content = Some(json!({"result": text}));
     result
+}
+
+/// Straight into a text: `Display` goes through a formatter, which takes several times as long.
+fn indented(document: &Value) -> String {
+    serde_json::to_string_pretty(document).unwrap_or_else(|_| document.to_string())
 }
 
 /// What is answered when a tool can not even be called so.

@@ -3,17 +3,12 @@
 use std::{
     path::Path,
     sync::{Mutex, PoisonError},
-    time::Duration,
 };
 
 use hermes_config::Home;
 use hermes_store::{LiveStore, Store, StoreError, runtime::RuntimeStore};
-use tokio::time::Instant;
 
-/// How long a database is waited for that another process keeps locked.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long to pause before it is tried again.
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+use crate::lock_patience::LockPatience;
 
 /// The databases of a home.
 #[derive(Debug)]
@@ -73,29 +68,6 @@ impl Databases {
         if let Some((_, store)) = runtime {
             store.close().await;
         }
-    }
-}
-
-/// How long a lock is waited for.
-#[derive(Debug)]
-pub(super) struct LockPatience {
-    until: Instant,
-}
-
-impl LockPatience {
-    pub(super) fn begin() -> Self {
-        Self {
-            until: Instant::now() + LOCK_PATIENCE,
-        }
-    }
-
-    /// Whether to try again after this error; pauses if so.
-    pub(super) async fn goes_on(&self, error: &StoreError) -> bool {
-        let is_worth_it = matches!(error, StoreError::Locked { .. }) && Instant::now() < self.until;
-        if is_worth_it {
-            tokio::time::sleep(LOCK_PAUSE).await;
-        }
-        is_worth_it
     }
 }
 

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use hermes_config::Home;
-use hermes_store::{
-    Access, Conversation, Store, StoreError,
-    mirror::{self, ChannelDirectory},
-};
+use hermes_store::{StoreError, mirror::ChannelDirectory};
 use serde::Serialize;
+
+use crate::conversations::ConversationIndex;
 
 /// A chat and the target that leads to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,62 +55,22 @@ fn listed(directory: &ChannelDirectory) -> Vec<Target> {
     channels.collect()
 }
 
-/// The chats of open conversations, each once.
+/// The chats of open conversations, each once, the last used first.
 async fn seen(home: &Home) -> Result<Vec<Target>, StoreError> {
-    let conversations = conversations(home).await?;
-    let mut targets: Vec<Target> = conversations
-        .into_iter()
-        .filter_map(|conversation| {
-            let session = conversation.session;
-            let origin = session.origin.unwrap_or_default();
-            let names = [session.display_name, origin.chat_name];
-            let kind = session.chat_type.unwrap_or(origin.chat_type);
-            target(
-                session.source,
-                session.chat_id.or(origin.chat_id),
-                names,
-                kind,
-            )
-        })
-        .collect();
-    if targets.is_empty() {
-        let entries = mirror::read_sessions_file(home)?.into_iter();
-        let entries = entries.filter_map(|entry| {
-            let origin = entry.origin.unwrap_or_default();
-            let platform = entry.details.platform.unwrap_or(origin.platform);
-            let names = [entry.details.display_name, origin.chat_name];
-            let kind = entry.details.chat_type.unwrap_or(origin.chat_type);
-            target(platform, origin.chat_id, names, kind)
-        });
-        targets.extend(entries);
-    }
+    let index = ConversationIndex::open(home);
+    let entries = index.entries().await;
+    index.close().await;
     let mut known = HashSet::new();
-    targets.retain(|target| known.insert(target.target.clone()));
+    let targets = entries?
+        .iter()
+        .filter(|entry| !entry.chat_id.is_empty())
+        .map(|entry| Target {
+            target: format!("{}:{}", entry.platform, entry.chat_id),
+            platform: entry.platform.clone(),
+            name: entry.display_name.clone(),
+            chat_type: entry.chat_type.clone(),
+        })
+        .filter(|target| known.insert(target.target.clone()))
+        .collect();
     Ok(targets)
-}
-
-fn target(
-    platform: String,
-    chat_id: Option<String>,
-    names: [Option<String>; 2],
-    chat_type: String,
-) -> Option<Target> {
-    let chat_id = chat_id.filter(|id| !id.is_empty())?;
-    let mut names = names.into_iter().flatten().filter(|name| !name.is_empty());
-    Some(Target {
-        target: format!("{platform}:{chat_id}"),
-        platform,
-        name: names.next().unwrap_or_default(),
-        chat_type,
-    })
-}
-
-async fn conversations(home: &Home) -> Result<Vec<Conversation>, StoreError> {
-    let store = match Store::open(home, Access::ReadOnly).await {
-        Err(StoreError::Absent { .. }) => return Ok(Vec::new()),
-        opened => opened?,
-    };
-    let conversations = store.conversations().await;
-    store.close().await;
-    conversations
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_store::{Access, Conversation, NewMessage, Role, SessionId, Store, StoreError};
+use hermes_store::{Access, Chat, NewMessage, Role, SessionId, Store, StoreError};
 
 /// Another process may be writing, but nobody waits for this.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,9 +41,9 @@ async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreErr
         Err(StoreError::Absent { .. }) => return Ok(false),
         opened => opened?,
     };
-    let conversations = store.conversations().await;
+    let chats = store.chats().await;
     store.close().await;
-    let Some(session) = session(&conversations?, sending) else {
+    let Some(session) = session(&chats?, sending) else {
         return Ok(false);
     };
     let store = Store::open(home, Access::ReadWrite).await?;
@@ -55,28 +55,29 @@ async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreErr
 }
 
 /// The newest session of the chat and thread, unless it could be that of one user or of another.
-fn session(conversations: &[Conversation], sending: &Sending) -> Option<SessionId> {
+fn session(chats: &[Chat], sending: &Sending) -> Option<SessionId> {
     let thread = sending.thread.unwrap_or_default();
-    let is_there = |conversation: &&Conversation| {
-        let session = &conversation.session;
-        let chat = session.chat_id.as_deref().unwrap_or_default();
-        session.source.eq_ignore_ascii_case(sending.platform)
-            && sending.chats.contains(&chat)
-            && (session.thread_id.as_deref().unwrap_or_default() == thread || chat == thread)
+    let is_there = |chat: &&Chat| {
+        let id = chat.chat_id.as_deref().unwrap_or_default();
+        chat.source.eq_ignore_ascii_case(sending.platform)
+            && sending.chats.contains(&id)
+            && (chat.thread_id.as_deref().unwrap_or_default() == thread || id == thread)
     };
-    let found: Vec<_> = conversations.iter().filter(is_there).collect();
-    let user = |conversation: &Conversation| {
-        let user = conversation.session.user_id.clone();
-        user.filter(|user| !user.trim().is_empty())
-    };
-    let mut users: Vec<String> = found.iter().filter_map(|one| user(one)).collect();
+    let found: Vec<_> = chats.iter().filter(is_there).collect();
+    let mut users: Vec<&str> = found
+        .iter()
+        .filter_map(|chat| chat.user_id.as_deref())
+        .filter(|user| !user.trim().is_empty())
+        .collect();
     users.sort();
     users.dedup();
     if users.len() > 1 {
         return None;
     }
-    let newest = found
-        .into_iter()
-        .max_by(|a, b| a.session.started_at.total_cmp(&b.session.started_at))?;
-    Some(newest.session.id.clone())
+    let newest = found.into_iter().max_by(|a, b| {
+        a.started_at
+            .unwrap_or(0.0)
+            .total_cmp(&b.started_at.unwrap_or(0.0))
+    })?;
+    Some(newest.session.clone())
 }

@@ -110,11 +110,10 @@ fn named(home: &Home, platform: &str, reference: &str) -> Result<Chat, SendError
         platform: platform.to_owned(),
         reference: reference.to_owned(),
     };
-    let directory = ChannelDirectory::load(home).unwrap_or_else(|error| {
+    let directory = ChannelDirectory::for_look_up(home).unwrap_or_else(|error| {
         tracing::warn!(%error, "the channel directory is left aside");
-        None
+        ChannelDirectory::default()
     });
-    let directory = directory.ok_or_else(unresolved)?;
     let channel =
         look_up(platform, directory.platform(platform), reference).ok_or_else(unresolved)?;
     let id = channel.id.as_deref().ok_or_else(unresolved)?;

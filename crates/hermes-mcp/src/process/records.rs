@@ -7,9 +7,9 @@
 //! that starts would take longer than many servers need to start.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
@@ -24,6 +24,7 @@ use super::{
     process_table::{self, Row, is_running, may_be_running, to_pid},
     utc,
 };
+use crate::manifest::create_private_directory;
 
 /// How long a process may take to end after SIGTERM.
 const TERM_LIMIT: Duration = Duration::from_secs(2);
@@ -136,10 +137,7 @@ struct Written {
 impl ProcessRecords {
     /// Begins the file of this process in `run_dir`.
     pub fn create(run_dir: &Path) -> io::Result<Self> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(run_dir)?;
+        create_private_directory(run_dir)?;
         let content = HostFile::of_this_process();
         let path = claim_path(run_dir, &content)?;
         let written = Written {

@@ -70,6 +70,39 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
 }
 
+/// The same where only tool calls are waited for: read in one pass, since results can be large.
+#[derive(Deserialize)]
+struct ToolAnswer {
+    #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default)]
+    method: Option<IgnoredAny>,
+    #[serde(default)]
+    result: Option<CallToolResult>,
+}
+
+/// Reads the answer to a tool call. `None` for anything else: it has to be looked at more closely.
+fn tool_answer(
+    line: &[u8],
+    asked: &mut HashMap<RequestId, Asked>,
+) -> Option<ServerJsonRpcMessage> {
+    if asked.is_empty() || asked.values().any(|asked| *asked != Asked::ToolCall) {
+        return None;
+    }
+    match serde_json::from_slice(line).ok()? {
+        ToolAnswer {
+            id: Some(id),
+            method: None,
+            result: Some(result),
+        } => {
+            take(asked, &id)?;
+            let result = ServerResult::CallToolResult(result);
+            Some(JsonRpcMessage::response(result, id))
+        }
+        _ => None,
+    }
+}
+
 /// Reads one line; `None` for what is no message at all.
 pub(super) fn message(
     line: &[u8],
@@ -81,6 +114,9 @@ pub(super) fn message(
             tracing::debug!(bytes = line.len(), "skipped a line that is no JSON-RPC");
         }
         return None;
+    }
+    if let Some(answer) = tool_answer(line, asked) {
+        return Some(answer);
     }
     let envelope: Envelope<'_> = serde_json::from_slice(line)
         .inspect_err(|error| tracing::debug!(%error, "skipped a line that is no JSON-RPC"))

@@ -36,6 +36,21 @@ impl ChannelDirectory {
     /// Reads the directory and applies the user's names. Nothing if there is no directory, or it is no object with
     /// something in it.
     pub fn load(home: &Home) -> Result<Option<Self>, StoreError> {
+        let Some(mut directory) = Self::listed(home)? else {
+            return Ok(None);
+        };
+        directory.apply_aliases(home)?;
+        Ok(Some(directory))
+    }
+
+    /// The same for looking a name up: the user's names count without a directory, too.
+    pub fn for_look_up(home: &Home) -> Result<Self, StoreError> {
+        let mut directory = Self::listed(home)?.unwrap_or_default();
+        directory.apply_aliases(home)?;
+        Ok(directory)
+    }
+
+    fn listed(home: &Home) -> Result<Option<Self>, StoreError> {
         let Some(Value::Object(document)) = read(home, "channel_directory.json")? else {
             return Ok(None);
         };
@@ -53,16 +68,21 @@ impl ChannelDirectory {
                 directory.platforms.push((platform.clone(), channels));
             }
         }
-        if let Some(Value::Object(aliases)) = read(home, "channel_aliases.json")? {
-            for (platform, names) in &aliases {
-                for (id, name) in names.as_object().into_iter().flatten() {
-                    if let Some(name) = name.as_str().filter(|name| !name.trim().is_empty()) {
-                        directory.rename(platform, id, name.trim());
-                    }
+        Ok(Some(directory))
+    }
+
+    fn apply_aliases(&mut self, home: &Home) -> Result<(), StoreError> {
+        let Some(Value::Object(aliases)) = read(home, "channel_aliases.json")? else {
+            return Ok(());
+        };
+        for (platform, names) in &aliases {
+            for (id, name) in names.as_object().into_iter().flatten() {
+                if let Some(name) = name.as_str().filter(|name| !name.trim().is_empty()) {
+                    self.rename(platform, id, name.trim());
                 }
             }
         }
-        Ok(Some(directory))
+        Ok(())
     }
 
     /// The channels of a platform.

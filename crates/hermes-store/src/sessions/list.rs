@@ -1,6 +1,6 @@
 //! Lists of sessions for people: newest first, with the first thing that was said.
 
-use sqlx::{Row, sqlite::SqliteRow};
+use sqlx::sqlite::SqliteRow;
 
 use super::{Session, session_columns};
 use crate::{Content, Store, StoreError, db::row, messages::is_structured};
@@ -58,15 +58,6 @@ pub struct SessionSummary {
     pub session: Session,
     /// The beginning of the first thing the user said, on one line; empty if nothing was.
     pub preview: String,
-    /// When the last message was written, or the session began.
-    pub last_active: f64,
-}
-
-/// A chat of the gateway and the session it is in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Conversation {
-    /// The row, which has a session key.
-    pub session: Session,
     /// When the last message was written, or the session began.
     pub last_active: f64,
 }
@@ -160,33 +151,6 @@ impl Store {
             beginning
         };
         Ok(one_line(&text))
-    }
-
-    /// The chats that are in an open session, the last used first.
-    pub async fn conversations(&self) -> Result<Vec<Conversation>, StoreError> {
-        // Of each key the newest row counts, even if it is ended: then the chat is in no session.
-        const SQL: &str = concat!(
-            "SELECT ",
-            session_columns!(),
-            ", COALESCE((SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id), s.started_at) \
-             AS last_active FROM {sessions} AS s \
-             WHERE s.session_key IS NOT NULL AND s.ended_at IS NULL AND s.id = (\
-             SELECT newest.id FROM {sessions} AS newest WHERE newest.session_key = s.session_key \
-             ORDER BY newest.started_at DESC, newest.id DESC LIMIT 1) ORDER BY last_active DESC, s.id DESC"
-        );
-        let rows = sqlx::query(self.sql(SQL))
-            .fetch_all(self.readers())
-            .await
-            .map_err(|error| self.error(error))?;
-        rows.iter()
-            .map(|found| {
-                Ok(Conversation {
-                    session: Session::read(found)?,
-                    last_active: found.try_get_unchecked("last_active")?,
-                })
-            })
-            .collect::<Result<_, _>>()
-            .map_err(|error| self.error(error))
     }
 
     /// How many sessions there are, of these sources or of all.

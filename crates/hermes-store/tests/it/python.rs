@@ -78,7 +78,7 @@ async fn a_reader_reads_everything_and_changes_nothing() {
         "\u{fffd}"
     );
     assert_eq!(store.search(&Search::new("大别山")).await.unwrap().len(), 1);
-    assert_eq!(store.conversations().await.unwrap().len(), 1);
+    assert_eq!(store.chats().await.unwrap().len(), 1);
     store.close().await;
     assert_eq!(fs::read(database(&home)).unwrap(), before);
 }

@@ -341,15 +341,15 @@ async fn a_chat_is_in_its_newest_session_if_that_is_open() {
     let second = SessionId::for_gateway(&now);
     keyed(&store, second.as_str(), &key, 2.0).await;
     assert_eq!(current().await, Some(second.clone()));
-    let conversations = store.conversations().await.unwrap();
-    assert_eq!(conversations.len(), 1);
-    assert_eq!(conversations[0].session.id, second);
+    let chats = store.chats().await.unwrap();
+    assert_eq!(chats.len(), 1);
+    assert_eq!(chats[0].session, second);
 
     // An older open row does not come back when the newest ends.
     store.reopen_session(&first).await.unwrap();
     store.end_session(&second, EndReason::Daily).await.unwrap();
     assert_eq!(current().await, None);
-    assert_eq!(store.conversations().await.unwrap(), []);
+    assert_eq!(store.chats().await.unwrap(), []);
     store.close().await;
 }
 

@@ -18,7 +18,11 @@ use reedline::{
 };
 use tokio::sync::mpsc;
 
-use super::{screen::Screen, style::Paint};
+use super::{
+    ahead::{Ahead, Beginning},
+    screen::Screen,
+    style::Paint,
+};
 
 mod completion;
 mod prompt;
@@ -43,7 +47,7 @@ pub(crate) enum Typed {
 pub(crate) struct Editor {
     screen: Screen,
     /// Asks the thread to read a line. Closed, it ends.
-    wanted: Option<blocking::Sender<()>>,
+    wanted: Option<blocking::Sender<Beginning>>,
     typed: mpsc::Receiver<Typed>,
     printer: blocking::SyncSender<String>,
     stop: Arc<AtomicBool>,
@@ -87,17 +91,13 @@ impl Editor {
         })
     }
 
-    /// Shows the prompt and waits for a line. Dropping the future leaves the prompt where it is, and the next call
-    /// goes on with it.
-    pub(crate) async fn read(&mut self) -> Typed {
-        let ask = |editor: &Self| {
-            editor
-                .wanted
-                .as_ref()
-                .is_some_and(|wanted| wanted.send(()).is_ok())
-        };
+    /// Shows the prompt and waits for a line, unless one was entered ahead. Dropping the future leaves the prompt
+    /// where it is, and the next call goes on with it.
+    pub(crate) async fn read(&mut self, ahead: &mut Ahead) -> Typed {
         if !self.screen.is_editing() {
-            if !ask(self) {
+            let beginning = ahead.next();
+            let wanted = self.wanted.as_ref();
+            if wanted.is_none_or(|wanted| wanted.send(beginning).is_err()) {
                 return Typed::End;
             }
             self.screen.begin_editing(self.printer.clone());
@@ -128,14 +128,27 @@ impl Drop for Editor {
 fn read_lines(
     mut editor: Reedline,
     paint: Paint,
-    wishes: &blocking::Receiver<()>,
+    wishes: &blocking::Receiver<Beginning>,
     say: &mpsc::Sender<Typed>,
 ) {
     let line = Line::new(paint);
     // The editor clears its text before it tells of Ctrl-C.
     let had_text = Arc::new(AtomicBool::new(false));
     editor = editor.with_highlighter(Box::new(Look::new(paint, had_text.clone())));
-    while wishes.recv().is_ok() {
+    while let Ok(beginning) = wishes.recv() {
+        let (text, is_entered) = match beginning {
+            Beginning::Entered(line) => (line, true),
+            Beginning::Text(text) => (text, false),
+            Beginning::End => {
+                // Nobody will ask again.
+                let _ = say.blocking_send(Typed::End);
+                return;
+            }
+        };
+        if !text.is_empty() {
+            editor.run_edit_commands(&[EditCommand::InsertString(text)]);
+        }
+        editor = editor.with_immediately_accept(is_entered);
         let mut failures = 0;
         let typed = loop {
             match editor.read_line(&line) {

@@ -78,6 +78,12 @@ impl Floor {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 
+    /// Does something that a question must not happen beside, unless one is asked right now.
+    pub(crate) fn unless_asking<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let _turn = self.turn.try_lock().ok()?;
+        Some(act())
+    }
+
     /// Waits until no question has the terminal any more.
     pub(crate) async fn free(&self) {
         drop(self.turn.lock().await);

@@ -44,7 +44,12 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("hermes-testkit", &[]),
     (
         "hermes-conformance",
-        &["hermes-config", "hermes-gateway", "hermes-hub", "hermes-mcp"],
+        &[
+            "hermes-config",
+            "hermes-gateway",
+            "hermes-hub",
+            "hermes-mcp",
+        ],
     ),
     (
         "hermes-bench",

@@ -115,6 +115,28 @@ fn ctrl_c_stops_a_hanging_tool_and_the_prompt_returns() {
 }
 
 #[test]
+fn stop_is_heard_during_a_turn_and_other_lines_wait_for_theirs() {
+    let behaviour = Behaviour::new().calls(|calls| calls.never_answer = vec!["echo".into()]);
+    let script = Script::new([
+        Answer::call("mcp_kit_echo", &json!({"text": "x"})),
+        Answer::text("Still here."),
+        Answer::text("And here."),
+    ]);
+    let place = Place::with_model(script, &[("kit", &behaviour)]);
+    let talk = place.talk(&[]);
+    talk.line("hang");
+    talk.sees("mcp_kit_echo");
+    talk.keys("are you there?\r/stop\rand no");
+    talk.sees("Interrupted.");
+    let screen = talk.sees("Still here.");
+    assert!(screen.contains("> are you there?"), "{screen}");
+    assert!(!screen.contains("> /stop"), "{screen}");
+    talk.keys("w?\r");
+    let screen = talk.sees("And here.");
+    assert!(screen.contains("> and now?"), "{screen}");
+}
+
+#[test]
 fn a_session_is_resumed_with_what_was_said() {
     let script = Script::new([
         Answer::text("First answer."),

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal, index::Entry};
+use crate::{
+    bridge::{Bridge, arguments::Arguments, envelope::Refusal},
+    conversations::Entry,
+};
 
 /// Which conversations are listed.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,7 +4,10 @@ use hermes_store::{SaidMessage, SessionId, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::conversations;
-use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal, index::Entry};
+use crate::{
+    bridge::{Bridge, arguments::Arguments, envelope::Refusal},
+    conversations::Entry,
+};
 
 /// How much of a message is shown.
 const MOST_CHARACTERS: usize = 2000;

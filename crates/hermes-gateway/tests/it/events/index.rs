@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use hermes_gateway::bridge::index::ConversationIndex;
+use hermes_gateway::conversations::ConversationIndex;
 use hermes_store::{
     Access, EndReason, NewMessage, NewSession, SessionKey, Store, Usage, local_iso,
 };

@@ -97,6 +97,16 @@ async fn names_of_the_directory_lead_to_their_chats() {
 }
 
 #[tokio::test]
+async fn the_users_own_names_need_no_directory() {
+    let place = Place::telegram();
+    let aliases = r#"{"telegram": {"77": "Bea"}}"#;
+    place.home.write("channel_aliases.json", aliases);
+    place.send("telegram:bea", "hi").await;
+    let last = place.server.requests().pop().unwrap();
+    assert_eq!(last.body["chat_id"], 77);
+}
+
+#[tokio::test]
 async fn without_a_chat_the_home_channel_is_meant_and_named() {
     let mut place = Place::telegram();
     place.set("TELEGRAM_HOME_CHANNEL", "-100");

@@ -1,11 +1,13 @@
 //! The log file: private, appended to by several hosts, never above its cap, one old one kept.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions, Permissions},
+    fs::{File, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+
+use crate::manifest::create_private_directory;
 
 /// The size at which a new file is begun.
 pub(super) const FILE_CAP: u64 = 10 * 1024 * 1024;
@@ -76,10 +78,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 fn open_private(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
+        create_private_directory(directory)?;
     }
     let file = OpenOptions::new()
         .create(true)

@@ -215,7 +215,12 @@ pub(super) static COMMANDS: [Command; 29] = [
         "TEXT",
         "work on TEXT in a session of its own and tell the answer later",
     ),
-    command(Verb::Stop, "stop", "", "stop what runs in the background"),
+    command(
+        Verb::Stop,
+        "stop",
+        "",
+        "stop the turn that runs; at the prompt, what runs in the background",
+    ),
     command(
         Verb::Status,
         "status",

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     chat::{
+        ahead::Ahead,
         clarify, consent,
         editor::{Editor, Typed},
         floor::{Floor, Presence},
@@ -129,6 +130,7 @@ struct Chat<'a> {
     screen: Screen,
     floor: Floor,
     editor: Editor,
+    ahead: Ahead,
     desk: Desk,
     news: News,
     configuration: Configuration,
@@ -190,6 +192,7 @@ impl<'a> Chat<'a> {
             screen,
             floor,
             editor,
+            ahead: Ahead::default(),
             desk,
             news,
             seat,
@@ -257,7 +260,7 @@ impl<'a> Chat<'a> {
     async fn next_line(&mut self) -> Typed {
         loop {
             tokio::select! {
-                typed = self.editor.read() => return typed,
+                typed = self.editor.read(&mut self.ahead) => return typed,
                 () = self.news.changed() => self.news.tell(&self.conversation, &self.screen),
                 done = self.background.next() => self.screen.note(&done.tell(&self.screen)),
                 () = self.configuration.changed() => self.apply_configuration().await,
@@ -335,6 +338,7 @@ impl<'a> Chat<'a> {
             signals: &mut self.signals,
             screen: &self.screen,
             floor: &self.floor,
+            ahead: &mut self.ahead,
             cancel: &cancel,
         };
         let done = watch.over(Box::pin(work)).await;
@@ -387,6 +391,7 @@ impl<'a> Chat<'a> {
             signals: &mut self.signals,
             screen: &self.screen,
             floor: &self.floor,
+            ahead: &mut self.ahead,
             cancel: &cancel,
         };
         let answer = watch.over(work).await;

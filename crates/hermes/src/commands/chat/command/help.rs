@@ -78,7 +78,7 @@ mod tests {
         /paste                       take an image or text from the clipboard into the next message
         /copy                        copy the last answer to the clipboard
         /background TEXT             work on TEXT in a session of its own and tell the answer later
-        /stop                        stop what runs in the background
+        /stop                        stop the turn that runs; at the prompt, what runs in the background
         /status                      show session, model, tokens and servers
         /usage                       show tokens and cost by model
         /whoami                      show who and where you are

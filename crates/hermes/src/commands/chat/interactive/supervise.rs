@@ -1,14 +1,17 @@
-//! Stands beside something that takes its time: keeps its lines on the screen alive, and ends it at Ctrl-C.
+//! Stands beside something that takes its time: keeps its lines on the screen alive, and ends it at Ctrl-C or
+//! `/stop`.
 
 use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
-use crate::chat::{calls::SPIN, floor::Floor, screen::Screen};
+use crate::chat::{ahead::Ahead, calls::SPIN, floor::Floor, screen::Screen};
 
 pub(super) struct Watch<'a> {
     pub(super) signals: &'a mut Signals,
     pub(super) screen: &'a Screen,
     pub(super) floor: &'a Floor,
+    /// What is typed meanwhile.
+    pub(super) ahead: &'a mut Ahead,
     /// Asks the work to end.
     pub(super) cancel: &'a CancellationToken,
 }
@@ -24,6 +27,10 @@ impl Watch<'_> {
                 done = &mut work => return Some(done),
                 _ = ticks.tick() => {
                     self.screen.tick();
+                    let ahead = &mut *self.ahead;
+                    if self.floor.unless_asking(|| ahead.listen()) == Some(true) {
+                        self.cancel.cancel();
+                    }
                     continue;
                 }
                 _ = self.signals.next() => {}

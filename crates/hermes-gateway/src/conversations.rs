@@ -14,7 +14,7 @@ use hermes_store::{Chat, LiveStore, SessionKey, StoreError, Version, local_iso, 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use super::state::LockPatience;
+use crate::lock_patience::LockPatience;
 
 /// A chat and the session it is in. What is not known is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,7 +202,7 @@ fn from_chat(chat: Chat) -> Entry {
         display_name: filled(chat.display_name).unwrap_or_else(|| text(&origin, "chat_name")),
         chat_name: text(&origin, "chat_name"),
         user_name: text(&origin, "user_name"),
-        chat_id: text(&origin, "chat_id"),
+        chat_id: filled(chat.chat_id).unwrap_or_else(|| text(&origin, "chat_id")),
         thread_id: thread(&origin),
         created_at: chat.started_at.map(local_iso).unwrap_or_default(),
         updated_at: chat.last_active.map(local_iso).unwrap_or_default(),

@@ -1,0 +1,81 @@
+//! What one search may cost, and when it has to stop.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+/// Most files of one search.
+const FILES: u64 = 200_000;
+/// Most bytes of one search.
+const BYTES: u64 = 2 << 30;
+/// Longest time of one search.
+const TIME: Duration = Duration::from_secs(5);
+
+/// What is left for a search.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    files: u64,
+    bytes: u64,
+    end: Instant,
+    cancel: CancellationToken,
+}
+
+impl Budget {
+    /// Everything, from now on.
+    pub(crate) fn new(cancel: CancellationToken) -> Self {
+        Self {
+            files: FILES,
+            bytes: BYTES,
+            end: Instant::now() + TIME,
+            cancel,
+        }
+    }
+
+    /// Takes one more file; false if nothing is left.
+    pub(crate) fn take_file(&mut self) -> bool {
+        if self.files == 0 || self.is_over() {
+            return false;
+        }
+        self.files -= 1;
+        true
+    }
+
+    /// Takes bytes; false if nothing is left.
+    pub(crate) fn take_bytes(&mut self, bytes: u64) -> bool {
+        if bytes > self.bytes || self.is_over() {
+            return false;
+        }
+        self.bytes -= bytes;
+        true
+    }
+
+    /// Whether time is up, or nobody waits for the answer any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || Instant::now() >= self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(files: u64, bytes: u64, time: Duration) -> Budget {
+        Budget {
+            files,
+            bytes,
+            end: Instant::now() + time,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    #[test]
+    fn each_measure_ends_the_search_by_itself() {
+        let mut few = budget(1, 100, TIME);
+        assert!(few.take_file() && !few.take_file());
+        assert!(few.take_bytes(100) && !few.take_bytes(1));
+        assert!(!budget(1, 1, Duration::ZERO).take_file());
+        let cancelled = budget(1, 1, TIME);
+        cancelled.cancel.cancel();
+        assert!(cancelled.is_over());
+    }
+}
