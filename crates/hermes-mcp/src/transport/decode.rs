@@ -82,10 +82,7 @@ struct ToolAnswer {
 }
 
 /// Reads the answer to a tool call. `None` for anything else: it has to be looked at more closely.
-fn tool_answer(
-    line: &[u8],
-    asked: &mut HashMap<RequestId, Asked>,
-) -> Option<ServerJsonRpcMessage> {
+fn tool_answer(line: &[u8], asked: &mut HashMap<RequestId, Asked>) -> Option<ServerJsonRpcMessage> {
     if asked.is_empty() || asked.values().any(|asked| *asked != Asked::ToolCall) {
         return None;
     }

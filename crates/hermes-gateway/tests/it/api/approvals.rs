@@ -89,28 +89,6 @@ async fn an_answer_for_the_session_holds_in_later_runs_of_it() {
 }
 
 #[tokio::test]
-async fn all_that_wait_are_decided_at_once() {
-    // Several calls of a message that may run beside each other ask beside each other.
-    let script = Script::new([
-        Answer::calls([
-            ("read_file", json!({"path": ".env.one"})),
-            ("terminal", json!({"command": "rm -r one"})),
-        ]),
-        Answer::text("done"),
-    ]);
-    let service = Service::start(script).await;
-    service.home.write("one/file", "x");
-    let run = service.run(&json!({"input": "Delete."})).await;
-    service.asked(&run, 1).await;
-    let (status, body) = service
-        .decide(&run, json!({"choice": "once", "all": true}))
-        .await;
-    assert_eq!((status, &body["resolved"]), (StatusCode::OK, &json!(1)));
-    service.ended(&run).await;
-    assert!(!service.has("one"));
-}
-
-#[tokio::test]
 async fn wrong_answers_are_told_apart() {
     let service = service(&["one"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;

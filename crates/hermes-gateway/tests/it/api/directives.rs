@@ -101,6 +101,46 @@ async fn what_needs_approval_asks_even_where_the_home_would_not() {
 }
 
 #[tokio::test]
+async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
+    let read = |name: &str| ("read_file", json!({"path": name}));
+    let script = Script::new([
+        Answer::calls([read("a.txt"), read("b.txt"), read("c.txt")]),
+        Answer::text("done"),
+    ]);
+    let service = service(script).await;
+    for name in ["a", "b", "c"] {
+        service
+            .home
+            .write(&format!("{name}.txt"), &format!("content of {name}"));
+    }
+    let policy = json!({"tools": {"requireApproval": ["read_file"]}});
+    service.direct(json!({"policy": policy})).await;
+    let run = service.run(&json!({"input": "Read."})).await;
+    let asked = service.asked(&run, 3).await;
+    let about_b = asked
+        .iter()
+        .find(|question| question["command"].as_str().unwrap().contains("b.txt"))
+        .unwrap();
+    let path = format!("/v1/runs/{run}/approval");
+    let deny = json!({"choice": "deny", "approval_id": about_b["approval_id"]});
+    let (_, one) = service.post(&path, &deny).await;
+    assert_eq!(one["resolved"], 1, "{one}");
+    let (_, others) = service
+        .post(&path, &json!({"choice": "once", "all": true}))
+        .await;
+    assert_eq!(others["resolved"], 2, "{others}");
+    assert_eq!(service.ended(&run).await["status"], "completed");
+    let messages = service.last_messages();
+    let results: Vec<&str> = messages[messages.len() - 3..]
+        .iter()
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert!(results[0].contains("content of a"), "{results:?}");
+    assert!(results[1].contains("not approved"), "{results:?}");
+    assert!(results[2].contains("content of c"), "{results:?}");
+}
+
+#[tokio::test]
 async fn an_approval_waits_as_long_as_the_hub_says() {
     let script = Script::new([reading(), Answer::text("done")]);
     let service = service(script).await;

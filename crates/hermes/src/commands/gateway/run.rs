@@ -8,7 +8,7 @@ use hermes_agent::{
 };
 use hermes_config::Settings;
 use hermes_gateway::{
-    gateway::{Gateway, GatewayParts, allowed},
+    gateway::{Direction, Gateway, GatewayParts, allowed},
     instance::{self, GatewayState, Instance, NotTaken},
     ticker,
 };
@@ -219,11 +219,14 @@ fn directory(context: &Context) -> PathBuf {
         .unwrap_or_else(|| context.home.path().to_owned())
 }
 
-/// Answers `hermes mcp status` and the like.
+/// Answers `hermes mcp status` and the like. Not under a Hub: a reload that the tenant asks for knows no policy.
 fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {
     let Some(host) = gateway.agent().host().cloned() else {
         return;
     };
+    if *gateway.direction() != Direction::Own {
+        return;
+    }
     match ControlSocket::open(gateway.home()) {
         Ok(socket) => {
             let stop = stop.clone();
