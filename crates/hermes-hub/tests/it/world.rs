@@ -23,7 +23,7 @@ use tempfile::TempDir;
 pub(crate) use self::{scripted::Scripted, tenancy::KnownTenants};
 
 /// Long enough for a machine under load; nothing waits that long when all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct World {
     pub(crate) directory: TempDir,

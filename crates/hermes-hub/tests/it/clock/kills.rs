@@ -153,7 +153,7 @@ async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
             None => break,
         }
     }
-    let mut fired = 0;
+    let mut count = 0;
     let mut used = HashSet::new();
     for (tenant, job) in jobs {
         let mut fires = state
@@ -173,7 +173,7 @@ async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
             );
         }
         for fire in &fires {
-            fired += 1;
+            count += 1;
             assert_ne!(fire.run.is_some(), fire.skipped.is_some(), "{fire:?}");
             if let Some(run) = &fire.run {
                 assert_eq!(runs.get(run.as_str()), Some(&1), "{fire:?}");
@@ -186,5 +186,5 @@ async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
         runs.len(),
         "there are runs that no due time gave"
     );
-    fired
+    count
 }

@@ -13,7 +13,7 @@ struct Dice(u64);
 impl Dice {
     fn new(seed: u64) -> Self {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-        Self(now.as_nanos() as u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(u64::from(now.subsec_nanos()) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     fn below(&mut self, most: u64) -> u64 {
