@@ -35,8 +35,8 @@ use crate::{
         shares::{Searches, Shares},
     },
     settings::Settings,
-    shapes::Time,
-    state::{State, TenantRecord},
+    shapes::{AuditPhase, Time},
+    state::{Intent, State, TenantRecord},
 };
 
 mod housekeeping;
@@ -151,6 +151,10 @@ impl Hub {
                 reason: error.to_string(),
             })?;
         state.release_interrupted_keys().await?;
+        for cut_off in state.unfinished_files().await? {
+            let intent = Intent { seq: cut_off.seq };
+            state.settle_files(intent, AuditPhase::Interrupted).await?;
+        }
         let standing = Arc::new(ArcSwap::from_pointee(Standing::load(&*state).await?));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let records = tenancy::Records {

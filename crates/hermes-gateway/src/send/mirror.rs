@@ -69,7 +69,7 @@ fn session(chats: &[Chat], sending: &Sending) -> Option<SessionId> {
         .filter_map(|chat| chat.user_id.as_deref())
         .filter(|user| !user.trim().is_empty())
         .collect();
-    users.sort();
+    users.sort_unstable();
     users.dedup();
     if users.len() > 1 {
         return None;

@@ -53,5 +53,8 @@ async fn every_hour(hub: &Hub) -> Result<(), StateError> {
     hub.state()
         .forget_runs(days_ago(settings.runs.retention_days))
         .await?;
+    hub.state()
+        .forget_fires(days_ago(settings.runs.retention_days))
+        .await?;
     crate::service::tenants::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
 }

@@ -4,6 +4,7 @@ mod doors;
 mod examples;
 mod parity;
 mod resources;
+mod restart;
 mod sessions;
 mod strict;
 mod tls;
