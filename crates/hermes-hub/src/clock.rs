@@ -5,7 +5,7 @@
 //! The database is also what knows which job is next, so that sleeping tenants cost nothing while nothing is due.
 
 mod due;
-mod files;
+pub(crate) mod files;
 
 use std::{
     collections::HashMap,

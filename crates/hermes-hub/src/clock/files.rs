@@ -143,17 +143,19 @@ impl Clock {
 /// Reads the jobs of a home, away from those who wait for other things.
 pub(super) async fn load(home: &Path) -> Result<Result<CronFile, CronError>, Problem> {
     let home = Home::at(home);
-    let read = move || {
-        refuse_links(home.path())?;
-        CronFile::load(&home)
-    };
-    tokio::task::spawn_blocking(read)
+    tokio::task::spawn_blocking(move || read_jobs_of(&home))
         .await
         .map_err(|error| Problem::internal(&error))
 }
 
+/// The jobs of a tenant's home.
+pub(crate) fn read_jobs_of(home: &Home) -> Result<CronFile, CronError> {
+    refuse_links(home.path())?;
+    CronFile::load(home)
+}
+
 /// A tenant can make links, and the Hub could follow them where the tenant can not go.
-fn refuse_links(home: &Path) -> Result<(), CronError> {
+pub(crate) fn refuse_links(home: &Path) -> Result<(), CronError> {
     for path in [home.join("cron"), home.join("cron").join("jobs.json")] {
         if path.is_symlink() {
             return Err(CronError::Damaged {

@@ -11,6 +11,7 @@ use super::{OfTenant, blocking, recorded, tenants};
 use crate::{
     Code, JobId, Problem, TenantId,
     call::{Call, Reply},
+    clock::files,
     dispatch::hex,
     state::{Page, RunQuery},
 };
@@ -261,7 +262,7 @@ fn find<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
 
 async fn load(call: &Call) -> Result<CronFile, Problem> {
     let home = call.hub.home(call.tenant()?);
-    blocking(move || CronFile::load(&home).map_err(refused)).await
+    blocking(move || files::read_jobs_of(&home).map_err(refused)).await
 }
 
 /// Edits the file: first the log says that it will be, then what came of it.
@@ -274,6 +275,7 @@ async fn change(
     let zone = tenants::zone(record, &call.hub.standing());
     let edited = blocking(move || {
         let now = Zoned::now().with_time_zone(zone);
+        files::refuse_links(home.path()).map_err(refused)?;
         let edited = CronFile::change(&home, &now, |file| {
             let mut next = file.clone();
             Ok(edit(&mut next, &now).inspect(|_| *file = next))

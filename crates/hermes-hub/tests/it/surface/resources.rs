@@ -189,6 +189,25 @@ async fn a_damaged_file_of_jobs_is_kept_and_said() {
 }
 
 #[tokio::test]
+async fn a_link_in_the_place_of_the_jobs_is_not_followed() {
+    let site = Site::new().await.with_examples().await;
+    site.tenant(json!({"id": "neighbour"})).await;
+    let cron = "/v1/tenants/neighbour/agent-cron";
+    let job = json!({"schedule": "every 1h", "prompt": "not yours"});
+    site.post(cron, &job).await.expect(201);
+    let theirs = site.home("neighbour").join("cron/jobs.json");
+    let before = std::fs::read(&theirs).unwrap();
+    let own = site.home("tenant_123").join("cron/jobs.json");
+    std::fs::remove_file(&own).unwrap();
+    std::os::unix::fs::symlink(&theirs, &own).unwrap();
+    let cron = "/v1/tenants/tenant_123/agent-cron";
+    site.get(cron).await.expect(503);
+    let job = json!({"schedule": "every 1h", "prompt": "x"});
+    site.post(cron, &job).await.expect(503);
+    assert_eq!(std::fs::read(&theirs).unwrap(), before);
+}
+
+#[tokio::test]
 async fn a_watcher_sees_all_events_from_any_of_them_on() {
     let site = Site::new().await;
     site.tenant(json!({"id": "acme"})).await;
