@@ -6,7 +6,7 @@
 mod approvals;
 mod classify;
 mod code;
-mod glob;
+pub(crate) mod glob;
 mod judge;
 mod programs;
 pub(crate) mod protected;
@@ -27,7 +27,7 @@ pub use self::{
     classify::{Finding, Scene, Verdict, classify},
     judge::{Judge, Judgement, ModelJudge},
     protected::Landmarks,
-    published::{Published, is_owner_gone},
+    published::{Change, Published, is_owner_gone},
     settings::{ApprovalMode, ApprovalSettings},
 };
 
@@ -99,6 +99,16 @@ impl Approver for NobodyDecides {
     fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         let reason = Some("nobody is there to approve it".to_owned());
         Box::pin(std::future::ready(Decision::Denied { reason }))
+    }
+}
+
+/// Leaves the answer to others: where questions are published, and nobody sits at a terminal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OthersDecide;
+
+impl Approver for OthersDecide {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        Box::pin(std::future::pending())
     }
 }
 

@@ -74,6 +74,8 @@ pub struct Conversation {
     missing: Option<String>,
     /// All but the system prompt.
     messages: Vec<Message>,
+    /// What was said elsewhere before; stored with the first message.
+    history: Vec<Message>,
     /// Whether the store knows better than `messages`.
     must_reload: bool,
     approvals: Arc<Approvals>,
@@ -142,6 +144,7 @@ impl Conversation {
             prompt: None,
             missing: None,
             messages: Vec::new(),
+            history: Vec::new(),
             must_reload: false,
             approvals,
             todo: Arc::default(),
@@ -155,6 +158,25 @@ impl Conversation {
             setup,
             agent,
         }
+    }
+
+    /// Begins with what was said before, in a place we know nothing of. Only for a session that is new.
+    #[must_use]
+    pub fn with_history(mut self, history: Vec<Message>) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// Goes on under other terms. What was allowed in this session stays so, and what others added to it is read.
+    pub fn change_terms(&mut self, setup: Setup) {
+        if let Consent::Ask(approver) = &setup.consent {
+            self.approvals = Arc::new(self.approvals.asking(approver.clone()));
+        }
+        if self.setup.wanted != setup.wanted {
+            self.model.set(None);
+        }
+        self.must_reload = self.is_stored();
+        self.setup = setup;
     }
 
     /// A new session of the command line.
@@ -258,6 +280,7 @@ impl Conversation {
             self.reload_messages().await?;
         }
         self.make_row(Some(&selection)).await?;
+        self.store_history().await?;
         let sent = self.store_user_message(&content).await?;
         let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
         let is_first = !self.messages.iter().any(is_answer);
@@ -311,11 +334,16 @@ impl Conversation {
     }
 
     fn system_text(&self) -> String {
-        let prompt = self.prompt.clone().unwrap_or_default();
-        match &self.missing {
-            Some(missing) => format!("{prompt}\n\n{missing}"),
-            None => prompt,
-        }
+        let directives = self.agent.in_force().directives();
+        let special = Some(directives.specialization.trim()).filter(|text| !text.is_empty());
+        let written = [
+            special,
+            self.prompt.as_deref(),
+            self.missing.as_deref(),
+            self.setup.instructions.as_deref(),
+        ];
+        let written: Vec<&str> = written.into_iter().flatten().collect();
+        written.join("\n\n")
     }
 
     fn limits(&self, selection: &Selection) -> Limits {
@@ -346,6 +374,14 @@ impl Conversation {
             approvals: Arc::new(approvals),
             progress: Arc::new(|_| {}),
         }
+    }
+
+    /// Leaves the conversation without ending its session: background processes are ended, a title under way is
+    /// waited for.
+    pub async fn leave(self) {
+        #[cfg(unix)]
+        self.processes.close().await;
+        self.titles.close().await;
     }
 
     /// Ends the conversation: background processes are ended, a title under way is waited for, the row says why.

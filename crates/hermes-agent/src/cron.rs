@@ -29,11 +29,14 @@ pub use self::{
     script::{ScriptError, locate as locate_script},
 };
 use self::{errand::Errand, message::Report};
-use crate::conversation::Agent;
+use crate::{conversation::Agent, turn::TurnEvent};
 
 /// A claim counts for so long. It is renewed while the run lasts, so only one of a dead process grows old.
 const LEASE: Duration = Duration::from_mins(10);
 const RENEWAL: Duration = Duration::from_mins(2);
+
+/// Is told what happens in a run.
+pub type Observer<'a> = dyn Fn(TurnEvent) + Send + Sync + 'a;
 
 /// Runs that go on side by side.
 const AT_ONCE: usize = 4;
@@ -146,6 +149,20 @@ impl Runner {
         Ok(Some(claimed))
     }
 
+    /// Takes a run of one job now, whatever its schedule says. Nothing if it is running.
+    pub async fn claim_now(
+        &self,
+        reference: &str,
+        now: &Zoned,
+    ) -> Result<Option<Claimed>, TickError> {
+        self.recover(now).await?;
+        let (reference, moment) = (reference.to_owned(), now.clone());
+        let job = self
+            .change(now, move |file| file.run_now(&reference, &moment))
+            .await?;
+        self.claim(&job, now).await
+    }
+
     async fn claim(&self, job: &Job, now: &Zoned) -> Result<Option<Claimed>, TickError> {
         let (id, owner) = (job.id().to_owned(), self.owner.clone());
         let moment = now.clone();
@@ -218,7 +235,7 @@ impl Runner {
     ) -> Vec<Ran> {
         let runs = claimed
             .into_iter()
-            .map(|run| self.run(run, agent, settings, delivery, cancel));
+            .map(|run| self.run(run, agent, settings, delivery, cancel, &|_| {}));
         let runs: Vec<_> = runs.collect();
         stream::iter(runs).buffer_unordered(AT_ONCE).collect().await
     }
@@ -231,6 +248,7 @@ impl Runner {
         settings: &Settings,
         delivery: &dyn Delivery,
         cancel: &CancellationToken,
+        observe: &Observer<'_>,
     ) -> Ran {
         let job = &*claimed.job;
         let zone = time_zone(settings);
@@ -244,6 +262,7 @@ impl Runner {
             settings,
             agent,
             began: &began,
+            observe,
         };
         let report = self
             .renewing(job.id(), &zone, Box::pin(errand.run(cancel)))

@@ -4,6 +4,7 @@
 //! [`model::resolve`] finds the model a home wants; the [`model::Model`] it gives turns messages into a reply.
 
 pub mod approval;
+pub mod ceiling;
 pub mod compact;
 pub mod conversation;
 #[cfg(unix)]

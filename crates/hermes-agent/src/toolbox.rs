@@ -11,6 +11,8 @@ use hermes_mcp::{Host, RegisteredName, RegisteredTool, Registry};
 use serde_json::{Map, Value};
 
 use crate::{
+    approval::{ApprovalKind, ApprovalRequest, Refusal},
+    ceiling::{Ceiling, InForce, Leave},
     message::ToolCall,
     model::ToolDefinition,
     tool::{Company, Tool, ToolContext, ToolOutput},
@@ -29,6 +31,8 @@ pub struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
     mcp: Option<McpTools>,
+    /// What an operator allows at most; it may change during the turn.
+    in_force: InForce,
     /// Whether MCP tools are searched for instead of listed.
     listing: Listing,
     definitions: OnceLock<Vec<ToolDefinition>>,
@@ -55,11 +59,31 @@ enum Listing {
 }
 
 /// What is behind a name.
+#[derive(Clone, Copy)]
 pub enum Target<'a> {
     /// One of the agent's own.
     BuiltIn(&'a Arc<dyn Tool>),
     /// A tool of an MCP server.
     Mcp(&'a Arc<RegisteredTool>),
+}
+
+impl Target<'_> {
+    /// The name that policies know it by.
+    fn name(&self) -> String {
+        match self {
+            Self::BuiltIn(tool) => tool.definition().name,
+            Self::Mcp(tool) => tool.name.as_str().to_owned(),
+        }
+    }
+}
+
+/// What is allowed of a tool. Without the feature, servers are as if they were not there.
+fn leave(ceiling: &Ceiling, target: Target<'_>) -> Leave {
+    let is_missing = matches!(target, Target::Mcp(_)) && !ceiling.has_feature("mcp");
+    if is_missing {
+        return Leave::Refused;
+    }
+    ceiling.tool(&target.name())
 }
 
 impl Toolbox {
@@ -69,6 +93,7 @@ impl Toolbox {
             built_in: Vec::with_capacity(built_in.len()),
             by_name: HashMap::with_capacity(built_in.len()),
             mcp: None,
+            in_force: InForce::default(),
             listing: Listing::Whole,
             definitions: OnceLock::new(),
         };
@@ -85,15 +110,31 @@ impl Toolbox {
         self.built_in.push(tool);
     }
 
+    /// Keeps to what an operator allows, tool by tool, whenever one is called. What is not allowed now is not offered.
+    #[must_use]
+    pub fn beneath(mut self, in_force: &InForce) -> Self {
+        let ceiling = in_force.ceiling();
+        let mut allowed = Self::new(Vec::new());
+        for tool in self.built_in.drain(..) {
+            if ceiling.tool(&tool.definition().name) != Leave::Refused {
+                allowed.add(tool);
+            }
+        }
+        allowed.in_force = in_force.clone();
+        allowed
+    }
+
     /// Adds MCP tools: a snapshot, which of its tools are offered, and the servers that the toolsets leave.
     #[must_use]
     pub fn with_mcp(
         mut self,
         host: Host,
         registry: Arc<Registry>,
-        offered: Vec<Arc<RegisteredTool>>,
+        mut offered: Vec<Arc<RegisteredTool>>,
         servers: HashSet<ServerName>,
     ) -> Self {
+        let ceiling = self.in_force.ceiling();
+        offered.retain(|tool| leave(&ceiling, Target::Mcp(tool)) != Leave::Refused);
         let names = offered.iter().map(|tool| tool.name.clone()).collect();
         self.mcp = Some(McpTools {
             host,
@@ -193,6 +234,35 @@ impl Toolbox {
         }
     }
 
+    /// Whether an operator allows a call, asking somebody where that is needed.
+    pub async fn check(
+        &self,
+        target: Target<'_>,
+        arguments: &Map<String, Value>,
+        context: &ToolContext,
+    ) -> Result<(), Refusal> {
+        let kind = match target {
+            Target::BuiltIn(_) => ApprovalKind::BuiltIn,
+            Target::Mcp(_) => ApprovalKind::Mcp,
+        };
+        let name = target.name();
+        match leave(&self.in_force.ceiling(), target) {
+            Leave::Free => return Ok(()),
+            Leave::Refused => return Err(Refusal::Policy(name)),
+            Leave::WithApproval => {}
+        }
+        let arguments = serde_json::to_string(arguments).unwrap_or_default();
+        let request = ApprovalRequest {
+            kind,
+            subject: format!("{name} {arguments}"),
+            reason: "the operator's policy wants it".into(),
+            rules: vec![format!("policy: {name}")],
+            tool: name,
+            ..ApprovalRequest::default()
+        };
+        context.approvals.required(request, &context.cancel).await
+    }
+
     /// Calls a tool by name.
     pub async fn call(
         &self,
@@ -200,6 +270,11 @@ impl Toolbox {
         arguments: Map<String, Value>,
         context: &ToolContext,
     ) -> ToolOutput {
+        if let Some(target) = self.find(name)
+            && let Err(refusal) = self.check(target, &arguments, context).await
+        {
+            return ToolOutput::error(refusal.to_string());
+        }
         match (self.find(name), &self.mcp) {
             (Some(Target::BuiltIn(tool)), _) => tool.call(arguments, context).await,
             (Some(Target::Mcp(tool)), Some(mcp)) => {

@@ -7,6 +7,10 @@ use std::{fmt, path::PathBuf};
 
 use crate::{Secret, Variables, settings::fields::Fields};
 
+mod api_server;
+
+pub use api_server::ApiServerSettings;
+
 /// The platforms messages can be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Platform {
@@ -68,9 +72,16 @@ pub struct GatewaySettings {
     telegram: PlatformSettings,
     discord: PlatformSettings,
     slack: PlatformSettings,
+    /// The local HTTP API.
+    pub api_server: ApiServerSettings,
+    /// `max_concurrent_turns`: turns that go on side by side.
+    pub max_concurrent_turns: u32,
     /// `HERMES_MEDIA_ALLOW_DIRS`: directories whose files may be sent wherever they are.
     pub media_dirs: Vec<PathBuf>,
 }
+
+/// Turns side by side, where the configuration does not say.
+const CONCURRENT_TURNS: u32 = 16;
 
 impl GatewaySettings {
     /// What is set about a platform.
@@ -87,6 +98,7 @@ impl GatewaySettings {
         Platform::ALL
             .into_iter()
             .filter_map(|platform| self.platform(platform).token.clone())
+            .chain(self.api_server.key.clone())
     }
 }
 
@@ -126,11 +138,21 @@ pub(crate) fn gateway(documents: &[&Fields], variables: &Variables) -> GatewaySe
         })
         .collect();
     let read = |platform| PlatformSettings::read(platform, &parents, variables);
+    // Keys of the gateway stand at the top level or under `gateway`.
+    let turns = documents.iter().find_map(|document| {
+        let places = [(*document).clone(), document.section("gateway")];
+        let place = places
+            .into_iter()
+            .find(|place| place.is_set("max_concurrent_turns"))?;
+        Some(place.integer("max_concurrent_turns", CONCURRENT_TURNS, 1))
+    });
     let media_dirs = variables.get("HERMES_MEDIA_ALLOW_DIRS").unwrap_or_default();
     GatewaySettings {
         telegram: read(Platform::Telegram),
         discord: read(Platform::Discord),
         slack: read(Platform::Slack),
+        api_server: ApiServerSettings::read(&parents, variables),
+        max_concurrent_turns: turns.unwrap_or(CONCURRENT_TURNS),
         media_dirs: std::env::split_paths(media_dirs)
             .filter(|path| path.is_absolute())
             .collect(),

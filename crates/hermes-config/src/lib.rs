@@ -21,7 +21,7 @@ mod yaml;
 pub use atomic::write as replace_file;
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
-pub use gateway::{GatewaySettings, HomeChannel, Platform, PlatformSettings};
+pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use home::{Home, HomeError, ProfileName};
 pub use model::*;
 pub use redact::Redactor;

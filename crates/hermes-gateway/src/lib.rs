@@ -1,9 +1,23 @@
-//! Messaging: what is sent to the platforms, and the MCP server over all their conversations.
+//! Messaging: what is sent to the platforms, the MCP server over all their conversations, and the gateway that stays
+//! and works for a home.
 //!
 //! Everything takes a [`Home`](hermes_config::Home). Reading needs neither network nor a running gateway, and sending
-//! calls the platforms directly.
+//! calls the platforms directly. A [`Gateway`](gateway::Gateway) runs turns and cron jobs as [`runs`], which the local
+//! HTTP API ([`api`]) starts, watches, stops and decides about.
 
+#[cfg(unix)]
+pub mod api;
 pub mod bridge;
 pub mod conversations;
+#[cfg(unix)]
+pub mod deliver;
+#[cfg(unix)]
+pub mod gateway;
+#[cfg(unix)]
+pub mod instance;
 mod lock_patience;
+#[cfg(unix)]
+pub mod runs;
 pub mod send;
+#[cfg(unix)]
+pub mod ticker;

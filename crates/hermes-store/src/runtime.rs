@@ -12,16 +12,21 @@ use crate::{
 
 mod approvals;
 mod events;
+mod replies;
+mod runs;
 
 pub use approvals::{
     Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, new_approval_id,
 };
 pub use events::{EventLog, EventPage, Keeping, LogEnd, LogLimits, LoggedEvent};
+pub use replies::Reply;
+pub use runs::{Accepted, Idempotency, NewRun, Run, RunEnd, RunEvent, RunStatus, new_run_id};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/runtime/0001.sql"),
     include_str!("../migrations/runtime/0002.sql"),
+    include_str!("../migrations/runtime/0003.sql"),
 ];
 
 /// A home's running state. Clones share the connections.

@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 mod channels;
 mod chat;
 mod cron;
+mod gateway;
 mod mcp;
 mod model;
 mod send;
@@ -18,6 +19,7 @@ pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
     CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
 };
+pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
@@ -107,6 +109,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Chat(Box<ChatArgs>),
     /// Run everything: connect all MCP servers and show them live until Ctrl-C.
     Up(UpArgs),
+    /// What stays and works for this home: cron jobs, and the local HTTP API.
+    Gateway(GatewayArgs),
     /// MCP servers: add, list, test, call and more.
     Mcp(McpArgs),
     /// Show or choose the model.

@@ -11,6 +11,7 @@ mod channels;
 mod chat;
 mod completions;
 mod cron;
+mod gateway;
 mod logs;
 mod mcp;
 mod model;
@@ -22,16 +23,17 @@ mod up;
 
 /// Runs a command.
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
-    // `up` and `chat` may stay and have a log file, `mcp serve` tells its client; the others are over soon.
+    // `up`, `chat` and `gateway` may stay and have a log file, `mcp serve` tells its client; the others are over soon.
     let is_serve = |args: &McpArgs| matches!(args.command, Some(McpCommand::Serve(_)));
     match &command {
-        Command::Up(_) | Command::Chat(_) => {}
+        Command::Up(_) | Command::Chat(_) | Command::Gateway(_) => {}
         Command::Mcp(args) if is_serve(args) => {}
         _ => logging::to_stderr_if_asked()?,
     }
     match command {
         Command::Chat(args) => chat::run(context, &args),
         Command::Up(args) => up::run(context, &args),
+        Command::Gateway(args) => gateway::run(context, args),
         Command::Mcp(args) => mcp::run(context, args.command),
         Command::Model(args) => model::run(context, &args),
         Command::Sessions { command } => sessions::run(context, command),

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use hermes_config::Redactor;
@@ -15,7 +16,10 @@ use super::{
     classify::{self, command_texts},
     glob,
 };
-use crate::printable::printable;
+use crate::{
+    ceiling::{InForce, OnTimeout},
+    printable::printable,
+};
 
 /// Longest text of a question, in characters.
 const LONGEST_TEXT: usize = 3800;
@@ -30,6 +34,9 @@ pub enum Refusal {
     /// It never runs.
     #[error("blocked: this {0}. It can not be approved; do not try it in another way")]
     Never(String),
+    /// The operator's policy forbids it.
+    #[error("the operator's policy does not allow `{0}` here; go on without it")]
+    Policy(String),
     /// The user's own list forbids it.
     #[error("blocked by the user's `approvals.deny` pattern `{0}`; do not try it in another way")]
     Denied(String),
@@ -52,6 +59,7 @@ pub struct Approvals {
     redactor: Redactor,
     session: Option<SessionId>,
     on_always: Option<OnAlways>,
+    in_force: InForce,
     /// Rules allowed until the session ends, those that were allowed for ever in it among them.
     allowed: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -66,6 +74,7 @@ impl Approvals {
             redactor: Redactor::default(),
             session: None,
             on_always: None,
+            in_force: InForce::default(),
             allowed: Arc::default(),
         }
     }
@@ -78,6 +87,22 @@ impl Approvals {
             redactor,
             ..self.clone()
         }
+    }
+
+    /// The same with somebody else to ask.
+    #[must_use]
+    pub fn asking(&self, approver: Arc<dyn Approver>) -> Self {
+        Self {
+            approver,
+            ..self.clone()
+        }
+    }
+
+    /// Keeps to the time an operator gives for answers.
+    #[must_use]
+    pub fn beneath(mut self, in_force: InForce) -> Self {
+        self.in_force = in_force;
+        self
     }
 
     /// Decides clear cases in the mode [`ApprovalMode::Smart`].
@@ -165,18 +190,47 @@ impl Approvals {
         }
     }
 
-    async fn ask(
+    /// Asks a person, whatever the home's own settings say. What was allowed in this session counts, what was allowed
+    /// for ever does not: the home could have written that itself.
+    pub async fn required(
         &self,
         mut request: ApprovalRequest,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        request.may_be_permanent = false;
+        let is_known = {
+            let allowed = self.allowed();
+            !request.rules.is_empty() && request.rules.iter().all(|rule| allowed.contains(rule))
+        };
+        if is_known {
+            return Ok(());
+        }
+        self.ask_person(self.shown(request), cancel).await
+    }
+
+    /// The request as it can be shown.
+    fn shown(&self, mut request: ApprovalRequest) -> ApprovalRequest {
+        request.subject = self.presentable(&request.subject);
+        request.reason = self.presentable(&request.reason);
+        request.session.clone_from(&self.session);
+        request.patience = Some(self.patience());
+        request
+    }
+
+    fn patience(&self) -> Duration {
+        let ceiling = self.in_force.ceiling();
+        ceiling.patience(self.settings.timeout, self.settings.written_timeout)
+    }
+
+    async fn ask(
+        &self,
+        request: ApprovalRequest,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         if self.settings.mode == ApprovalMode::Off {
             return Ok(());
         }
-        request.subject = self.presentable(&request.subject);
-        request.reason = self.presentable(&request.reason);
-        request.session.clone_from(&self.session);
-        request.patience = Some(self.settings.timeout);
+        let request = self.shown(request);
         if let Some(judge) = self
             .judge
             .as_ref()
@@ -194,14 +248,26 @@ impl Approvals {
                 Judgement::Unclear => {}
             }
         }
+        self.ask_person(request, cancel).await
+    }
+
+    async fn ask_person(
+        &self,
+        request: ApprovalRequest,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        let patience = self.patience();
         let rules = request.rules.clone();
         let may_be_permanent = request.may_be_permanent;
         let decision = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(interrupted()),
             decision = self.approver.ask(request) => decision,
-            () = tokio::time::sleep(self.settings.timeout) => {
-                let seconds = self.settings.timeout.as_secs();
+            () = tokio::time::sleep(patience) => {
+                if self.in_force.ceiling().on_timeout() == OnTimeout::Approve {
+                    return Ok(());
+                }
+                let seconds = patience.as_secs();
                 return Err(Refusal::NotApproved(format!("nobody answered within {seconds} s")));
             }
         };

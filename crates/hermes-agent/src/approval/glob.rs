@@ -1,7 +1,7 @@
 //! Patterns with `*` and `?`, as they are written in lists of commands.
 
 /// Whether a pattern matches a whole text, without regard to case.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let lower = |text: &str| -> Vec<char> { text.chars().flat_map(char::to_lowercase).collect() };
     let (pattern, text) = (lower(pattern), lower(text));
     let (mut p, mut t) = (0, 0);

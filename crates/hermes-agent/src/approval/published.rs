@@ -4,7 +4,10 @@
 //! person, or somebody who writes an answer into the row. The row then says what became of the question.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -38,14 +41,35 @@ const LONGEST_NAME: usize = 60;
 /// Told to the person: who else answered, or that nobody else can.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
+/// Told what happens to a question's row.
+type Follow = Box<dyn Fn(Change<'_>) + Send + Sync>;
+
+/// What happened to a question that is published.
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a> {
+    /// It can be answered now.
+    Asked(&'a NewApproval),
+    /// It can not be answered any more.
+    Closed {
+        /// Its id.
+        id: &'a str,
+        /// What became of it.
+        outcome: Outcome,
+    },
+}
+
 /// An approver whose questions are in the home's database while they are open.
 pub struct Published {
     home: Home,
     approver: Arc<dyn Approver>,
     session_key: Option<SessionKey>,
+    run: Option<String>,
     tell: Option<Tell>,
+    follow: Option<Follow>,
     /// Opened by the first question. `None` if that did not work.
     store: OnceCell<Option<RuntimeStore>>,
+    /// Whether others use the store, too.
+    is_shared: bool,
     /// Closes the rows of questions that were given up.
     tasks: TaskTracker,
 }
@@ -57,10 +81,35 @@ impl Published {
             home,
             approver,
             session_key: None,
+            run: None,
             tell: None,
+            follow: None,
             store: OnceCell::new(),
+            is_shared: false,
             tasks: TaskTracker::new(),
         }
+    }
+
+    /// Uses a database that is open already, and stays so.
+    #[must_use]
+    pub fn in_store(mut self, store: RuntimeStore) -> Self {
+        self.store = OnceCell::new_with(Some(Some(store)));
+        self.is_shared = true;
+        self
+    }
+
+    /// Names the run that the questions are asked in.
+    #[must_use]
+    pub fn in_run(mut self, run: impl Into<String>) -> Self {
+        self.run = Some(run.into());
+        self
+    }
+
+    /// Is told when a question can be answered, and when it can not any more.
+    #[must_use]
+    pub fn on_change(mut self, follow: impl Fn(Change<'_>) + Send + Sync + 'static) -> Self {
+        self.follow = Some(Box::new(follow));
+        self
     }
 
     /// Names the chat that the questions are about.
@@ -82,8 +131,14 @@ impl Published {
         self.tasks.close();
         // What is left over is found by the next one who asks.
         let _ = tokio::time::timeout(SETTLING, self.tasks.wait()).await;
-        if let Some(Some(store)) = self.store.get() {
+        if let (Some(Some(store)), false) = (self.store.get(), self.is_shared) {
             store.close().await;
+        }
+    }
+
+    fn follow(&self, change: Change<'_>) {
+        if let Some(follow) = &self.follow {
+            follow(change);
         }
     }
 
@@ -117,7 +172,7 @@ impl Published {
     async fn elsewhere(&self, row: &Row<'_>) -> Approval {
         if let Some(store) = self.store().await {
             let store = row.store.get_or_init(|| store.clone());
-            match publish_and_wait(store, &row.new).await {
+            match row.publish_and_wait(store).await {
                 Ok(Some(answered)) => return answered,
                 Ok(None) => {}
                 Err(error) => {
@@ -152,6 +207,8 @@ struct Row<'a> {
     began: Instant,
     /// Where it is, once it may be there.
     store: OnceLock<RuntimeStore>,
+    /// Whether anybody was told of it.
+    is_asked: AtomicBool,
     /// What became of it, as far as known.
     outcome: Option<Outcome>,
     is_closed: bool,
@@ -170,7 +227,7 @@ impl<'a> Row<'a> {
             kind: kind.into(),
             session_key: published.session_key.clone(),
             session: request.session.clone(),
-            run_id: None,
+            run_id: published.run.clone(),
             command: request.subject.clone(),
             description: request.reason.clone(),
             pattern_keys: request.rules.clone(),
@@ -184,8 +241,24 @@ impl<'a> Row<'a> {
             new,
             began: Instant::now(),
             store: OnceLock::new(),
+            is_asked: AtomicBool::new(false),
             outcome: None,
             is_closed: false,
+        }
+    }
+
+    /// Somebody's answer, or `None` when there can be none any more.
+    async fn publish_and_wait(&self, store: &RuntimeStore) -> Result<Option<Approval>, StoreError> {
+        store.publish_approval(&self.new).await?;
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.published.follow(Change::Asked(&self.new));
+        loop {
+            tokio::time::sleep(LOOK).await;
+            match store.approval(&self.new.id).await? {
+                Some(row) if is_answered(&row) => return Ok(Some(row)),
+                Some(row) if row.state != ApprovalState::Resolved => {}
+                _ => return Ok(None),
+            }
         }
     }
 
@@ -245,9 +318,6 @@ impl<'a> Row<'a> {
 impl Drop for Row<'_> {
     /// Nobody waits any more: the time is over, or the turn was interrupted.
     fn drop(&mut self) {
-        let (Some(store), false) = (self.store.take(), self.is_closed) else {
-            return;
-        };
         let patience = self.new.patience;
         let is_late = patience.is_some_and(|patience| self.began.elapsed() >= patience);
         let outcome = self.outcome.unwrap_or(if is_late {
@@ -255,6 +325,13 @@ impl Drop for Row<'_> {
         } else {
             Outcome::Cancelled
         });
+        if self.is_asked.load(Ordering::Relaxed) {
+            let id = &self.new.id;
+            self.published.follow(Change::Closed { id, outcome });
+        }
+        let (Some(store), false) = (self.store.take(), self.is_closed) else {
+            return;
+        };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -265,22 +342,6 @@ impl Drop for Row<'_> {
             }
         };
         self.published.tasks.spawn_on(close, &runtime);
-    }
-}
-
-/// Somebody's answer, or `None` when there can be none any more.
-async fn publish_and_wait(
-    store: &RuntimeStore,
-    new: &NewApproval,
-) -> Result<Option<Approval>, StoreError> {
-    store.publish_approval(new).await?;
-    loop {
-        tokio::time::sleep(LOOK).await;
-        match store.approval(&new.id).await? {
-            Some(row) if is_answered(&row) => return Ok(Some(row)),
-            Some(row) if row.state != ApprovalState::Resolved => {}
-            _ => return Ok(None),
-        }
     }
 }
 

@@ -13,6 +13,8 @@ pub struct ApprovalSettings {
     pub mode: ApprovalMode,
     /// How long a question stays open.
     pub timeout: Duration,
+    /// The same, if the configuration says so itself.
+    pub written_timeout: Option<Duration>,
     /// Patterns of commands that never run; `*` and `?` stand for text.
     pub deny: Vec<String>,
     /// What is always allowed: names of rules, or patterns of commands.
@@ -36,6 +38,7 @@ impl Default for ApprovalSettings {
         Self {
             mode: ApprovalMode::Manual,
             timeout: DEFAULT_TIMEOUT,
+            written_timeout: None,
             deny: Vec::new(),
             allow: Vec::new(),
         }
@@ -54,9 +57,11 @@ impl ApprovalSettings {
             _ => ApprovalMode::Manual,
         };
         let timeout = approvals["timeout"].as_u64().filter(|&seconds| seconds > 0);
+        let timeout = timeout.map(Duration::from_secs);
         Self {
             mode,
-            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+            written_timeout: timeout,
             deny: strings(&approvals["deny"]),
             allow: strings(&document["command_allowlist"]),
         }

@@ -8,8 +8,9 @@ use hermes_mcp::{Host, ReloadReport, link::Status};
 use hermes_store::{Store, skills::Skills};
 
 use crate::{
+    ceiling::{Ceiling, Directives, InForce},
     model::{
-        Auxiliary, HttpClients, LocalServers, ResolveError, Selection, Surroundings, Wanted,
+        Auxiliary, HttpClients, LocalServers, Model, ResolveError, Selection, Surroundings, Wanted,
         resolve,
     },
     toolbox::Toolbox,
@@ -26,6 +27,7 @@ struct Shared {
     parts: AgentParts,
     settings: ArcSwap<Settings>,
     clients: Arc<HttpClients>,
+    in_force: InForce,
 }
 
 /// What an agent is made of.
@@ -75,6 +77,7 @@ impl Agent {
                 parts,
                 settings: ArcSwap::from_pointee(settings),
                 clients: Arc::default(),
+                in_force: InForce::default(),
             }),
         }
     }
@@ -106,6 +109,21 @@ impl Agent {
         self.shared.settings.load_full()
     }
 
+    /// Takes up what an operator wants, from the next call of a tool on.
+    pub fn direct(&self, directives: Directives) {
+        self.shared.in_force.set(directives);
+    }
+
+    /// What an operator wants.
+    pub fn in_force(&self) -> &InForce {
+        &self.shared.in_force
+    }
+
+    /// What an operator allows at most.
+    pub fn ceiling(&self) -> Ceiling {
+        self.shared.in_force.ceiling()
+    }
+
     /// The variables of this process, for commands that run.
     pub(crate) fn environment(&self) -> &[(OsString, OsString)] {
         &self.shared.parts.environment
@@ -134,8 +152,35 @@ impl Agent {
 
     /// Finds a model.
     pub async fn find_model(&self, wanted: &Wanted) -> Result<Selection, ResolveError> {
-        let settings = self.settings();
-        resolve(&self.surroundings(&settings), wanted).await
+        let settings = self.settings_for_models();
+        let selection = resolve(&self.surroundings(&settings), wanted).await?;
+        let endpoint = &selection.endpoint;
+        self.check_model(&endpoint.provider, &endpoint.model)?;
+        Ok(selection)
+    }
+
+    /// The settings, with those models alone to fall back on that are allowed.
+    fn settings_for_models(&self) -> Arc<Settings> {
+        let (settings, ceiling) = (self.settings(), self.ceiling());
+        if ceiling.allows_all_models() || settings.fallback_providers.is_empty() {
+            return settings;
+        }
+        let mut narrowed = Settings::clone(&settings);
+        narrowed.fallback_providers.retain(|choice| {
+            let provider = choice.provider.as_deref().unwrap_or_default();
+            let name = choice.name.as_deref().unwrap_or_default();
+            ceiling.allows_model(provider, name)
+        });
+        Arc::new(narrowed)
+    }
+
+    fn check_model(&self, provider: &str, model: &str) -> Result<(), ResolveError> {
+        if self.ceiling().allows_model(provider, model) {
+            return Ok(());
+        }
+        Err(ResolveError::NotAllowed {
+            model: model.to_owned(),
+        })
     }
 
     /// Finds the model for work beside a conversation that uses `main`.
@@ -145,7 +190,9 @@ impl Agent {
         task: AuxiliaryTask,
     ) -> Result<Auxiliary, ResolveError> {
         let settings = self.settings();
-        Auxiliary::find(&self.surroundings(&settings), main, task).await
+        let found = Auxiliary::find(&self.surroundings(&settings), main, task).await?;
+        self.check_model(Model::provider(&found), found.name())?;
+        Ok(found)
     }
 
     fn surroundings<'a>(&'a self, settings: &'a Settings) -> Surroundings<'a> {

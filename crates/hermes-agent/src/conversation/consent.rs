@@ -35,6 +35,7 @@ pub(super) fn approvals(
     let home = agent.home().clone();
     Approvals::new(settings, approver)
         .in_session(session.clone())
+        .beneath(agent.in_force().clone())
         .with_redactor(agent.redactor())
         .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
         .on_always(move |rules| {

@@ -1,6 +1,6 @@
 //! Calls that the user makes. Nothing of them becomes part of the conversation.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hermes_config::{ServerName, Settings};
 use hermes_mcp::{Host, RegisteredTool};
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Conversation;
 use crate::{
     tool::{ProgressSink, ToolContext},
-    toolbox::{Target, call_mcp},
+    toolbox::{Target, Toolbox, call_mcp},
 };
 
 /// How long a server that is being connected is waited for.
@@ -70,7 +70,7 @@ impl Conversation {
                 });
             }
             (Some(Target::Mcp(tool)), Some(host)) => {
-                return Ok(call(host, tool, arguments, &context).await);
+                return Ok(call(&toolbox, host, tool, arguments, &context).await);
             }
             _ => {}
         }
@@ -82,7 +82,7 @@ impl Conversation {
         let host = self.agent.host().ok_or_else(unknown)?;
         let registry = host.registry();
         match registry.find_original(&server, original) {
-            Some(tool) => Ok(call(host, tool, arguments, &context).await),
+            Some(tool) => Ok(call(&toolbox, host, tool, arguments, &context).await),
             None => Err(NotCallable::NotOffered {
                 offers: registry
                     .tools()
@@ -122,11 +122,19 @@ fn split<'a>(settings: &Settings, name: &'a str) -> Option<(ServerName, &'a str)
 }
 
 async fn call(
+    toolbox: &Toolbox,
     host: &Host,
-    tool: &RegisteredTool,
+    tool: &Arc<RegisteredTool>,
     arguments: Map<String, Value>,
     context: &ToolContext,
 ) -> Called {
+    let checked = toolbox.check(Target::Mcp(tool), &arguments, context).await;
+    if let Err(refusal) = checked {
+        return Called {
+            text: refusal.to_string(),
+            is_error: true,
+        };
+    }
     match call_mcp(host, tool, arguments, context).await {
         Ok(outcome) => Called {
             text: outcome.text().into_owned(),

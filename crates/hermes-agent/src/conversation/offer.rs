@@ -71,7 +71,7 @@ impl Conversation {
         let settings = self.agent.settings();
         let mut built_in = self.built_in();
         built_in.retain(|tool| self.offers_built_in(&settings, tool.toolset()));
-        let toolbox = Toolbox::new(built_in);
+        let toolbox = Toolbox::new(built_in).beneath(self.agent.in_force());
         match self.agent.host() {
             Some(host) => {
                 let registry = host.registry();

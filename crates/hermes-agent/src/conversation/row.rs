@@ -61,6 +61,22 @@ impl Conversation {
         }
     }
 
+    /// Stores what was said before, once.
+    pub(super) async fn store_history(&mut self) -> Result<(), ConversationError> {
+        let history = std::mem::take(&mut self.history);
+        if history.is_empty() {
+            return Ok(());
+        }
+        let detail = MessageDetail::default();
+        let rows: Vec<NewMessage> = history
+            .iter()
+            .map(|message| record::row(message, &detail))
+            .collect();
+        self.agent.store().append_all(&self.id, &rows).await?;
+        // Somebody else wrote it: read back, calls without a result get one.
+        self.reload_messages().await
+    }
+
     /// Stores what the user said, and returns what the model gets: the same, and news of background processes.
     pub(super) async fn store_user_message(
         &self,

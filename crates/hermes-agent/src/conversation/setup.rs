@@ -23,6 +23,8 @@ pub struct Setup {
     pub toolsets: Option<Vec<String>>,
     /// Toolsets that are never offered here.
     pub withheld: Vec<String>,
+    /// Told to the model after its prompt, in this run only.
+    pub instructions: Option<String>,
     /// Skills whose instructions are part of the prompt.
     pub skills: Vec<String>,
     /// Calls of the model in one turn; `None` leaves it to the configuration.
@@ -54,6 +56,7 @@ impl Setup {
             wanted: Wanted::default(),
             toolsets: None,
             withheld: Vec::new(),
+            instructions: None,
             skills: Vec::new(),
             max_model_calls: None,
             consent,

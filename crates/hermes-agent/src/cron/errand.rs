@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SERVER_PATIENCE,
+    Observer, SERVER_PATIENCE,
     message::{Report, kept_message},
     script::{self, Outcome, ScriptError},
     texts,
@@ -54,6 +54,7 @@ pub(super) struct Errand<'a> {
     /// Or why there is none.
     pub(super) agent: Result<&'a Agent, &'a str>,
     pub(super) began: &'a Zoned,
+    pub(super) observe: &'a Observer<'a>,
 }
 
 impl Errand<'_> {
@@ -127,7 +128,11 @@ impl Errand<'_> {
         let activity = Activity::default();
         let mut display = {
             let activity = activity.clone();
-            move |_: TurnEvent| activity.touch()
+            let observe = self.observe;
+            move |event: TurnEvent| {
+                activity.touch();
+                observe(event);
+            }
         };
         let turn = conversation.say(prompt, &mut display, stop.clone());
         let mut turn = std::pin::pin!(turn);

@@ -136,6 +136,14 @@ pub enum ResolveError {
         /// The model.
         model: String,
     },
+    /// A model that may not be asked.
+    #[error(
+        "the model `{model}` is not allowed here: the operator's policy has no pattern for it in `models.allow`"
+    )]
+    NotAllowed {
+        /// The model.
+        model: String,
+    },
     /// A provider without an address.
     #[error("the provider `{provider}` needs a `base_url`")]
     NoBaseUrl {

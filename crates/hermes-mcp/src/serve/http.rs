@@ -98,15 +98,35 @@ pub fn with_principal(router: Router, principal: Principal) -> Router {
 
 /// A token, kept as a hash so that comparing takes the same time whatever is presented.
 #[derive(Clone)]
+pub struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    /// Of this token.
+    pub fn new(token: &Secret<String>) -> Self {
+        Self(Sha256::digest(token.expose()).into())
+    }
+
+    /// Whether this is the token.
+    pub fn is(&self, presented: &str) -> bool {
+        let digest: [u8; 32] = Sha256::digest(presented).into();
+        let difference = digest
+            .iter()
+            .zip(&self.0)
+            .fold(0, |difference, (a, b)| difference | (a ^ b));
+        std::hint::black_box(difference) == 0
+    }
+}
+
+#[derive(Clone)]
 struct Bearer {
-    digest: [u8; 32],
+    token: TokenDigest,
     principal: Principal,
 }
 
 /// Lets only requests through that present the token. They are this principal's.
 pub fn with_bearer(router: Router, token: &Secret<String>, principal: Principal) -> Router {
     let bearer = Bearer {
-        digest: Sha256::digest(token.expose()).into(),
+        token: TokenDigest::new(token),
         principal,
     };
     router.layer(middleware::from_fn_with_state(bearer, check_bearer))
@@ -114,7 +134,7 @@ pub fn with_bearer(router: Router, token: &Secret<String>, principal: Principal)
 
 async fn check_bearer(State(bearer): State<Bearer>, mut request: Request, next: Next) -> Response {
     let challenge = match presented(request.headers()) {
-        Some(token) if bearer.is(token) => {
+        Some(token) if bearer.token.is(token) => {
             request.extensions_mut().insert(bearer.principal);
             return next.run(request).await;
         }
@@ -130,19 +150,8 @@ async fn check_bearer(State(bearer): State<Bearer>, mut request: Request, next: 
         .into_response()
 }
 
-impl Bearer {
-    fn is(&self, token: &str) -> bool {
-        let digest: [u8; 32] = Sha256::digest(token).into();
-        let difference = digest
-            .iter()
-            .zip(&self.digest)
-            .fold(0, |difference, (a, b)| difference | (a ^ b));
-        std::hint::black_box(difference) == 0
-    }
-}
-
 /// The token of a request.
-fn presented(headers: &HeaderMap) -> Option<&str> {
+pub fn presented(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

@@ -5,7 +5,7 @@ use std::{fs, io, time::Duration};
 use hermes_config::Home;
 
 use super::file::{CronError, cron_dir};
-use crate::file;
+use crate::{clock::epoch_seconds, file};
 
 /// Held while due jobs are looked for and claimed. The kernel gives it back when the process ends, however it does.
 #[derive(Debug)]
@@ -23,6 +23,13 @@ impl TickLock {
             Err(source) => Err(CronError::Io { path, source }),
         }
     }
+}
+
+/// Gives a sign of life of whoever lets time pass.
+pub fn beat(home: &Home) -> Result<(), CronError> {
+    let path = cron_dir(home).join("ticker_heartbeat");
+    let now = epoch_seconds().to_string();
+    file::replace(&path, now.as_bytes()).map_err(|source| CronError::Io { path, source })
 }
 
 /// How long ago a ticker of this home gave a sign of life, if ever.

@@ -264,6 +264,20 @@ impl RuntimeStore {
             .map_err(|error| self.database.error(error))
     }
 
+    /// The same of one run.
+    pub async fn open_approvals_of_run(&self, run: &str) -> Result<Vec<Approval>, StoreError> {
+        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM approvals WHERE run_id = ?1 AND state = 'open' \
+             AND (expires_at IS NULL OR expires_at > ?2) ORDER BY created_at, id"
+        )))
+        .bind(run)
+        .bind(epoch_seconds())
+        .fetch_all(self.database.readers())
+        .await;
+        rows.and_then(|rows| rows.iter().map(Approval::read).collect())
+            .map_err(|error| self.database.error(error))
+    }
+
     /// Answers. The first answer counts.
     pub async fn answer_approval(
         &self,

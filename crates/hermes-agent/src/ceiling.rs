@@ -1,0 +1,174 @@
+//! What an operator leaves the agent of a home: tools, models, features, and how long a question waits.
+//!
+//! [`Directives`] come from outside while the agent runs. What limits it becomes a [`Ceiling`], which every call of a
+//! tool looks at anew. The home's own configuration can only narrow it.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::approval::glob;
+
+#[cfg(test)]
+mod tests;
+
+/// Settings of an operator that reach into the agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Directives {
+    /// What is allowed.
+    pub policy: Value,
+    /// Text placed before the home's own.
+    pub specialization: String,
+    /// A free map, for whoever understands it.
+    pub feature: Map<String, Value>,
+    /// The model to use.
+    pub model: Option<String>,
+    /// How long an approval waits; 0 leaves it to the policy.
+    pub approval_timeout_seconds: u64,
+}
+
+/// What the directives allow at most. The default allows everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ceiling {
+    /// Patterns of tools; `None` is all of them.
+    allow: Option<Vec<String>>,
+    deny: Vec<String>,
+    require_approval: Vec<String>,
+    /// Patterns of models; `None` is all of them.
+    models: Option<Vec<String>>,
+    /// The optional features that are on; `None` is all of them.
+    features: Option<Vec<String>>,
+    patience: Option<Duration>,
+    on_timeout: OnTimeout,
+}
+
+/// What silence means after the time for an answer is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnTimeout {
+    /// No.
+    #[default]
+    Deny,
+    /// Yes.
+    Approve,
+}
+
+/// What is allowed of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It may run.
+    Free,
+    /// Somebody has to agree each time.
+    WithApproval,
+    /// It may not run.
+    Refused,
+}
+
+impl Ceiling {
+    /// Reads what limits the agent. What makes no sense is as if it were not there.
+    pub fn new(directives: &Directives) -> Self {
+        let policy = &directives.policy;
+        let (tools, approvals) = (&policy["tools"], &policy["approvals"]);
+        let seconds = match directives.approval_timeout_seconds {
+            0 => approvals["timeoutSeconds"].as_u64(),
+            seconds => Some(seconds),
+        };
+        Self {
+            allow: texts(&tools["allow"]),
+            deny: texts(&tools["deny"]).unwrap_or_default(),
+            require_approval: texts(&tools["requireApproval"]).unwrap_or_default(),
+            models: texts(&policy["models"]["allow"]),
+            features: texts(&policy["features"]["enabled"]),
+            patience: seconds.filter(|&it| it > 0).map(Duration::from_secs),
+            on_timeout: match approvals["onTimeout"].as_str() {
+                Some("approve" | "allow") => OnTimeout::Approve,
+                _ => OnTimeout::Deny,
+            },
+        }
+    }
+
+    /// What is allowed of a tool, by its registered name.
+    pub fn tool(&self, name: &str) -> Leave {
+        let is_in = |patterns: &[String]| patterns.iter().any(|pattern| names(pattern, name));
+        let is_allowed = self.allow.as_deref().is_none_or(is_in);
+        if !is_allowed || is_in(&self.deny) {
+            Leave::Refused
+        } else if is_in(&self.require_approval) {
+            Leave::WithApproval
+        } else {
+            Leave::Free
+        }
+    }
+
+    /// Whether a model may be asked.
+    pub fn allows_model(&self, provider: &str, model: &str) -> bool {
+        let full = format!("{provider}/{model}");
+        self.models.as_ref().is_none_or(|patterns| {
+            let fits =
+                |pattern: &String| glob::matches(pattern, model) || glob::matches(pattern, &full);
+            patterns.iter().any(fits)
+        })
+    }
+
+    /// Whether every model may be asked.
+    pub(crate) fn allows_all_models(&self) -> bool {
+        self.models.is_none()
+    }
+
+    /// Whether an optional feature is on: `mcp`, `messaging`.
+    pub fn has_feature(&self, name: &str) -> bool {
+        let is_on = |features: &Vec<String>| features.iter().any(|feature| feature == name);
+        self.features.as_ref().is_none_or(is_on)
+    }
+
+    /// How long a question waits: as long as the operator says, or less if the home itself wants less.
+    pub(crate) fn patience(&self, usual: Duration, written: Option<Duration>) -> Duration {
+        match (self.patience, written) {
+            (None, _) => usual,
+            (Some(limit), Some(written)) => limit.min(written),
+            (Some(limit), None) => limit,
+        }
+    }
+
+    /// What silence means.
+    pub(crate) fn on_timeout(&self) -> OnTimeout {
+        self.on_timeout
+    }
+}
+
+/// Whether a pattern names a tool. Both spellings of MCP tools count, or another one would be a way around.
+fn names(pattern: &str, name: &str) -> bool {
+    let plain = |text: &str| text.replace("__", "_");
+    glob::matches(pattern, name) || glob::matches(&plain(pattern), &plain(name))
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let items = value.as_array()?.iter().filter_map(Value::as_str);
+    Some(items.map(str::to_owned).collect())
+}
+
+/// The directives in force. Clones see the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct InForce {
+    cell: Arc<ArcSwap<(Directives, Ceiling)>>,
+}
+
+impl InForce {
+    /// Takes others from now on.
+    pub fn set(&self, directives: Directives) {
+        let ceiling = Ceiling::new(&directives);
+        self.cell.store(Arc::new((directives, ceiling)));
+    }
+
+    /// The present ones.
+    pub fn directives(&self) -> Directives {
+        self.cell.load().0.clone()
+    }
+
+    /// What they allow.
+    pub fn ceiling(&self) -> Ceiling {
+        self.cell.load().1.clone()
+    }
+}

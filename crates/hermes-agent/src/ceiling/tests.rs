@@ -1,0 +1,80 @@
+use serde_json::json;
+
+use super::*;
+
+fn ceiling(policy: Value) -> Ceiling {
+    Ceiling::new(&Directives {
+        policy,
+        ..Directives::default()
+    })
+}
+
+#[test]
+fn without_directives_everything_is_allowed() {
+    let free = Ceiling::new(&Directives::default());
+    assert_eq!(free, Ceiling::default());
+    assert_eq!(free.tool("terminal"), Leave::Free);
+    assert!(free.allows_model("openai", "gpt"));
+    assert!(free.has_feature("mcp"));
+    let minute = Duration::from_mins(1);
+    assert_eq!(free.patience(minute, None), minute);
+}
+
+#[test]
+fn deny_wins_over_allow_and_over_approval() {
+    let ceiling = ceiling(json!({"tools": {
+        "allow": ["read_*", "terminal", "mcp_time_*"],
+        "deny": ["mcp_time_set*"],
+        "requireApproval": ["terminal", "mcp_time_set*"],
+    }}));
+    assert_eq!(ceiling.tool("read_file"), Leave::Free);
+    assert_eq!(ceiling.tool("write_file"), Leave::Refused);
+    assert_eq!(ceiling.tool("terminal"), Leave::WithApproval);
+    assert_eq!(ceiling.tool("mcp_time_now"), Leave::Free);
+    assert_eq!(ceiling.tool("mcp_time_set_zone"), Leave::Refused);
+}
+
+#[test]
+fn the_other_spelling_of_a_name_is_no_way_around() {
+    let ceiling = ceiling(json!({"tools": {"deny": ["mcp_time_*"]}}));
+    assert_eq!(ceiling.tool("mcp__time__now"), Leave::Refused);
+}
+
+#[test]
+fn an_empty_list_allows_nothing() {
+    let none = ceiling(json!({
+        "tools": {"allow": []}, "models": {"allow": []}, "features": {"enabled": []},
+    }));
+    assert_eq!(none.tool("terminal"), Leave::Refused);
+    assert!(!none.allows_model("openai", "gpt"));
+    assert!(!none.has_feature("mcp"));
+}
+
+#[test]
+fn models_are_named_alone_or_with_their_provider() {
+    let ceiling = ceiling(json!({"models": {"allow": ["anthropic/*", "small-*"]}}));
+    assert!(ceiling.allows_model("anthropic", "claude"));
+    assert!(ceiling.allows_model("openai", "small-1"));
+    assert!(!ceiling.allows_model("openai", "large"));
+}
+
+#[test]
+fn a_home_may_want_less_time_but_not_more() {
+    let seconds = Duration::from_secs;
+    let limited = ceiling(json!({"approvals": {"timeoutSeconds": 900}}));
+    assert_eq!(limited.patience(seconds(60), None), seconds(900));
+    assert_eq!(
+        limited.patience(seconds(30), Some(seconds(30))),
+        seconds(30)
+    );
+    assert_eq!(
+        limited.patience(seconds(9999), Some(seconds(9999))),
+        seconds(900)
+    );
+    let own = Ceiling::new(&Directives {
+        approval_timeout_seconds: 5,
+        policy: json!({"approvals": {"timeoutSeconds": 900}}),
+        ..Directives::default()
+    });
+    assert_eq!(own.patience(seconds(60), None), seconds(5));
+}

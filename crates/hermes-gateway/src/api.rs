@@ -1,0 +1,149 @@
+//! The local HTTP API of a gateway: runs, approvals, jobs, sessions, and the protocol that OpenAI's clients speak.
+//!
+//! Every request but `/health` presents a token. JSON is snake_case, errors are `{"error": {…}}`.
+
+mod error;
+mod host;
+mod idempotency;
+mod internal;
+mod jobs;
+mod listen;
+mod lists;
+mod openai;
+mod payload;
+mod query;
+mod runs;
+mod sessions;
+mod sse;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::{Method, StatusCode},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+    routing::{get, post, put},
+};
+use hermes_config::Secret;
+use hermes_mcp::serve::http::{TokenDigest, presented};
+use serde_json::json;
+
+use self::{error::ApiError, openai::MODEL};
+pub use self::{
+    host::HostCheck,
+    listen::{BadAddress, Door, check_address, serve},
+};
+use crate::gateway::{Direction, Gateway};
+
+/// Shorter tokens can be guessed.
+pub const SHORTEST_KEY: usize = 16;
+
+/// What requests work on.
+#[derive(Clone)]
+struct Api {
+    gateway: Gateway,
+    token: TokenDigest,
+    host: Arc<HostCheck>,
+}
+
+/// All routes of the API.
+pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Router {
+    let api = Api {
+        token: TokenDigest::new(token),
+        host: Arc::new(host),
+        gateway,
+    };
+    let mut router = Router::new()
+        .route("/health/detailed", get(lists::health))
+        .route("/v1/runs", post(runs::create))
+        .route("/v1/runs/{id}", get(runs::show))
+        .route("/v1/runs/{id}/events", get(runs::events))
+        .route("/v1/runs/{id}/approval", post(runs::decide))
+        .route("/v1/runs/{id}/stop", post(runs::stop))
+        .route("/api/jobs", get(jobs::list).post(jobs::create))
+        .route(
+            "/api/jobs/{id}",
+            get(jobs::show).patch(jobs::change_job).delete(jobs::remove),
+        )
+        .route("/api/jobs/{id}/pause", post(jobs::pause))
+        .route("/api/jobs/{id}/resume", post(jobs::resume))
+        .route("/api/jobs/{id}/run", post(jobs::run))
+        .route("/api/sessions", get(sessions::list))
+        .route("/api/sessions/{id}", get(sessions::show))
+        .route("/api/sessions/{id}/messages", get(sessions::messages))
+        .route("/api/sessions/{id}/chat", post(sessions::chat))
+        .route(
+            "/api/sessions/{id}/chat/stream",
+            post(sessions::chat_stream),
+        )
+        .route("/v1/chat/completions", post(openai::complete))
+        .route("/v1/models", get(openai::models))
+        .route(&format!("/v1/models/{MODEL}"), get(openai::model))
+        .route("/v1/skills", get(lists::skills))
+        .route("/v1/toolsets", get(lists::toolsets))
+        .route("/v1/capabilities", get(lists::capabilities));
+    if matches!(api.gateway.direction(), Direction::Hub { .. }) {
+        router = router.route("/internal/directives", put(internal::direct));
+    }
+    router
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .route_layer(middleware::from_fn_with_state(api.clone(), check_token))
+        .route("/health", get(healthy))
+        .layer(middleware::from_fn_with_state(api.clone(), check_host))
+        .with_state(api)
+}
+
+async fn healthy() -> Json<serde_json::Value> {
+    Json(json!({"status": "ok"}))
+}
+
+async fn nothing_here(State(api): State<Api>, request: Request) -> Response {
+    // Whoever has no token does not even learn what there is.
+    if let Err(refused) = authorise(&api, &request) {
+        return refused.into_response();
+    }
+    let path = request.uri().path();
+    ApiError::not_found("not_found", format!("there is nothing at `{path}`")).into_response()
+}
+
+async fn wrong_method(method: Method) -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "invalid_request_error",
+        "method_not_allowed",
+        format!("`{method}` is not possible here"),
+    )
+}
+
+async fn check_host(State(api): State<Api>, request: Request, next: Next) -> Response {
+    if api.host.allows(request.headers(), request.uri()) {
+        return next.run(request).await;
+    }
+    let error = ApiError::new(
+        StatusCode::FORBIDDEN,
+        "permission_error",
+        "host_not_allowed",
+        "this name is not one the API may be called by; `api_server.allowed_hosts` in config.yaml lists others",
+    );
+    error.into_response()
+}
+
+async fn check_token(State(api): State<Api>, request: Request, next: Next) -> Response {
+    match authorise(&api, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+fn authorise(api: &Api, request: &Request) -> Result<(), ApiError> {
+    match presented(request.headers()) {
+        Some(token) if api.token.is(token) => Ok(()),
+        Some(_) => Err(ApiError::unauthorized("the token is wrong")),
+        None => Err(ApiError::unauthorized(
+            "present the key as `Authorization: Bearer …`",
+        )),
+    }
+}

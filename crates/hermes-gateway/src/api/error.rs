@@ -1,0 +1,198 @@
+//! How requests fail: one shape, a stable code, and words for people.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use hermes_store::{StoreError, cron::CronError};
+use serde_json::{Value, json};
+
+use crate::runs::{NotDecided, NotStarted, NotStopped};
+
+/// How long somebody should wait who was refused for the moment, in seconds.
+const RETRY_AFTER: &str = "1";
+
+/// Why a request failed.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    code: &'static str,
+    message: String,
+    param: Option<&'static str>,
+}
+
+impl ApiError {
+    pub(super) fn new(
+        status: StatusCode,
+        kind: &'static str,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            kind,
+            code,
+            message: message.into(),
+            param: None,
+        }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_request_error",
+            code,
+            message,
+        )
+    }
+
+    /// A member of the request makes no sense.
+    pub(super) fn member(param: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            param: Some(param),
+            ..Self::invalid("invalid_value", message)
+        }
+    }
+
+    pub(super) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "invalid_request_error",
+            code,
+            message,
+        )
+    }
+
+    pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict_error", code, message)
+    }
+
+    pub(super) fn unauthorized(message: &str) -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication_error",
+            "invalid_api_key",
+            message,
+        )
+    }
+
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "internal",
+            message,
+        )
+    }
+
+    /// The object in the body.
+    pub(super) fn body(&self) -> Value {
+        json!({"error": {
+            "message": self.message,
+            "type": self.kind,
+            "param": self.param,
+            "code": self.code,
+        }})
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        let headers = response.headers_mut();
+        if matches!(
+            self.status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        ) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoSuchSession { .. } => {
+                Self::not_found("session_not_found", error.to_string())
+            }
+            StoreError::BadSessionId { .. } => Self::member("session_id", error.to_string()),
+            error => {
+                tracing::error!(%error, "a request failed");
+                Self::internal("the store can not be used; the gateway's log says more")
+            }
+        }
+    }
+}
+
+impl From<NotStarted> for ApiError {
+    fn from(error: NotStarted) -> Self {
+        let message = error.to_string();
+        match error {
+            NotStarted::TooMany { .. } => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limit_error",
+                "too_many_runs",
+                message,
+            ),
+            NotStarted::KeyReused => Self::conflict("idempotency_key_reused", message),
+            NotStarted::Stopping => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "stopping",
+                message,
+            ),
+            NotStarted::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<NotStopped> for ApiError {
+    fn from(error: NotStopped) -> Self {
+        let message = error.to_string();
+        match error {
+            NotStopped::NotFound => Self::not_found("run_not_found", message),
+            NotStopped::IsOver => Self::conflict("run_not_active", message),
+            NotStopped::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<NotDecided> for ApiError {
+    fn from(error: NotDecided) -> Self {
+        let message = error.to_string();
+        match error {
+            NotDecided::NotFound => Self::not_found("run_not_found", message),
+            NotDecided::NotActive => Self::conflict("approval_not_active", message),
+            NotDecided::NotPending => Self::conflict("approval_not_pending", message),
+            NotDecided::NotPermanent => Self::invalid("invalid_approval_choice", message),
+            NotDecided::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<CronError> for ApiError {
+    fn from(error: CronError) -> Self {
+        let message = error.to_string();
+        match error {
+            CronError::NoSuchJob { .. } => Self::not_found("job_not_found", message),
+            CronError::Ambiguous { .. } => Self::conflict("ambiguous_job", message),
+            CronError::BadId { .. } => Self::member("id", message),
+            CronError::Schedule(_) | CronError::NoNextRun { .. } => {
+                Self::member("schedule", message)
+            }
+            CronError::NoScript => Self::member("script", message),
+            CronError::Io { .. } | CronError::Damaged { .. } => {
+                tracing::error!(%error, "the job file can not be used");
+                Self::internal(message)
+            }
+        }
+    }
+}

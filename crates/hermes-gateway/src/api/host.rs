@@ -1,0 +1,66 @@
+//! Which names the API may be called by. A web page that lets its own name point here is not one of them.
+
+use axum::http::{HeaderMap, Uri, header};
+
+/// The names of this machine.
+const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The names that are allowed.
+#[derive(Debug, Clone)]
+pub enum HostCheck {
+    /// Any: only this user's processes can reach it.
+    Any,
+    /// Those of this machine, and these.
+    Names(Vec<String>),
+}
+
+impl HostCheck {
+    /// Whether a request came to an allowed name.
+    pub(super) fn allows(&self, headers: &HeaderMap, uri: &Uri) -> bool {
+        let Self::Names(names) = self else {
+            return true;
+        };
+        let written = headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
+        let Some(host) = uri.authority().map(|it| it.as_str()).or(written) else {
+            return false;
+        };
+        let name = without_port(host);
+        let is_named = |known: &str| known.eq_ignore_ascii_case(name) || known == host;
+        THIS_MACHINE.into_iter().any(is_named) || names.iter().any(|known| is_named(known))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn allows(check: &HostCheck, host: &'static str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static(host));
+        check.allows(&headers, &Uri::from_static("/health"))
+    }
+
+    #[test]
+    fn only_this_machine_and_listed_names_are_allowed() {
+        let check = HostCheck::Names(vec!["box.example".into()]);
+        for host in ["localhost:8642", "127.0.0.1", "[::1]:8642", "BOX.example:1"] {
+            assert!(allows(&check, host), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example:8642", ""] {
+            assert!(!allows(&check, host), "{host}");
+        }
+        assert!(!check.allows(&HeaderMap::new(), &Uri::from_static("/health")));
+        assert!(HostCheck::Any.allows(&HeaderMap::new(), &Uri::from_static("/health")));
+    }
+}

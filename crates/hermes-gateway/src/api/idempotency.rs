@@ -1,0 +1,80 @@
+//! `Idempotency-Key`: the same request twice is one request.
+
+use axum::{
+    Json,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+};
+use hermes_store::runtime::{Idempotency, Reply};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{Api, error::ApiError, payload::Payload};
+
+const HEADER: &str = "idempotency-key";
+const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
+const LONGEST: usize = 128;
+
+/// The key of a request to a route, if it carries one.
+pub(super) fn key(
+    route: &str,
+    headers: &HeaderMap,
+    body: &Payload,
+) -> Result<Option<Idempotency>, ApiError> {
+    let Some(value) = headers.get(HEADER) else {
+        return Ok(None);
+    };
+    let key = value.to_str().ok().filter(|key| !key.is_empty());
+    let Some(key) = key.filter(|key| key.len() <= LONGEST) else {
+        let message = format!("`Idempotency-Key` has 1 to {LONGEST} plain characters");
+        return Err(ApiError::invalid("invalid_idempotency_key", message));
+    };
+    let digest = Sha256::digest(&body.0);
+    let hex = |byte: &u8| format!("{byte:02x}");
+    Ok(Some(Idempotency {
+        key: format!("{route} {key}"),
+        fingerprint: digest.iter().map(hex).collect(),
+    }))
+}
+
+/// Marks an answer that was given before.
+pub(super) fn mark_replay(response: &mut Response, is_replay: bool) {
+    if is_replay {
+        let value = HeaderValue::from_static("true");
+        response.headers_mut().insert(REPLAY, value);
+    }
+}
+
+/// Makes something once. The answer is remembered, and given again to the same request.
+pub(super) async fn once(
+    api: &Api,
+    key: Option<Idempotency>,
+    status: StatusCode,
+    make: impl Future<Output = Result<Value, ApiError>>,
+) -> Result<Response, ApiError> {
+    let Some(key) = key else {
+        return Ok((status, Json(make.await?)).into_response());
+    };
+    let store = api.gateway.store();
+    if let Some(reply) = store.reply(&key.key).await? {
+        if reply.fingerprint != key.fingerprint {
+            return Err(ApiError::conflict(
+                "idempotency_key_reused",
+                "the idempotency key was used for another request",
+            ));
+        }
+        let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
+        let body: Value = serde_json::from_str(&reply.body).unwrap_or_default();
+        let mut response = (status, Json(body)).into_response();
+        mark_replay(&mut response, true);
+        return Ok(response);
+    }
+    let made = make.await?;
+    let reply = Reply {
+        fingerprint: key.fingerprint,
+        status: status.as_u16(),
+        body: made.to_string(),
+    };
+    store.keep_reply(&key.key, &reply).await?;
+    Ok((status, Json(made)).into_response())
+}

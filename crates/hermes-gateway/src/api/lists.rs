@@ -1,0 +1,81 @@
+//! What there is: health in detail, skills, toolsets, and what the API can do.
+
+use axum::{Json, extract::State};
+use hermes_agent::{
+    approval::NobodyDecides,
+    conversation::{Consent, Conversation, Setup, ToolsetKind},
+};
+use hermes_store::{NewSession, SessionId};
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use super::{Api, error::ApiError, openai::MODEL};
+
+pub(super) async fn health(State(api): State<Api>) -> Json<Value> {
+    Json(api.gateway.health())
+}
+
+pub(super) async fn skills(State(api): State<Api>) -> Result<Json<Value>, ApiError> {
+    let skills = api.gateway.agent().skills();
+    let list = tokio::task::spawn_blocking(move || skills.list()).await;
+    let list = list.map_err(|error| ApiError::internal(error.to_string()))?;
+    let skills: Vec<Value> = list
+        .into_iter()
+        .map(|skill| {
+            json!({
+                "name": skill.name,
+                "description": skill.description,
+                "category": skill.category,
+                "version": skill.frontmatter.get("version"),
+            })
+        })
+        .collect();
+    Ok(Json(json!({"object": "list", "skills": skills})))
+}
+
+pub(super) async fn toolsets(State(api): State<Api>) -> Json<Value> {
+    let agent = api.gateway.agent();
+    let consent = Consent::Ask(std::sync::Arc::new(NobodyDecides));
+    let setup = Setup {
+        platform: "api_server".into(),
+        ..Setup::for_cli(agent.home().path().to_owned(), consent)
+    };
+    // Nothing is stored of a conversation in which nothing is said.
+    let row = NewSession::new(SessionId::for_gateway(&Zoned::now()), "api_server");
+    let conversation = Conversation::begin(agent.clone(), row, setup);
+    let toolsets: Vec<Value> = conversation
+        .toolsets()
+        .into_iter()
+        .map(|set| {
+            let tools: Vec<Value> = set
+                .tools
+                .iter()
+                .map(|tool| json!({"name": tool.name, "description": tool.description}))
+                .collect();
+            let (kind, status) = match &set.kind {
+                ToolsetKind::BuiltIn => ("built_in", None),
+                ToolsetKind::Server(server) => ("mcp", Some(server.status)),
+            };
+            json!({
+                "name": set.name,
+                "kind": kind,
+                "status": status,
+                "enabled": set.is_offered,
+                "tools": tools,
+            })
+        })
+        .collect();
+    Json(json!({"object": "list", "toolsets": toolsets}))
+}
+
+pub(super) async fn capabilities() -> Json<Value> {
+    Json(json!({
+        "object": "hermes.capabilities",
+        "version": env!("CARGO_PKG_VERSION"),
+        "model": MODEL,
+        "capabilities": [
+            "runs", "run_events", "approvals", "stop", "jobs", "sessions", "chat_completions", "skills", "toolsets",
+            "idempotency",
+        ],
+    }))
+}

@@ -1,0 +1,353 @@
+//! The protocol that OpenAI's clients speak: chat completions, and the one model there is, the agent itself.
+
+use std::collections::VecDeque;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use futures::{Stream, stream};
+use hermes_agent::message::Message;
+use hermes_store::{SessionId, epoch_seconds};
+use jiff::Zoned;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Api, error::ApiError, idempotency, payload::Payload, sse};
+use crate::runs::{Errand, Say, Source, Started, Watching};
+
+/// What the agent is called as a model.
+pub(super) const MODEL: &str = "hermes-agent";
+const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
+
+/// What somebody says: a text, or messages that end with the user's.
+pub(super) fn asked(
+    input: Value,
+    history: Option<Value>,
+    session: Option<String>,
+) -> Result<Say, ApiError> {
+    let mut said = match history {
+        None | Some(Value::Null) => Vec::new(),
+        Some(history) => messages("conversation_history", history)?,
+    };
+    match input {
+        Value::String(text) if !text.trim().is_empty() => said.push(Message::user(text)),
+        input @ Value::Array(_) => said.extend(messages("input", input)?),
+        _ => {
+            return Err(ApiError::member(
+                "input",
+                "`input` is a text, or a list of messages that ends with the user's",
+            ));
+        }
+    }
+    let Some(Message::User { content }) = said.pop() else {
+        return Err(ApiError::member(
+            "input",
+            "the last message must be the user's",
+        ));
+    };
+    let session = match session {
+        Some(id) => SessionId::parse(&id)?,
+        None => SessionId::for_gateway(&Zoned::now()),
+    };
+    let mut asked = Say {
+        input: content,
+        instructions: None,
+        history: Vec::new(),
+        session,
+        model: None,
+    };
+    for message in said {
+        match message {
+            Message::System { content } => {
+                asked.add_instructions(Some(content.text().into_owned()));
+            }
+            other => asked.history.push(other),
+        }
+    }
+    Ok(asked)
+}
+
+fn messages(param: &'static str, value: Value) -> Result<Vec<Message>, ApiError> {
+    serde_json::from_value(value)
+        .map_err(|error| ApiError::member(param, format!("`{param}`: {error}")))
+}
+
+#[derive(Deserialize)]
+struct Completion {
+    messages: Value,
+    #[serde(default)]
+    stream: bool,
+    #[serde(default)]
+    stream_options: Map<String, Value>,
+}
+
+pub(super) async fn complete(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Payload,
+) -> Result<Response, ApiError> {
+    let key = idempotency::key("/v1/chat/completions", &headers, &body)?;
+    let completion: Completion = body.parse()?;
+    let session = match headers.get(&SESSION).map(HeaderValue::to_str) {
+        None => None,
+        Some(Ok(id)) => Some(id.to_owned()),
+        Some(Err(_)) => {
+            let message = "`X-Hermes-Session-Id` is no session id";
+            return Err(ApiError::invalid("invalid_session_id", message));
+        }
+    };
+    let input = completion.messages.clone();
+    let asked = asked(completion.messages, None, session)?;
+    let errand = Errand::Say(Box::new(asked));
+    let runs = api.gateway.runs();
+    let started = runs.start(errand, Source::Chat, input, key).await?;
+    let waiting = Waiting::new(&api, &started, &headers).await?;
+    let frame = Frame::new(&started);
+    let mut response = if completion.stream {
+        let with_usage = completion.stream_options.get("include_usage") == Some(&Value::Bool(true));
+        sse::response(frame.chunks(waiting, with_usage))
+    } else {
+        let answer = waiting.answer().await?;
+        Json(frame.whole(&answer)).into_response()
+    };
+    let session = started.session.map(|session| session.to_string());
+    if let Some(Ok(value)) = session.map(|id| HeaderValue::from_str(&id)) {
+        response.headers_mut().insert(SESSION, value);
+    }
+    idempotency::mark_replay(&mut response, started.is_replay);
+    Ok(response)
+}
+
+pub(super) async fn models() -> Json<Value> {
+    Json(json!({"object": "list", "data": [card()]}))
+}
+
+pub(super) async fn model() -> Json<Value> {
+    Json(card())
+}
+
+fn card() -> Value {
+    json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "hermes"})
+}
+
+/// What came of a run that somebody waited for.
+pub(super) struct Answer {
+    pub(super) output: String,
+    pub(super) usage: Value,
+}
+
+/// Somebody who waits for a run to end. Who leaves stops it, unless the request can be made again by its key.
+pub(super) struct Waiting {
+    api: Api,
+    run: String,
+    watching: Watching,
+    stops: bool,
+}
+
+impl Waiting {
+    pub(super) async fn new(
+        api: &Api,
+        started: &Started,
+        headers: &HeaderMap,
+    ) -> Result<Self, ApiError> {
+        let watching = api.gateway.runs().watch(&started.id, 0).await?;
+        let watching = watching.ok_or_else(|| ApiError::internal("the run is gone"))?;
+        Ok(Self {
+            api: api.clone(),
+            run: started.id.clone(),
+            watching,
+            stops: !headers.contains_key("idempotency-key"),
+        })
+    }
+
+    /// What is to be told next.
+    async fn next(&mut self) -> Option<Result<Step, ApiError>> {
+        loop {
+            let event = match self.watching.next().await {
+                Ok(Some(event)) => event.body,
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
+            match text("event") {
+                "message.delta" => return Some(Ok(Step::Text(text("delta").to_owned()))),
+                "run.completed" => {
+                    self.stops = false;
+                    return Some(Ok(Step::End(Answer {
+                        output: text("output").to_owned(),
+                        usage: event.get("usage").cloned().unwrap_or_default(),
+                    })));
+                }
+                "run.failed" => {
+                    self.stops = false;
+                    return Some(Err(failure(&event["error"])));
+                }
+                "run.cancelled" => {
+                    self.stops = false;
+                    let message = "the run was stopped";
+                    return Some(Err(ApiError::conflict("run_cancelled", message)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the end.
+    pub(super) async fn answer(mut self) -> Result<Answer, ApiError> {
+        while let Some(step) = self.next().await {
+            if let Step::End(answer) = step? {
+                return Ok(answer);
+            }
+        }
+        Err(ApiError::internal("the run ended without an answer"))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.stops {
+            self.api.gateway.runs().abandon(&self.run);
+        }
+    }
+}
+
+enum Step {
+    Text(String),
+    End(Answer),
+}
+
+fn failure(error: &Value) -> ApiError {
+    let message = error["message"].as_str().unwrap_or("the run failed");
+    let (status, code) = match error["code"].as_str() {
+        Some("model_error") => (StatusCode::BAD_GATEWAY, "model_error"),
+        Some("no_model") => (StatusCode::SERVICE_UNAVAILABLE, "no_model"),
+        Some("interrupted") => (StatusCode::SERVICE_UNAVAILABLE, "interrupted"),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "run_failed"),
+    };
+    ApiError::new(status, "server_error", code, message)
+}
+
+/// What all parts of one completion have in common.
+struct Frame {
+    id: String,
+    created: u64,
+}
+
+impl Frame {
+    fn new(started: &Started) -> Self {
+        let digits = started.id.strip_prefix("run_").unwrap_or(&started.id);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole seconds since 1970 fit"
+        )]
+        let created = epoch_seconds() as u64;
+        Self {
+            id: format!("chatcmpl-{digits}"),
+            created,
+        }
+    }
+
+    fn whole(&self, answer: &Answer) -> Value {
+        json!({
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": MODEL,
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "content": answer.output},
+                "logprobs": null,
+                "finish_reason": "stop",
+            }],
+            "usage": usage(&answer.usage),
+        })
+    }
+
+    fn chunk(&self, delta: Value, finish: Option<&str>) -> String {
+        let choices = json!([{
+            "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish,
+        }]);
+        self.line(choices, Value::Null)
+    }
+
+    fn line(&self, choices: Value, usage: Value) -> String {
+        let mut chunk = json!({
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": MODEL,
+            "choices": choices,
+        });
+        if !usage.is_null() {
+            chunk["usage"] = usage;
+        }
+        format!("data: {chunk}\n\n")
+    }
+
+    /// The lines of a streamed completion.
+    fn chunks(self, waiting: Waiting, with_usage: bool) -> impl Stream<Item = String> + Send {
+        let first = self.chunk(json!({"role": "assistant", "content": ""}), None);
+        let state = Streaming {
+            frame: self,
+            waiting: Some(waiting),
+            ready: VecDeque::from([first]),
+            with_usage,
+        };
+        stream::unfold(state, async |mut state| {
+            let line = state.next().await?;
+            Some((line, state))
+        })
+    }
+}
+
+/// A completion on its way to a client.
+struct Streaming {
+    frame: Frame,
+    /// Gone when all has been said.
+    waiting: Option<Waiting>,
+    ready: VecDeque<String>,
+    with_usage: bool,
+}
+
+impl Streaming {
+    async fn next(&mut self) -> Option<String> {
+        if let Some(line) = self.ready.pop_front() {
+            return Some(line);
+        }
+        let waiting = self.waiting.as_mut()?;
+        let Ok(step) = tokio::time::timeout(sse::KEEPALIVE, waiting.next()).await else {
+            return Some(sse::STILL_HERE.to_owned());
+        };
+        match step {
+            Some(Ok(Step::Text(text))) => {
+                return Some(self.frame.chunk(json!({"content": text}), None));
+            }
+            Some(Ok(Step::End(answer))) => {
+                self.ready
+                    .push_back(self.frame.chunk(json!({}), Some("stop")));
+                if self.with_usage {
+                    let usage = usage(&answer.usage);
+                    self.ready.push_back(self.frame.line(json!([]), usage));
+                }
+            }
+            Some(Err(error)) => self.ready.push_back(format!("data: {}\n\n", error.body())),
+            None => {}
+        }
+        self.ready.push_back("data: [DONE]\n\n".to_owned());
+        self.waiting = None;
+        self.ready.pop_front()
+    }
+}
+
+fn usage(usage: &Value) -> Value {
+    let number = |key: &str| usage[key].as_u64().unwrap_or_default();
+    json!({
+        "prompt_tokens": number("input_tokens"),
+        "completion_tokens": number("output_tokens"),
+        "total_tokens": number("total_tokens"),
+    })
+}

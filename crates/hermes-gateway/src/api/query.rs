@@ -1,0 +1,33 @@
+//! The query of a request's address.
+
+use axum::http::Uri;
+use url::form_urlencoded;
+
+use super::error::ApiError;
+
+/// The value of a key.
+pub(super) fn value(uri: &Uri, key: &str) -> Option<String> {
+    let query = uri.query()?;
+    form_urlencoded::parse(query.as_bytes())
+        .find(|(name, _)| name == key)
+        .map(|(_, value)| value.into_owned())
+}
+
+/// A number.
+pub(super) fn number<T: std::str::FromStr>(
+    uri: &Uri,
+    key: &'static str,
+) -> Result<Option<T>, ApiError> {
+    let Some(text) = value(uri, key) else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(ApiError::member(key, format!("`{key}` must be a number"))),
+    }
+}
+
+/// Whether a key says yes.
+pub(super) fn flag(uri: &Uri, key: &str) -> bool {
+    value(uri, key).is_some_and(|value| matches!(value.as_str(), "true" | "1" | "yes"))
+}

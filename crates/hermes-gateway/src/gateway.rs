@@ -1,0 +1,190 @@
+//! A gateway: what stays and works for a home.
+//!
+//! It owns the runs and the cron runner, and knows who directs it. Its callers own the lock, the signals and the MCP
+//! host; the local HTTP API and the ticker work on it.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hermes_agent::{
+    ceiling::{Ceiling, Directives},
+    conversation::Agent,
+    cron::Runner,
+};
+use hermes_config::{Home, Settings};
+use hermes_mcp::ReloadReport;
+use hermes_store::{StoreError, runtime::RuntimeStore};
+use serde_json::{Value, json};
+
+use crate::{
+    deliver::ToPlatforms,
+    instance::Instance,
+    runs::{RunParts, Runs},
+};
+
+/// Who directs a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Direction {
+    /// The owner of the home.
+    Own,
+    /// A Hub, which keeps the clock and may give directives.
+    Hub {
+        /// What the Hub calls this home.
+        tenant: String,
+    },
+}
+
+/// The gateway of a home. Clones are the same gateway.
+#[derive(Clone)]
+pub struct Gateway {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    agent: Agent,
+    store: RuntimeStore,
+    runner: Arc<Runner>,
+    runs: Runs,
+    instance: Instance,
+    direction: Direction,
+    began: Instant,
+}
+
+/// What a gateway is made with.
+pub struct GatewayParts {
+    /// The agent, its servers being connected.
+    pub agent: Agent,
+    /// The right to be the home's gateway.
+    pub instance: Instance,
+    /// Who directs it.
+    pub direction: Direction,
+    /// Where conversations work.
+    pub directory: PathBuf,
+}
+
+impl Gateway {
+    /// Opens the stores and takes up what was left. Nothing runs yet.
+    pub async fn open(parts: GatewayParts) -> Result<Self, StoreError> {
+        let agent = parts.agent;
+        let settings = agent.settings();
+        let store = RuntimeStore::open(agent.home()).await?;
+        let runner = Arc::new(Runner::open(agent.home().clone(), "gateway").await?);
+        let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let runs = Runs::open(RunParts {
+            agent: agent.clone(),
+            store: store.clone(),
+            runner: runner.clone(),
+            delivery: Arc::new(ToPlatforms::new(agent.clone())),
+            directory: parts.directory,
+            concurrent_turns: number(settings.gateway.max_concurrent_turns),
+            concurrent_runs: number(settings.gateway.api_server.max_concurrent_runs),
+        })
+        .await?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                agent,
+                store,
+                runner,
+                runs,
+                instance: parts.instance,
+                direction: parts.direction,
+                began: Instant::now(),
+            }),
+        })
+    }
+
+    /// The home.
+    pub fn home(&self) -> &Home {
+        self.inner.agent.home()
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.inner.agent
+    }
+
+    /// What runs.
+    pub fn runs(&self) -> &Runs {
+        &self.inner.runs
+    }
+
+    /// Runs cron jobs.
+    pub fn runner(&self) -> &Runner {
+        &self.inner.runner
+    }
+
+    /// What is kept of runs.
+    pub fn store(&self) -> &RuntimeStore {
+        &self.inner.store
+    }
+
+    /// Its lock and its state.
+    pub fn instance(&self) -> &Instance {
+        &self.inner.instance
+    }
+
+    /// Who directs it.
+    pub fn direction(&self) -> &Direction {
+        &self.inner.direction
+    }
+
+    /// Uses other settings from now on.
+    pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
+        let agent = &self.inner.agent;
+        agent.reload(allowed(settings, &agent.ceiling())).await
+    }
+
+    /// Takes up what a Hub wants. Tools see it at their next call; servers come and go with the feature.
+    pub async fn direct(&self, directives: Directives) {
+        let agent = &self.inner.agent;
+        let had_servers = agent.ceiling().has_feature("mcp");
+        agent.direct(directives);
+        if agent.ceiling().has_feature("mcp") == had_servers {
+            return;
+        }
+        match Settings::load(agent.home()) {
+            Ok(settings) => {
+                self.reload(settings).await;
+            }
+            Err(error) => tracing::warn!(%error, "the configuration can not be read"),
+        }
+    }
+
+    /// How everything is.
+    pub fn health(&self) -> Value {
+        let state = self.inner.instance.state();
+        let servers = self.inner.agent.host().map(hermes_mcp::Host::status);
+        json!({
+            "status": "ok",
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": state.process.pid,
+            "uptime_seconds": self.inner.began.elapsed().as_secs(),
+            "gateway_state": state.gateway_state,
+            "platforms": state.platforms,
+            "mcp_servers": servers.unwrap_or_default(),
+            "queues": self.inner.runs.depths(),
+        })
+    }
+
+    /// Takes no new runs, gives those under way this long to end, then interrupts them.
+    pub async fn drain(&self, patience: Duration) {
+        self.inner.runs.close(patience).await;
+    }
+
+    /// Closes what it opened.
+    pub async fn close(&self) {
+        self.inner.runner.close().await;
+        self.inner.store.close().await;
+    }
+}
+
+/// The settings without what an operator forbids.
+pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
+    if !ceiling.has_feature("mcp") {
+        settings.servers.clear();
+    }
+    settings
+}

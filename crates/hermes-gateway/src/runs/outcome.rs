@@ -1,0 +1,109 @@
+//! How a run ends.
+
+use std::sync::atomic::Ordering;
+
+use hermes_agent::{
+    conversation::{ConversationError, Tally},
+    turn::TurnError,
+};
+use hermes_store::{
+    SessionId,
+    runtime::{RunEnd, RunStatus},
+};
+use serde_json::{Value, json};
+
+use super::{Live, log};
+
+/// What came of a run.
+pub(super) enum Outcome {
+    Completed {
+        output: String,
+        usage: Value,
+    },
+    Failed {
+        code: &'static str,
+        message: String,
+    },
+    /// It was told to end before it was done.
+    Interrupted,
+    Cancelled,
+}
+
+impl Outcome {
+    pub(super) fn failed(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Failed {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// What an error in a conversation means.
+    pub(super) fn of_error(error: &ConversationError) -> Self {
+        let code = match error {
+            ConversationError::NoModel(_) => "no_model",
+            ConversationError::Turn(TurnError::Model(_)) => "model_error",
+            ConversationError::Turn(TurnError::Keep(_)) | ConversationError::Store(_) => {
+                "store_error"
+            }
+            ConversationError::NoSuchSession { .. } | ConversationError::NothingToContinue => {
+                "session_not_found"
+            }
+            ConversationError::Skill(_) => "skill_not_found",
+            ConversationError::Broken(_) => "internal",
+        };
+        Self::failed(code, error.to_string())
+    }
+
+    /// Who stopped it decides what that means: a user cancels, the end of the gateway interrupts.
+    pub(super) fn considering(self, live: &Live, is_closing: bool) -> Self {
+        let was_told = live.is_stopped.load(Ordering::Acquire);
+        match self {
+            Self::Interrupted | Self::Failed { .. } if was_told => Self::Cancelled,
+            Self::Interrupted | Self::Failed { .. } if is_closing => Self::failed(
+                "interrupted",
+                "the gateway was stopped before the run ended",
+            ),
+            Self::Interrupted => Self::failed("interrupted", "it was interrupted"),
+            other => other,
+        }
+    }
+
+    /// The same for the store.
+    pub(super) fn end(self, run: &str, session: Option<SessionId>) -> RunEnd {
+        let mut end = RunEnd {
+            status: RunStatus::Cancelled,
+            session,
+            output: None,
+            usage: None,
+            error: None,
+            event: log::event(run, "run.cancelled", Value::Null),
+        };
+        match self {
+            Self::Completed { output, usage } => {
+                let members = json!({"output": output, "usage": usage});
+                end.status = RunStatus::Completed;
+                end.event = log::event(run, "run.completed", members);
+                end.output = Some(output);
+                end.usage = Some(usage);
+            }
+            Self::Failed { code, message } => {
+                let error = json!({"code": code, "message": message});
+                end.status = RunStatus::Failed;
+                end.event = log::event(run, "run.failed", json!({"error": error}));
+                end.error = Some(error);
+            }
+            Self::Interrupted | Self::Cancelled => {}
+        }
+        end
+    }
+}
+
+/// What a turn took, as clients read it.
+pub(super) fn usage(tally: &Tally) -> Value {
+    let usage = tally.usage;
+    json!({
+        "input_tokens": usage.prompt_tokens(),
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens(),
+    })
+}

@@ -1,0 +1,181 @@
+//! A run that says something: one turn in a session.
+
+use std::{sync::Arc, time::Duration};
+
+use hermes_agent::{
+    approval::{Change, OthersDecide, Published},
+    conversation::{Agent, Consent, Conversation, ConversationError, Setup, Titles, Which},
+    message::{Content, Message},
+    model::Wanted,
+    turn::TurnEnd,
+};
+use hermes_store::{NewSession, SessionId, runtime::Outcome as Closed};
+use serde_json::json;
+
+use super::{
+    Inner, Live,
+    display::LogDisplay,
+    log::RunLog,
+    outcome::{self, Outcome},
+};
+
+/// How long servers may take to be ready, counted from the start of the gateway.
+const SERVERS_AT_START: Duration = Duration::from_secs(15);
+
+const PLATFORM: &str = "api_server";
+const NOTE: &str = "Your answers go to a program over an HTTP API; it shows them to somebody, or uses them as they are.";
+
+/// Something to say, and where.
+#[derive(Debug, Clone)]
+pub struct Say {
+    /// What is said.
+    pub input: Content,
+    /// Told to the model after its prompt, this time.
+    pub instructions: Option<String>,
+    /// What was said before; counts only where the session is new.
+    pub history: Vec<Message>,
+    /// The session, which may be new.
+    pub session: SessionId,
+    /// Another model than the usual one.
+    pub model: Option<String>,
+}
+
+impl Say {
+    /// Tells the model more.
+    pub fn add_instructions(&mut self, more: Option<String>) {
+        let Some(more) = more.filter(|more| !more.trim().is_empty()) else {
+            return;
+        };
+        self.instructions = Some(match self.instructions.take() {
+            Some(before) => format!("{before}\n\n{more}"),
+            None => more,
+        });
+    }
+}
+
+impl Inner {
+    /// Waits for its turn and takes it.
+    pub(super) async fn say(&self, live: &Live, log: &RunLog, say: Say) -> Outcome {
+        let seat = self.seats.seat(&say.session);
+        let place = async {
+            let seat = seat.take().await;
+            (seat, self.turns.acquire().await)
+        };
+        let (mut seat_taken, _permit) = tokio::select! {
+            biased;
+            () = live.stop.cancelled() => return Outcome::Interrupted,
+            place = place => place,
+        };
+        log.started(Some(say.session.as_str()));
+        let published = Arc::new(self.published(&live.id, log));
+        let setup = self.setup(&say, published.clone());
+        let agent = &self.parts.agent;
+        let conversation = match seat_taken.take() {
+            Some(mut conversation) => {
+                conversation.change_terms(setup);
+                Ok(conversation)
+            }
+            None => open(agent, &say, setup).await,
+        };
+        let mut conversation = match conversation {
+            Ok(conversation) => conversation,
+            Err(error) => return self.redacted(Outcome::of_error(&error)),
+        };
+        tokio::select! {
+            () = self.await_servers(&mut conversation) => {}
+            () = live.stop.cancelled() => {}
+        }
+        let mut display = LogDisplay::new(log.clone(), agent.redactor());
+        let said = conversation
+            .say(say.input, &mut display, live.stop.clone())
+            .await;
+        display.tell_thoughts();
+        published.close().await;
+        *seat_taken = Some(conversation);
+        seat.touch();
+        match said {
+            Ok(answer) if answer.end == TurnEnd::Interrupted => Outcome::Interrupted,
+            Ok(answer) => Outcome::Completed {
+                usage: outcome::usage(&answer.tally),
+                output: answer.text,
+            },
+            Err(error) => self.redacted(Outcome::of_error(&error)),
+        }
+    }
+
+    /// Takes credentials out of what is told of a failure.
+    pub(super) fn redacted(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Failed { code, message } => {
+                let redactor = self.parts.agent.redactor();
+                Outcome::failed(code, redactor.redact(&message).into_owned())
+            }
+            other => other,
+        }
+    }
+
+    /// Questions of this run are rows that anybody may answer, and events.
+    fn published(&self, run: &str, log: &RunLog) -> Published {
+        let log = log.clone();
+        Published::new(self.parts.agent.home().clone(), Arc::new(OthersDecide))
+            .in_store(self.parts.store.clone())
+            .in_run(run)
+            .on_change(move |change| match change {
+                Change::Asked(question) => {
+                    let mut choices = vec!["once", "session", "always", "deny"];
+                    choices.retain(|choice| *choice != "always" || question.allow_permanent);
+                    log.asked(json!({
+                        "approval_id": question.id,
+                        "command": question.command,
+                        "description": question.description,
+                        "choices": choices,
+                    }));
+                }
+                Change::Closed { id, outcome } => {
+                    let choice = match outcome {
+                        Closed::Answered(answer) => answer.as_str(),
+                        Closed::Expired | Closed::Cancelled => "deny",
+                    };
+                    log.decided(json!({
+                        "approval_id": id, "choice": choice, "outcome": outcome.as_str(),
+                    }));
+                }
+            })
+    }
+
+    fn setup(&self, say: &Say, published: Arc<Published>) -> Setup {
+        let directives = self.parts.agent.in_force().directives();
+        Setup {
+            platform: PLATFORM.into(),
+            platform_note: NOTE.into(),
+            wanted: Wanted {
+                model: say.model.clone().or(directives.model),
+                ..Wanted::default()
+            },
+            withheld: vec!["clarify".into()],
+            instructions: say.instructions.clone(),
+            titles: Titles::ByHand,
+            ..Setup::for_cli(self.parts.directory.clone(), Consent::Ask(published))
+        }
+    }
+
+    /// Waits for servers that are just being connected; the model is told which are away.
+    async fn await_servers(&self, conversation: &mut Conversation) {
+        let agent = &self.parts.agent;
+        let left = SERVERS_AT_START.saturating_sub(self.began.elapsed());
+        let limit = left.max(agent.settings().mcp.discovery_timeout);
+        let missing = agent.wait_for_servers(limit).await;
+        conversation.tell_missing(&missing);
+    }
+}
+
+/// The conversation of a session, new or stored.
+async fn open(agent: &Agent, say: &Say, setup: Setup) -> Result<Conversation, ConversationError> {
+    let id = say.session.clone();
+    if agent.store().session(&id).await?.is_some() {
+        let which = Which::Named(id.to_string());
+        return Conversation::resume(agent.clone(), &which, setup).await;
+    }
+    let row = NewSession::new(id, PLATFORM);
+    Ok(Conversation::begin(agent.clone(), row, setup).with_history(say.history.clone()))
+}

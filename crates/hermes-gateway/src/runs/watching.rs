@@ -1,0 +1,69 @@
+//! Following the events of a run: the stored ones first, then those to come.
+
+use std::collections::VecDeque;
+
+use hermes_store::{
+    StoreError,
+    runtime::{RunEvent, RuntimeStore},
+};
+use tokio::sync::watch;
+
+use super::log::Progress;
+
+/// How many events are read at once.
+const PAGE: u32 = 200;
+
+/// One watcher of a run. It reads from the store, so it may be as slow as it likes.
+pub struct Watching {
+    store: RuntimeStore,
+    run: String,
+    after: i64,
+    /// None if the run ended before.
+    progress: Option<watch::Receiver<Progress>>,
+    read: VecDeque<RunEvent>,
+}
+
+impl Watching {
+    pub(super) fn new(
+        store: RuntimeStore,
+        run: &str,
+        after: i64,
+        progress: Option<watch::Receiver<Progress>>,
+    ) -> Self {
+        Self {
+            store,
+            run: run.to_owned(),
+            after,
+            progress,
+            read: VecDeque::new(),
+        }
+    }
+
+    /// The next event, or `None` when the run is over. May be dropped and called again.
+    pub async fn next(&mut self) -> Result<Option<RunEvent>, StoreError> {
+        loop {
+            if let Some(event) = self.read.pop_front() {
+                self.after = event.seq;
+                return Ok(Some(event));
+            }
+            // Looked at first: what is stored afterwards is announced again.
+            let is_over = match &mut self.progress {
+                Some(progress) => progress.borrow_and_update().is_over,
+                None => true,
+            };
+            let page = self.store.run_events_after(&self.run, self.after, PAGE);
+            self.read = page.await?.into();
+            if !self.read.is_empty() {
+                continue;
+            }
+            if is_over {
+                return Ok(None);
+            }
+            if let Some(progress) = &mut self.progress
+                && progress.changed().await.is_err()
+            {
+                self.progress = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The configuration of a running gateway: what happens when the file changes.
+
+use std::sync::Arc;
+
+use hermes_config::Settings;
+use hermes_gateway::gateway::Gateway;
+use hermes_mcp::watch::ConfigWatch;
+
+use crate::answers::Answers;
+
+/// Applies changes of the file for as long as it is polled.
+pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>) {
+    let mut watch = ConfigWatch::new(gateway.home());
+    loop {
+        watch.changed().await;
+        let settings = match Settings::load(gateway.home()) {
+            Ok(settings) => settings,
+            Err(error) => {
+                tracing::warn!(%error, "the configuration is broken, everything goes on as before");
+                continue;
+            }
+        };
+        if !gateway.agent().settings().mcp.auto_reload {
+            tracing::info!("the configuration has changed; `hermes mcp reload` applies it");
+            continue;
+        }
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+        answers.use_settings(&settings);
+        match gateway.reload(settings).await {
+            Some(report) if !report.is_quiet() => tracing::info!(?report, "reloaded"),
+            _ => tracing::info!("reloaded: nothing to start or stop"),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The local HTTP API of the running gateway: its key, its socket, and trying again when a port is taken.
+
+use std::{os::unix::net::UnixListener as StdUnixListener, time::Duration};
+
+use hermes_config::{ApiServerSettings, Secret};
+use hermes_gateway::{
+    api::{self, Door, HostCheck, SHORTEST_KEY, check_address},
+    gateway::Gateway,
+};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::mpsc,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Its name among the platforms.
+const PLATFORM: &str = "api_server";
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// How the API is to be offered.
+pub(super) enum Plan {
+    /// Not at all.
+    Off,
+    /// On a socket that was passed down.
+    Inherited(StdUnixListener, Secret<String>),
+    /// On a port.
+    Port(Box<ApiServerSettings>, Secret<String>),
+}
+
+impl Plan {
+    /// What the settings and the Hub want.
+    pub(super) fn new(
+        settings: &ApiServerSettings,
+        runtime_key: Option<Secret<String>>,
+        listener: Option<StdUnixListener>,
+    ) -> Self {
+        match (runtime_key.or_else(|| settings.key.clone()), listener) {
+            (None, _) => Self::Off,
+            (Some(key), Some(listener)) => Self::Inherited(listener, key),
+            (Some(key), None) => Self::Port(Box::new(settings.clone()), key),
+        }
+    }
+
+    /// Serves until `stop` is cancelled. What fails is this alone: the gateway goes on without it.
+    pub(super) async fn serve(
+        self,
+        gateway: &Gateway,
+        say: &mpsc::Sender<String>,
+        stop: &CancellationToken,
+    ) {
+        let (settings, key) = match self {
+            Self::Off => return,
+            Self::Inherited(listener, key) => {
+                match UnixListener::from_std(listener) {
+                    Ok(listener) => {
+                        let door = Door::Unix(listener);
+                        offer(gateway, &key, door, HostCheck::Any, stop).await;
+                    }
+                    Err(error) => {
+                        fatal(gateway, say, "socket_failed", &error.to_string()).await;
+                    }
+                }
+                return;
+            }
+            Self::Port(settings, key) => (settings, key),
+        };
+        if key.expose().chars().count() < SHORTEST_KEY {
+            let trouble = format!("API_SERVER_KEY has fewer than {SHORTEST_KEY} characters");
+            return fatal(gateway, say, "key_too_short", &trouble).await;
+        }
+        let address = match check_address(&settings) {
+            Ok(address) => address,
+            Err(error) => {
+                return fatal(gateway, say, "bad_address", &error.to_string()).await;
+            }
+        };
+        let mut pause = FIRST_PAUSE;
+        let listener = loop {
+            let error = match TcpListener::bind(address).await {
+                Ok(listener) => break listener,
+                Err(error) => error,
+            };
+            let (host, port) = address;
+            let trouble = format!("port {port} of {host} can not be used: {error}");
+            let instance = gateway.instance();
+            instance.set_platform(PLATFORM, "retrying", Some(("port_in_use", &trouble)));
+            let _ = say
+                .send(format!("No HTTP API yet, it is tried again: {trouble}"))
+                .await;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
+        if let Ok(address) = listener.local_addr() {
+            let _ = say.send(format!("HTTP API on http://{address}")).await;
+        }
+        let mut names = settings.allowed_hosts.clone();
+        names.push(settings.host.clone());
+        let check = HostCheck::Names(names);
+        offer(gateway, &key, Door::Tcp(listener), check, stop).await;
+    }
+}
+
+async fn offer(
+    gateway: &Gateway,
+    key: &Secret<String>,
+    door: Door,
+    check: HostCheck,
+    stop: &CancellationToken,
+) {
+    let instance = gateway.instance();
+    instance.set_platform(PLATFORM, "connected", None);
+    let router = api::router(gateway.clone(), key, check);
+    if let Err(error) = api::serve(door, router, stop.clone()).await {
+        let trouble = error.to_string();
+        tracing::error!(%error, "the HTTP API ended");
+        instance.set_platform(PLATFORM, "fatal", Some(("socket_failed", &trouble)));
+    }
+}
+
+async fn fatal(gateway: &Gateway, say: &mpsc::Sender<String>, code: &str, trouble: &str) {
+    gateway
+        .instance()
+        .set_platform(PLATFORM, "fatal", Some((code, trouble)));
+    let _ = say.send(format!("warning: no HTTP API: {trouble}")).await;
+}

@@ -1,0 +1,274 @@
+//! `hermes gateway run`: starts everything, waits for a signal, and lets runs end.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use hermes_agent::{
+    ceiling::Ceiling,
+    conversation::{Agent, AgentParts},
+};
+use hermes_config::Settings;
+use hermes_gateway::{
+    gateway::{Gateway, GatewayParts, allowed},
+    instance::{self, GatewayState, Instance, NotTaken},
+    ticker,
+};
+use hermes_mcp::{Host, HostOptions, control::ControlSocket};
+use hermes_store::{Access, Store};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{configuration, door::Plan, hub::Inherited, stop};
+use crate::{
+    answers::Answers,
+    cli::GatewayRunArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    logging,
+};
+
+/// Messages that wait to be shown; they are few, and senders may wait.
+const MESSAGES: usize = 8;
+/// How often the state is written at most.
+const STATE_PAUSE: Duration = Duration::from_millis(200);
+/// How long work that blocks a thread may take at the end.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failure> {
+    match args.verbose {
+        0 => logging::to_file(&context.home)?,
+        1 => logging::to_stderr_or_else("info")?,
+        _ => logging::to_stderr_or_else("debug")?,
+    }
+    let inherited = Inherited::read()?;
+    let settings = context.settings()?;
+    let instance = take(context, args, &settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+    let outcome = runtime.block_on(stay(context, args, inherited, settings, instance));
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome
+}
+
+/// Becomes the home's gateway, in the place of another one if that is wanted.
+fn take(
+    context: &Context,
+    args: &GatewayRunArgs,
+    settings: &Settings,
+) -> Result<Instance, Failure> {
+    let home = &context.home;
+    if args.replace
+        && let Some(process) = instance::running(home)?
+    {
+        stop::end(home, &process, settings.agent.restart_drain_timeout)?;
+    }
+    Instance::take(home).map_err(|error| {
+        let failure = Failure::failed(error.to_string());
+        match error {
+            NotTaken::Held { .. } => failure.hint(
+                "`hermes gateway status` shows it; `hermes gateway run --replace` takes its place",
+            ),
+            NotTaken::Io { .. } => failure,
+        }
+    })
+}
+
+async fn stay(
+    context: &Context,
+    args: &GatewayRunArgs,
+    inherited: Inherited,
+    settings: Settings,
+    instance: Instance,
+) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let plan = Plan::new(
+        &settings.gateway.api_server,
+        inherited.key,
+        inherited.listener,
+    );
+    let settings = allowed(settings, &Ceiling::new(&inherited.directives));
+    let drain = settings.agent.restart_drain_timeout;
+    let answers = Arc::new(Answers::without_person(context, &settings));
+    answers.expect_model();
+    let directory = directory(context);
+    let agent = agent(context, settings, &answers).await?;
+    agent.direct(inherited.directives);
+    let gateway = Gateway::open(GatewayParts {
+        agent: agent.clone(),
+        instance,
+        direction: inherited.direction,
+        directory,
+    })
+    .await?;
+
+    let stop = CancellationToken::new();
+    let (say, mut said) = mpsc::channel(MESSAGES);
+    let mut tasks = JoinSet::new();
+    serve_questions(&mut tasks, &gateway, &stop);
+    tasks.spawn({
+        let (gateway, stop) = (gateway.clone(), stop.clone());
+        async move { ticker::run(&gateway, &stop).await }
+    });
+    tasks.spawn({
+        let (gateway, answers) = (gateway.clone(), answers.clone());
+        let stop = stop.clone();
+        async move {
+            let following = configuration::follow(&gateway, &answers);
+            let _ = stop.run_until_cancelled(following).await;
+        }
+    });
+    tasks.spawn({
+        let (gateway, stop) = (gateway.clone(), stop.clone());
+        async move {
+            let _ = stop.run_until_cancelled(tell_state(&gateway)).await;
+        }
+    });
+    let is_off = matches!(plan, Plan::Off);
+    tasks.spawn({
+        let (gateway, stop, say) = (gateway.clone(), stop.clone(), say.clone());
+        async move { plan.serve(&gateway, &say, &stop).await }
+    });
+    set_state(&gateway, GatewayState::Running);
+    let note = |text: &str| {
+        tracing::info!("{text}");
+        if !args.quiet {
+            context.output.note(text);
+        }
+    };
+    note(&format!(
+        "The gateway runs (process {}).",
+        std::process::id()
+    ));
+    if is_off {
+        note("No HTTP API: API_SERVER_KEY is not set.");
+    }
+    let reason = loop {
+        tokio::select! {
+            reason = signals.next() => break reason,
+            Some(text) = said.recv() => note(&text),
+        }
+    };
+
+    note(&format!("{reason}: stopping."));
+    set_state(&gateway, GatewayState::Draining);
+    let ending = async {
+        gateway.drain(drain).await;
+        // The API tells its clients how their runs ended; everything else is done.
+        stop.cancel();
+        while let Some(ended) = tasks.join_next().await {
+            if ended.is_err() {
+                tracing::error!("a task of the gateway panicked");
+            }
+        }
+        gateway.close().await;
+        if let Some(host) = agent.host() {
+            host.shutdown().await;
+        }
+        agent.store().close().await;
+    };
+    let outcome = tokio::select! {
+        () = ending => Ok(()),
+        _ = signals.next() => Err(Failure::new(
+            Kind::Interrupted,
+            "interrupted while stopping; what is left is killed",
+        )),
+    };
+    gateway
+        .instance()
+        .end(GatewayState::Stopped, Some(reason.to_owned()));
+    outcome
+}
+
+/// The agent: the store is open, the servers are being connected.
+async fn agent(context: &Context, settings: Settings, answers: &Answers) -> Result<Agent, Failure> {
+    let store = Store::open(&context.home, Access::ReadWrite).await?;
+    let options = HostOptions {
+        inquiries: answers.inquiries(),
+        reserved_names: Agent::reserved_names(),
+        ..HostOptions::new(context.home.clone(), context.guard()?)
+    };
+    let host = if context.is_safe_mode() {
+        None
+    } else {
+        Some(Host::start(options, &settings).await)
+    };
+    let parts = AgentParts {
+        host,
+        environment: std::env::vars_os().collect(),
+        ..AgentParts::new(context.home.clone(), store)
+    };
+    Ok(Agent::new(parts, settings))
+}
+
+/// Where conversations work: where the Hub says, else in the user's own directory.
+fn directory(context: &Context) -> PathBuf {
+    let given = std::env::var_os("HERMES_WORKSPACE").map(PathBuf::from);
+    given
+        .or_else(std::env::home_dir)
+        .filter(|path| path.is_dir())
+        .unwrap_or_else(|| context.home.path().to_owned())
+}
+
+/// Answers `hermes mcp status` and the like.
+fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {
+    let Some(host) = gateway.agent().host().cloned() else {
+        return;
+    };
+    match ControlSocket::open(gateway.home()) {
+        Ok(socket) => {
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                let _ = stop.run_until_cancelled(socket.serve(&host)).await;
+            });
+        }
+        Err(error) => tracing::warn!(%error, "`hermes mcp status` can not reach this process"),
+    }
+}
+
+fn set_state(gateway: &Gateway, state: GatewayState) {
+    let changed = gateway.instance().change(|file| file.gateway_state = state);
+    if let Err(error) = changed {
+        tracing::warn!(%error, "the state of the gateway can not be written");
+    }
+}
+
+/// Writes down how many runs are under way.
+async fn tell_state(gateway: &Gateway) {
+    let mut active = gateway.runs().active();
+    while active.changed().await.is_ok() {
+        let count = *active.borrow_and_update();
+        let changed = gateway.instance().change(|file| file.active_agents = count);
+        if let Err(error) = changed {
+            tracing::warn!(%error, "the state of the gateway can not be written");
+        }
+        tokio::time::sleep(STATE_PAUSE).await;
+    }
+}
+
+/// The signals that end a gateway.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
