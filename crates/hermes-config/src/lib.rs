@@ -16,6 +16,7 @@ pub mod settings;
 pub mod variables;
 
 mod atomic;
+mod nearest;
 mod yaml;
 
 pub use atomic::write as replace_file;
@@ -24,6 +25,7 @@ pub use file::{ConfigFile, FileError};
 pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use home::{Home, HomeError, ProfileName};
 pub use model::*;
+pub use nearest::nearest;
 pub use redact::Redactor;
 pub use reference::{
     Fingerprint, Keyring, KeyringError, ReferenceError, ReferencePolicy, Resolved, Template,
@@ -32,3 +34,4 @@ pub use secret::{Secret, mask};
 pub use server::*;
 pub use settings::*;
 pub use variables::{Variables, remove_variable, write_variable};
+pub use yaml::{YamlError, read as read_yaml};

@@ -32,6 +32,15 @@ impl Variables {
         (Self { values }, warnings)
     }
 
+    /// These and the home's own `.env`, without the process environment: for homes of others.
+    pub fn of_home(home: &Home, pairs: impl IntoIterator<Item = (String, String)>) -> (Self, Vec<Warning>) {
+        let mut warnings = Vec::new();
+        let mut values: BTreeMap<String, String> = pairs.into_iter().collect();
+        values.extend(read_file(&home.env_file(), &mut warnings));
+        let values = Arc::new(values);
+        (Self { values }, warnings)
+    }
+
     /// Exactly these, without the process environment.
     pub fn from_pairs<K: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (K, V)>,

@@ -10,18 +10,22 @@ use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 /// Where and why a text is no usable YAML document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct YamlError {
-    pub(crate) line: u64,
-    pub(crate) column: u64,
-    pub(crate) reason: String,
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {reason}")]
+pub struct YamlError {
+    /// From 1.
+    pub line: u64,
+    /// From 1.
+    pub column: u64,
+    /// What is wrong.
+    pub reason: String,
 }
 
 /// The document as a JSON value; an empty one is an empty mapping.
 ///
 /// What is meant as text under `env` or `args` keeps its spelling: `yes`, `True`, `1.10` and `022` stay strings.
 /// Whoever wants a flag or a number reads those too.
-pub(crate) fn read(text: &str) -> Result<Value, YamlError> {
+pub fn read(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
         non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::AsString,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Names that a tenant or group can not have: they stand for parts of the Hub.
@@ -19,7 +20,7 @@ pub struct NoId {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $is_valid:expr, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(String);
 
@@ -76,9 +77,70 @@ id! {
     "`run_` and 32 hexadecimal digits"
 }
 id! {
-    /// A management token: `tok_` and a number.
+    /// A management token: `tok_` and letters and digits.
     TokenId, "token", is_token,
     "`tok_` and up to 32 letters and digits"
+}
+id! {
+    /// Something a run waits for a decision on: `apr_` and 24 hexadecimal digits.
+    ApprovalId, "approval", is_approval,
+    "`apr_` and 24 hexadecimal digits"
+}
+
+impl TenantId {
+    /// A new one.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        Ok(Self(format!("tenant_{}", random_hex::<6>()?)))
+    }
+}
+
+impl JobId {
+    /// A new one, as the agent makes them.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        Ok(Self(random_hex::<6>()?))
+    }
+}
+
+impl RunId {
+    /// A new one.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        Ok(Self(format!("run_{}", random_hex::<16>()?)))
+    }
+}
+
+impl TokenId {
+    /// Stands for callers without a token, on routes that need none.
+    pub(crate) fn nobody() -> Self {
+        Self("tok_0".into())
+    }
+
+    /// A new one.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        Ok(Self(format!("tok_{}", random_hex::<5>()?)))
+    }
+}
+
+impl ApprovalId {
+    /// A new one.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        Ok(Self(format!("apr_{}", random_hex::<12>()?)))
+    }
+}
+
+/// So many random bytes, two digits each.
+pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn is_slug(text: &str) -> bool {
@@ -119,6 +181,15 @@ fn is_token(text: &str) -> bool {
     })
 }
 
+fn is_approval(text: &str) -> bool {
+    text.strip_prefix("apr_").is_some_and(|digits| {
+        digits.len() == 24
+            && digits
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,5 +215,14 @@ mod tests {
             assert!(JobId::parse(text).is_err(), "{text:?} was taken");
         }
         assert!(RunId::parse("run_12").is_err());
+    }
+
+    #[test]
+    fn made_ids_are_well_formed() {
+        assert!(TenantId::parse(TenantId::random().unwrap().as_str()).is_ok());
+        assert!(JobId::parse(JobId::random().unwrap().as_str()).is_ok());
+        assert!(RunId::parse(RunId::random().unwrap().as_str()).is_ok());
+        assert!(TokenId::parse(TokenId::random().unwrap().as_str()).is_ok());
+        assert!(ApprovalId::parse(ApprovalId::random().unwrap().as_str()).is_ok());
     }
 }

@@ -4,9 +4,34 @@
 //! and files lie behind traits; what runs a tenant is a [`runtime::Runtime`] that the caller supplies, so that nothing
 //! here knows the agent.
 
+pub mod agents;
+pub mod audit;
+pub mod auth;
+pub mod clock;
+pub mod document;
+pub mod files;
 pub mod ids;
+pub mod operations;
 pub mod problem;
+pub mod runs;
 pub mod runtime;
+pub mod seal;
+pub mod settings;
+pub mod shapes;
+pub mod state;
+pub mod sync;
 
-pub use ids::{GroupId, JobId, RunId, TenantId, TokenId};
+mod app;
+mod call;
+mod dispatch;
+mod json;
+mod mcp;
+mod metrics;
+mod rate;
+mod rest;
+mod service;
+
+pub use app::{Hub, Parts, ServeError, StartError};
+pub use ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId};
+pub use metrics::Metrics;
 pub use problem::{Code, Detail, Problem};

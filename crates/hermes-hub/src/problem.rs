@@ -38,6 +38,10 @@ pub enum Code {
     Unavailable,
     /// The agent took too long.
     DeadlineExceeded,
+    /// The request took too long to arrive.
+    RequestTimeout,
+    /// The route knows other verbs.
+    MethodNotAllowed,
 }
 
 impl Code {
@@ -48,6 +52,8 @@ impl Code {
             Self::Unauthenticated => 401,
             Self::PermissionDenied => 403,
             Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
             Self::AlreadyExists | Self::FailedPrecondition => 409,
             Self::PreconditionFailed => 412,
             Self::PayloadTooLarge => 413,
@@ -65,7 +71,7 @@ impl Code {
     /// The word in a problem document. Being out of space is a kind of exhausted resource.
     pub fn word(self) -> &'static str {
         match self {
-            Self::InvalidArgument => "invalid_argument",
+            Self::InvalidArgument | Self::MethodNotAllowed => "invalid_argument",
             Self::Unauthenticated => "unauthenticated",
             Self::PermissionDenied => "permission_denied",
             Self::NotFound => "not_found",
@@ -79,7 +85,7 @@ impl Code {
             Self::Internal => "internal",
             Self::Unimplemented => "unimplemented",
             Self::Unavailable => "unavailable",
-            Self::DeadlineExceeded => "deadline_exceeded",
+            Self::DeadlineExceeded | Self::RequestTimeout => "deadline_exceeded",
         }
     }
 }

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::{JobId, RunId, TenantId};
 
+pub mod mock;
+
 /// What a tenant's agent is started with.
 #[derive(Debug, Clone)]
 pub struct Launch {
@@ -164,11 +166,12 @@ pub trait Runtime: Send + Sync + 'static {
     /// Hands over changed settings.
     async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError>;
 
-    /// Starts a run. A second call with the same id gives the same run.
+    /// Starts an attempt at a run, the first being 1. A second call for the same attempt gives the same run.
     async fn run(
         &self,
         tenant: &TenantId,
         run: &RunId,
+        attempt: u32,
         errand: &Errand,
     ) -> Result<AgentRun, RuntimeError>;
 

@@ -1,14 +1,15 @@
 //! The one place that opens databases: connections, pools, locking and write transactions.
 //!
 //! A database has one writer connection behind a fair queue and a few readers. Writes begin with `BEGIN IMMEDIATE`,
-//! so that a lock held by another process shows at once and is waited for.
+//! so that a lock held by another process shows at once and is waited for. Other crates bring their own tables and open
+//! them by [`Database::open`].
 
 use std::{
     fs, io,
     ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sqlx::{
@@ -19,13 +20,20 @@ use sqlx::{
 
 use crate::{StoreError, file, random};
 
+mod migrate;
+mod open;
 pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod state;
 
-/// Attempts to begin a write while another process holds the lock.
-const BEGIN_ATTEMPTS: u32 = 15;
-/// Each attempt first waits this long inside SQLite.
+pub(crate) use migrate::{Before, migrate};
+pub use open::{Durability, Opening};
+
+/// How long a write waits while another process holds the lock.
+const PATIENCE: Duration = Duration::from_secs(16);
+/// Attempts to switch to a write-ahead log.
+const SWITCH_ATTEMPTS: u32 = 15;
+/// Each attempt to begin a write first waits this long inside SQLite.
 const WRITER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a reader waits for a lock.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
@@ -40,11 +48,13 @@ const CHECKPOINT_EVERY: u32 = 50;
 
 /// An open database file.
 #[derive(Debug)]
-pub(crate) struct Database {
+pub struct Database {
     path: PathBuf,
     readers: SqlitePool,
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
+    /// How long a write waits for its turn.
+    patience: Duration,
     writes: AtomicU32,
     /// Writes whose checkpoint was put off.
     put_off: AtomicU32,
@@ -57,6 +67,7 @@ impl Database {
             path: path.to_path_buf(),
             readers: pool(READERS, options),
             writer: None,
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
@@ -68,6 +79,7 @@ impl Database {
             path: path.to_path_buf(),
             readers: lasting(held(options)),
             writer: None,
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
@@ -80,6 +92,7 @@ impl Database {
             path: PathBuf::from(":memory:"),
             readers: only.clone(),
             writer: Some(only),
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
@@ -91,18 +104,19 @@ impl Database {
             path: path.to_path_buf(),
             readers: pool(READERS, reader(path)),
             writer: Some(pool(1, writer(path))),
+            patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         }
     }
 
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where reading statements run.
-    pub(crate) fn readers(&self) -> &SqlitePool {
+    pub fn readers(&self) -> &SqlitePool {
         &self.readers
     }
 
@@ -115,11 +129,11 @@ impl Database {
     }
 
     /// Begins a write, waiting for others of this process and then for other processes.
-    pub(crate) async fn begin(&self) -> Result<Write<'_>, StoreError> {
+    pub async fn begin(&self) -> Result<Write<'_>, StoreError> {
         let writer = self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly {
             path: self.path.clone(),
         })?;
-        let mut attempt = 1;
+        let begun = Instant::now();
         loop {
             match writer.begin_with("BEGIN IMMEDIATE").await {
                 Ok(transaction) => {
@@ -128,8 +142,9 @@ impl Database {
                         database: self,
                     });
                 }
-                Err(error) if code(&error) == Some(Code::Busy) && attempt < BEGIN_ATTEMPTS => {
-                    attempt += 1;
+                Err(error)
+                    if code(&error) == Some(Code::Busy) && begun.elapsed() < self.patience =>
+                {
                     tokio::time::sleep(short_pause()).await;
                 }
                 Err(error) => return Err(self.error(error)),
@@ -148,12 +163,12 @@ impl Database {
     }
 
     /// Names the file in a driver's error.
-    pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
+    pub fn error(&self, error: sqlx::Error) -> StoreError {
         StoreError::from_database(&self.path, error)
     }
 
     /// Copies the log back, empties it, and closes every connection.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.readers.close().await;
         if let Some(writer) = &self.writer {
             if !writer.is_closed() {
@@ -165,14 +180,15 @@ impl Database {
 }
 
 /// A write in progress. Dropped without a commit, it never happened.
-pub(crate) struct Write<'a> {
+#[derive(Debug)]
+pub struct Write<'a> {
     transaction: Transaction<'static, Sqlite>,
     database: &'a Database,
 }
 
 impl Write<'_> {
     /// Makes the write last, and leaves copying the log back, which waits for the disk, to a quieter moment.
-    pub(crate) async fn commit_at_once(self) -> Result<(), StoreError> {
+    pub async fn commit_at_once(self) -> Result<(), StoreError> {
         let database = self.database;
         self.transaction
             .commit()
@@ -304,6 +320,25 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Copies a database. SQLite itself writes the copy: reading the file past it would drop the locks this process holds.
+pub(crate) async fn write_copy(connection: &mut SqliteConnection, copy: &Path) -> io::Result<()> {
+    let part = beside(copy, ".part");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    drop(file::private(&mut options).open(&part)?);
+    let written = sqlx::query("VACUUM INTO ?1")
+        .bind(part.to_string_lossy().into_owned())
+        .execute(connection)
+        .await
+        .map_err(io::Error::other)
+        .and_then(|_| fs::rename(&part, copy));
+    if written.is_err() {
+        // The original error matters; a leftover file does not.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
 /// Switches an open database to write-ahead logging. Where the file system has no shared memory it stays as it is.
 pub(crate) async fn use_write_ahead_log(
     connection: &mut SqliteConnection,
@@ -314,7 +349,7 @@ pub(crate) async fn use_write_ahead_log(
     if mode.eq_ignore_ascii_case("wal") {
         return Ok(());
     }
-    for _ in 1..BEGIN_ATTEMPTS {
+    for _ in 1..SWITCH_ATTEMPTS {
         // The switch needs the file for itself, and SQLite's own waiting does not cover it.
         let switched: Result<String, _> = sqlx::query_scalar("PRAGMA journal_mode = WAL")
             .fetch_one(&mut *connection)
@@ -341,7 +376,7 @@ pub(crate) fn short_pause() -> Duration {
 
 /// The kinds of SQLite errors that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// Locked by another connection.
     Busy,
     /// Damaged, or no database.
@@ -350,16 +385,25 @@ pub(crate) enum Code {
     CanNotOpen,
     /// A row refers to one that is not there.
     ForeignKey,
+    /// There is such a row already.
+    Unique,
+    /// No room on the disk.
+    Full,
+    /// The disk can not be read or written.
+    Disk,
 }
 
 /// Which kind of SQLite error this is.
-pub(crate) fn code(error: &sqlx::Error) -> Option<Code> {
+pub fn code(error: &sqlx::Error) -> Option<Code> {
     let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
     match (code & 0xff, code) {
         (5 | 6, _) => Some(Code::Busy),
         (11 | 26, _) => Some(Code::Corrupt),
         (8 | 14, _) => Some(Code::CanNotOpen),
+        (10, _) => Some(Code::Disk),
+        (13, _) => Some(Code::Full),
         (_, 787) => Some(Code::ForeignKey),
+        (_, 1555 | 2067) => Some(Code::Unique),
         _ => None,
     }
 }

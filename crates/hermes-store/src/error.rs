@@ -45,6 +45,25 @@ pub enum StoreError {
         /// A column we would have to write.
         missing: String,
     },
+    /// A newer program's database, whose tables we do not know.
+    #[error(
+        "`{}` has schema {version}, and this program knows {known}; use the newer program, or put back the copy made before it changed the database",
+        path.display()
+    )]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        version: usize,
+        /// The newest we know.
+        known: usize,
+    },
+    /// There is no room on the disk.
+    #[error("`{}` can not grow: the disk is full", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another process kept the database locked for too long. Trying again may help.
     #[error("`{}` is locked by another process; try again", path.display())]
     Locked {
@@ -151,6 +170,7 @@ impl StoreError {
                 reason: db::message(&error),
             },
             Some(db::Code::Busy) => Self::Locked { path },
+            Some(db::Code::Full) => Self::DiskFull { path },
             _ if matches!(error, sqlx::Error::PoolTimedOut) => Self::Locked { path },
             _ => Self::Database {
                 path,

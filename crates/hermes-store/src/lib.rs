@@ -8,12 +8,12 @@
 //! Databases are asynchronous. The small files (`mirror`, `cron`, `skills`) are plain blocking reads and writes.
 
 pub mod cron;
+pub mod db;
 pub mod mirror;
 pub mod runtime;
 pub mod skills;
 
 mod clock;
-mod db;
 mod error;
 mod file;
 mod ids;

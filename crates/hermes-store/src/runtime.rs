@@ -3,7 +3,6 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use hermes_config::Home;
-use sqlx::AssertSqlSafe;
 
 use crate::{
     StoreError,
@@ -53,7 +52,7 @@ impl RuntimeStore {
         db::use_write_ahead_log(&mut *database.writer().await?)
             .await
             .map_err(|error| database.error(error))?;
-        migrate(&database).await?;
+        db::migrate(&database, MIGRATIONS, db::Before::Nothing).await?;
         Ok(Self {
             database: Arc::new(database),
         })
@@ -62,7 +61,7 @@ impl RuntimeStore {
     /// A store that has no file and is forgotten with the process.
     pub async fn in_memory() -> Result<Self, StoreError> {
         let database = Database::in_memory();
-        migrate(&database).await?;
+        db::migrate(&database, MIGRATIONS, db::Before::Nothing).await?;
         Ok(Self {
             database: Arc::new(database),
         })
@@ -101,44 +100,4 @@ impl RuntimeStore {
 
 fn path(home: &Home) -> PathBuf {
     home.path().join("runtime.db")
-}
-
-/// Takes the steps that are missing, each in a transaction of its own.
-async fn migrate(database: &Database) -> Result<(), StoreError> {
-    let error = |error| database.error(error);
-    let done = version(&mut *database.writer().await?)
-        .await
-        .map_err(error)?;
-    if done > MIGRATIONS.len() {
-        return Err(StoreError::Newer {
-            path: database.path().to_path_buf(),
-            version: i64::try_from(done).unwrap_or(i64::MAX),
-            missing: "nothing we could check".into(),
-        });
-    }
-    for (step, sql) in MIGRATIONS.iter().enumerate().skip(done) {
-        let mut write = database.begin().await?;
-        // Another process may have been quicker.
-        if version(&mut write).await.map_err(error)? > step {
-            continue;
-        }
-        sqlx::raw_sql(*sql)
-            .execute(&mut *write)
-            .await
-            .map_err(error)?;
-        // A pragma takes no bound value; this one is a number we counted.
-        sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {}", step + 1)))
-            .execute(&mut *write)
-            .await
-            .map_err(error)?;
-        write.commit().await?;
-    }
-    Ok(())
-}
-
-async fn version(connection: &mut sqlx::SqliteConnection) -> Result<usize, sqlx::Error> {
-    let version: i64 = sqlx::query_scalar("PRAGMA user_version")
-        .fetch_one(connection)
-        .await?;
-    Ok(usize::try_from(version).unwrap_or_default())
 }

@@ -14,6 +14,8 @@ mod logging;
 mod output;
 pub mod presets;
 mod question;
+#[cfg(unix)]
+pub mod runtime;
 
 use std::{io::Write, process::ExitCode};
 

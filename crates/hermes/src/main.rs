@@ -5,11 +5,17 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // The guard of local servers' processes is this program in a hidden mode. It has to start in a blink, so it comes
     // before everything else.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == hermes::GUARD_ARGUMENT)
+    let mode = std::env::args_os().nth(1);
+    if mode
+        .as_ref()
+        .is_some_and(|mode| mode == hermes::GUARD_ARGUMENT)
     {
         return hermes_mcp::process::guard::run();
+    }
+    // A tenant of a Hub confines itself before there is a second thread, which would stay outside.
+    #[cfg(unix)]
+    if mode.is_some_and(|mode| mode == hermes::runtime::launcher::ARGUMENT) {
+        return hermes::runtime::launcher::run();
     }
     hermes::run()
 }

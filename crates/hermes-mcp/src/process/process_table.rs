@@ -2,6 +2,8 @@
 //!
 //! Only Linux answers. Elsewhere nothing is known, and whoever asks then leaves strange processes alone.
 
+use std::collections::HashMap;
+
 use rustix::process::Pid;
 
 /// One line of the process table.
@@ -52,6 +54,30 @@ pub(super) fn rows() -> Vec<Row> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(row)
         .collect()
+}
+
+/// The resident bytes of processes, each with all its descendants, in the order given. Pages that several of them share
+/// are counted for each.
+pub fn resident_bytes_of_trees(roots: &[u32]) -> Vec<u64> {
+    let rows = rows();
+    let parents: HashMap<u32, u32> = rows.iter().map(|row| (row.pid, row.parent)).collect();
+    let page = rustix::param::page_size() as u64;
+    let mut sums = vec![0; roots.len()];
+    for row in &rows {
+        let mut ancestor = row.pid;
+        // Rows are read one after the other, so that they may even form a circle.
+        for _ in 0..rows.len() {
+            if let Some(at) = roots.iter().position(|root| *root == ancestor) {
+                sums[at] += row.resident_pages * page;
+                break;
+            }
+            match parents.get(&ancestor) {
+                Some(parent) if *parent != 0 => ancestor = *parent,
+                _ => break,
+            }
+        }
+    }
+    sums
 }
 
 /// When a process started, if there is one with this pid.
@@ -145,6 +171,21 @@ mod tests {
         assert!(is_running(me, start));
         assert!(!is_running(me, start - 1));
         assert!(rows().iter().any(|row| row.pid == me));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_tree_is_as_large_as_its_root_and_its_children() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let sums = resident_bytes_of_trees(&[std::process::id(), u32::MAX]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let alone = resident_bytes_of_trees(&[std::process::id()]);
+        assert!(alone[0] > 0 && sums[0] > 0, "{alone:?} {sums:?}");
+        assert_eq!(sums[1], 0);
     }
 
     #[test]

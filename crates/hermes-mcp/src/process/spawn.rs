@@ -2,9 +2,10 @@
 
 use std::{
     ffi::OsString,
+    fs::File,
     io,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream as StdUnixStream,
     },
     path::PathBuf,
@@ -59,7 +60,7 @@ pub struct SpawnRequest {
 /// A server that has just been started.
 #[derive(Debug)]
 pub struct Child {
-    /// Its stdin. Dropping it asks the server to leave.
+    /// Its stdin. Dropping it asks the server to leave. Nobody reads it where the server was given a file instead.
     pub stdin: Sender,
     /// Its stdout.
     pub stdout: Receiver,
@@ -73,6 +74,7 @@ pub struct Child {
 #[derive(Debug)]
 pub struct Guard {
     program: GuardProgram,
+    held: Option<File>,
     running: Mutex<Option<Arc<GuardProcess>>>,
 }
 
@@ -100,8 +102,17 @@ impl Guard {
     pub fn new(program: GuardProgram) -> Self {
         Self {
             program,
+            held: None,
             running: Mutex::new(None),
         }
+    }
+
+    /// Lets the guard keep a file open until nothing that it guards is left, even if the host is killed: a lock on that
+    /// file then tells the next host when it may begin.
+    #[must_use]
+    pub fn holding(mut self, file: File) -> Self {
+        self.held = Some(file);
+        self
     }
 
     /// The guard's process id, while there is one.
@@ -117,8 +128,25 @@ impl Guard {
 
     /// Starts a server. Dropping the future half-way leaves no process behind.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Child, SpawnError> {
+        self.spawn_with(request, None).await
+    }
+
+    /// Starts a program that gets this file as its stdin, such as a socket to listen on.
+    pub async fn spawn_on(
+        &self,
+        request: SpawnRequest,
+        stdin: BorrowedFd<'_>,
+    ) -> Result<Child, SpawnError> {
+        self.spawn_with(request, Some(stdin)).await
+    }
+
+    async fn spawn_with(
+        &self,
+        request: SpawnRequest,
+        stdin: Option<BorrowedFd<'_>>,
+    ) -> Result<Child, SpawnError> {
         for _ in 0..2 {
-            match self.attempt(&request).await {
+            match self.attempt(&request, stdin).await {
                 Ok(child) => return Ok(child),
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Lost(guard)) => self.forget(&guard),
@@ -129,9 +157,16 @@ impl Guard {
         })
     }
 
-    async fn attempt(&self, request: &SpawnRequest) -> Result<Child, Failure> {
+    async fn attempt(
+        &self,
+        request: &SpawnRequest,
+        stdin: Option<BorrowedFd<'_>>,
+    ) -> Result<Child, Failure> {
         let guard = self.running()?;
-        let (pipes, server_ends) = Pipes::open().map_err(SpawnError::NoPipes)?;
+        let (pipes, mut server_ends) = Pipes::open().map_err(SpawnError::NoPipes)?;
+        if let Some(stdin) = stdin {
+            server_ends[0] = stdin.try_clone_to_owned().map_err(SpawnError::NoPipes)?;
+        }
         let order = Order::new(request, &server_ends)?;
         // Only the server may have them, or the end of its output would never be seen.
         drop(server_ends);
@@ -157,9 +192,11 @@ impl Guard {
         if let Some(guard) = &*slot {
             return Ok(Arc::clone(guard));
         }
-        let guard = GuardProcess::start(&self.program).map_err(|source| SpawnError::NoGuard {
-            program: self.program.path.clone(),
-            source,
+        let guard = GuardProcess::start(&self.program, self.held.as_ref()).map_err(|source| {
+            SpawnError::NoGuard {
+                program: self.program.path.clone(),
+                source,
+            }
         })?;
         Ok(Arc::clone(slot.insert(Arc::new(guard))))
     }
@@ -178,15 +215,20 @@ impl Guard {
 }
 
 impl GuardProcess {
-    fn start(program: &GuardProgram) -> io::Result<Self> {
+    fn start(program: &GuardProgram, held: Option<&File>) -> io::Result<Self> {
         let (socket, guard_end) = socket_pair()?;
+        // Whoever waits for the end of the host's output should not have to wait for the guard, so it has none. It
+        // closes all files but these three, and servers get others: what is to be held has to be one of them.
+        let stdout = match held {
+            Some(file) => Stdio::from(file.try_clone()?),
+            None => Stdio::null(),
+        };
         let process = tokio::process::Command::new(&program.path)
             // Whoever kills all that is called like the host should not hit those who clean up after it.
             .arg0("mcp-guard")
             .args(&program.args)
             .stdin(Stdio::from(OwnedFd::from(guard_end)))
-            // Whoever waits for the end of the host's output should not have to wait for the guard.
-            .stdout(Stdio::null())
+            .stdout(stdout)
             .stderr(Stdio::null())
             .spawn()?;
         Ok(Self { socket, process })

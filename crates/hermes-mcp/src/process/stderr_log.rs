@@ -7,7 +7,7 @@ mod file;
 mod lines;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
@@ -58,8 +58,13 @@ enum Message {
 impl StderrLog {
     /// The log of this home. Nothing is opened before the first server is drained.
     pub fn new(home: &Path) -> Self {
+        Self::at(home.join("logs").join("mcp-stderr.log"))
+    }
+
+    /// A log in another place.
+    pub fn at(file: PathBuf) -> Self {
         Self {
-            file: LogFile::new(home.join("logs").join("mcp-stderr.log")),
+            file: LogFile::new(file),
             writer: OnceLock::new(),
         }
     }

@@ -26,6 +26,8 @@ use super::{
     sessions::{self, Sessions},
 };
 
+pub use super::sessions::OpenSessions;
+
 /// How long answers may take that are under way at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// The names of this machine.
@@ -44,6 +46,8 @@ pub struct HttpOptions {
     pub session_idle: Duration,
     /// So many MCP sessions may be open.
     pub most_sessions: usize,
+    /// So many may be open for one principal: then the one longest idle gives way, unless all are in use.
+    pub most_sessions_per_principal: usize,
     /// So large may a request be.
     pub most_body_bytes: usize,
 }
@@ -57,6 +61,7 @@ impl Default for HttpOptions {
             // Many clients never open a new one when theirs is gone.
             session_idle: Duration::from_hours(12),
             most_sessions: 64,
+            most_sessions_per_principal: usize::MAX,
             most_body_bytes: 4 * 1024 * 1024,
         }
     }
@@ -69,7 +74,17 @@ pub fn router<S: ServerHandler>(
     options: HttpOptions,
     stop: &CancellationToken,
 ) -> Router {
-    let sessions = Sessions::new(options.session_idle, options.most_sessions);
+    mount(make_handler, options, stop).0
+}
+
+/// The same as [`router`], and a handle on the sessions.
+pub fn mount<S: ServerHandler>(
+    make_handler: impl Fn() -> S + Send + Sync + 'static,
+    options: HttpOptions,
+    stop: &CancellationToken,
+) -> (Router, OpenSessions) {
+    let sessions = Sessions::new(&options);
+    let open = OpenSessions(Arc::clone(&sessions));
     let this_machine = LOOPBACK.map(str::to_owned);
     let own_pages = LOOPBACK
         .iter()
@@ -86,9 +101,10 @@ pub fn router<S: ServerHandler>(
         Arc::clone(&sessions.manager),
         config,
     );
-    Router::new()
+    let router = Router::new()
         .route_service(&options.path, service)
-        .layer(middleware::from_fn_with_state(sessions, sessions::guard))
+        .layer(middleware::from_fn_with_state(sessions, sessions::guard));
+    (router, open)
 }
 
 /// Takes every request for this principal's: for servers that nobody else can reach.

@@ -1,10 +1,7 @@
 //! Opening `state.db`: making it, filling up an older one, keeping hands off a newer one, and saving a copy before
 //! the first write to a file that another program made.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use hermes_config::Home;
 use jiff::Zoned;
@@ -13,9 +10,9 @@ use sqlx::{AssertSqlSafe, SqliteConnection, sqlite::SqliteConnectOptions};
 use super::{
     Code, Database, beside, code, create_file, reader, row,
     schema::{self, FTS, INDEXES, MESSAGES, SESSIONS, TABLES, Table},
-    use_write_ahead_log,
+    use_write_ahead_log, write_copy,
 };
-use crate::{StoreError, file};
+use crate::StoreError;
 
 /// The row of `state_meta` that says a file is ours or has been copied before.
 const BACKUP_KEY: &str = "hermes_backup";
@@ -333,24 +330,6 @@ async fn save_copy(database: &Database, found: &Inspection) -> Result<(), StoreE
         write.commit().await?;
     }
     Ok(())
-}
-
-async fn write_copy(connection: &mut SqliteConnection, copy: &Path) -> io::Result<()> {
-    let part = beside(copy, ".part");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    drop(file::private(&mut options).open(&part)?);
-    let written = sqlx::query("VACUUM INTO ?1")
-        .bind(part.to_string_lossy().into_owned())
-        .execute(connection)
-        .await
-        .map_err(io::Error::other)
-        .and_then(|_| fs::rename(&part, copy));
-    if written.is_err() {
-        // The original error matters; a leftover file does not.
-        let _ = fs::remove_file(&part);
-    }
-    written
 }
 
 async fn is_marked(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {

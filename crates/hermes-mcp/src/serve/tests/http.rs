@@ -276,3 +276,97 @@ async fn it_ends_with_streams_open() {
     let ended = tokio::time::timeout(PATIENCE, site.server.join_next()).await;
     ended.unwrap().unwrap().unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn beyond_a_principals_number_the_session_longest_idle_gives_way() {
+    let options = HttpOptions {
+        most_sessions_per_principal: 2,
+        ..HttpOptions::default()
+    };
+    let site = Site::new(options).await;
+    let (first, second) = (site.session(TOKEN).await, site.session(TOKEN).await);
+    assert_eq!(
+        status(site.ping(&first).bearer_auth(TOKEN)).await,
+        StatusCode::OK
+    );
+    let third = site.session(TOKEN).await;
+    for (id, expected) in [
+        (&first, StatusCode::OK),
+        (&second, StatusCode::NOT_FOUND),
+        (&third, StatusCode::OK),
+    ] {
+        assert_eq!(status(site.ping(id).bearer_auth(TOKEN)).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn sessions_with_an_open_stream_do_not_give_way() {
+    let options = HttpOptions {
+        most_sessions_per_principal: 1,
+        ..HttpOptions::default()
+    };
+    let site = Site::new(options).await;
+    let id = site.session(TOKEN).await;
+    let initialized = site.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let initialized = initialized.header("mcp-session-id", &id).bearer_auth(TOKEN);
+    assert_eq!(status(initialized).await, StatusCode::ACCEPTED);
+    let stream = site
+        .client
+        .get(&site.url)
+        .bearer_auth(TOKEN)
+        .header("mcp-session-id", &id);
+    let stream = stream
+        .header(header::ACCEPT, "text/event-stream")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(stream.status(), StatusCode::OK);
+    assert_eq!(
+        status(site.open().bearer_auth(TOKEN)).await,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(
+        status(site.ping(&id).bearer_auth(TOKEN)).await,
+        StatusCode::OK
+    );
+}
+
+#[tokio::test]
+async fn ending_a_principals_sessions_ends_their_streams() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let stop = CancellationToken::new();
+    let (router, sessions) = http::mount(|| Demo, HttpOptions::default(), &stop);
+    let (ada, token) = (Principal::new("ada"), Secret::new(TOKEN.to_owned()));
+    let router = http::with_bearer(router, &token, ada.clone());
+    let mut server = JoinSet::new();
+    server.spawn(http::serve(listener, router, stop.clone()));
+    let site = Site {
+        url,
+        client: Client::builder().no_proxy().build().unwrap(),
+        stop,
+        server,
+    };
+    let id = site.session(TOKEN).await;
+    assert_eq!(id.len(), 64);
+    let stream = site
+        .client
+        .get(&site.url)
+        .bearer_auth(TOKEN)
+        .header("mcp-session-id", &id);
+    let stream = stream
+        .header(header::ACCEPT, "text/event-stream")
+        .send()
+        .await
+        .unwrap();
+    sessions.end(&Principal::new("bob")).await;
+    assert_eq!(sessions.count().await, 1);
+    sessions.end(&ada).await;
+    let rest = tokio::time::timeout(PATIENCE, stream.text()).await;
+    rest.expect("the stream goes on").unwrap();
+    assert_eq!(
+        status(site.ping(&id).bearer_auth(TOKEN)).await,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(sessions.count().await, 0);
+}

@@ -18,7 +18,6 @@ mod attach;
 mod call;
 mod help;
 mod home;
-mod nearest;
 mod prompt;
 mod reload;
 mod servers;
@@ -392,7 +391,7 @@ async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
     let skills = skills.list().into_iter().map(|skill| skill.name);
     let failure = Failure::usage(format!("there is no command `/{}`", slash.name));
-    Err(match nearest::nearest(slash.name, names.chain(skills)) {
+    Err(match hermes_config::nearest(slash.name, names.chain(skills)) {
         Some(name) => failure.hint(format!("did you mean `/{name}`?")),
         None => failure.hint("`/help` lists what there is"),
     })

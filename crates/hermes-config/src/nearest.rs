@@ -1,7 +1,7 @@
 //! The name that was probably meant.
 
 /// The name with the fewest differences, if they are few enough.
-pub(super) fn nearest(typed: &str, names: impl Iterator<Item = String>) -> Option<String> {
+pub fn nearest(typed: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let typed = typed.to_lowercase();
     let most = (typed.len() / 3).clamp(1, 3);
     names

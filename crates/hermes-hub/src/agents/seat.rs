@@ -1,0 +1,211 @@
+//! What is remembered of one tenant's agent.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::terms::{Terms, Waking};
+use crate::shapes::{AgentPhase, AgentState, Time};
+
+/// Failures that long ago do not count any more.
+const WINDOW: Duration = Duration::from_mins(10);
+
+/// So many failures within the window are too many.
+const TOO_MANY: usize = 5;
+
+/// The longest rest after a failure.
+const LONGEST_REST: Duration = Duration::from_mins(1);
+
+/// Where an agent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Work wakes it.
+    Asleep,
+    /// The same, but somebody wanted it so.
+    Stopped,
+    Starting,
+    Up,
+    Stopping,
+    /// It failed too often.
+    Failed,
+}
+
+/// One tenant's agent.
+#[derive(Debug)]
+pub(super) struct Seat {
+    phase: watch::Sender<Phase>,
+    since: Time,
+    /// How many work with it.
+    pub(super) active: u32,
+    pub(super) idle_since: Instant,
+    /// What it was last started with.
+    pub(super) terms: Option<Arc<Terms>>,
+    restarts: u32,
+    last_error: Option<String>,
+    failures: VecDeque<Instant>,
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self {
+            phase: watch::Sender::new(Phase::Asleep),
+            since: Time::now(),
+            active: 0,
+            idle_since: Instant::now(),
+            terms: None,
+            restarts: 0,
+            last_error: None,
+            failures: VecDeque::new(),
+        }
+    }
+}
+
+impl Seat {
+    pub(super) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub(super) fn follow(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    pub(super) fn turn_to(&mut self, phase: Phase) {
+        if self.phase() == phase {
+            return;
+        }
+        if phase == Phase::Starting && !self.failures.is_empty() {
+            self.restarts += 1;
+        }
+        self.since = Time::now();
+        self.idle_since = Instant::now();
+        self.phase.send_replace(phase);
+    }
+
+    /// It did not start, or it ended by itself.
+    pub(super) fn fail(&mut self, reason: String) {
+        let now = Instant::now();
+        self.failures.push_back(now);
+        self.forget_old_failures(now);
+        self.last_error = Some(reason);
+        self.turn_to(if self.failures.len() >= TOO_MANY {
+            Phase::Failed
+        } else {
+            Phase::Asleep
+        });
+    }
+
+    /// Somebody wants to try again.
+    pub(super) fn forgive(&mut self) {
+        self.failures.clear();
+        if self.phase() == Phase::Failed {
+            self.turn_to(Phase::Stopped);
+        }
+    }
+
+    /// How long it still rests after a failure: 1, 2, 4 seconds and so on.
+    pub(super) fn rest(&mut self) -> Duration {
+        let now = Instant::now();
+        self.forget_old_failures(now);
+        let (Some(last), Ok(count)) = (self.failures.back(), u32::try_from(self.failures.len()))
+        else {
+            return Duration::ZERO;
+        };
+        let rest = Duration::from_secs(1 << (count - 1).min(6)).min(LONGEST_REST);
+        (*last + rest).saturating_duration_since(now)
+    }
+
+    fn forget_old_failures(&mut self, now: Instant) {
+        while self
+            .failures
+            .front()
+            .is_some_and(|failure| now.duration_since(*failure) > WINDOW)
+        {
+            self.failures.pop_front();
+        }
+    }
+
+    pub(super) fn last_error(&self) -> &str {
+        self.last_error.as_deref().unwrap_or("for no known reason")
+    }
+
+    pub(super) fn is_awake(&self) -> bool {
+        matches!(self.phase(), Phase::Starting | Phase::Up | Phase::Stopping)
+    }
+
+    /// Up, without work for long enough, and allowed to sleep.
+    pub(super) fn is_tired(&self) -> bool {
+        self.phase() == Phase::Up
+            && self.active == 0
+            && self.terms.as_ref().is_some_and(|terms| {
+                terms.waking != Waking::Always && self.idle_since.elapsed() >= terms.idle_stop
+            })
+    }
+
+    /// It should be up by itself, and has rested.
+    pub(super) fn wants_up(&mut self) -> bool {
+        let is_always_up = |terms: &Arc<Terms>| terms.waking == Waking::Always;
+        self.phase() == Phase::Asleep
+            && self.terms.as_ref().is_some_and(is_always_up)
+            && self.rest().is_zero()
+    }
+
+    pub(super) fn shown(&self, pid: Option<u32>, node: &str) -> AgentState {
+        AgentState {
+            state: match self.phase() {
+                Phase::Asleep => AgentPhase::Sleeping,
+                Phase::Stopped => AgentPhase::Stopped,
+                Phase::Starting => AgentPhase::Starting,
+                Phase::Up if self.active > 0 => AgentPhase::Running,
+                Phase::Up => AgentPhase::Idle,
+                Phase::Stopping => AgentPhase::Stopping,
+                Phase::Failed => AgentPhase::Failed,
+            },
+            since: self.since,
+            pid,
+            node: node.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            active_runs: self.active,
+            restarts: self.restarts,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_and_the_fifth_failure_is_the_last() {
+        let mut seat = Seat::default();
+        assert_eq!(seat.rest(), Duration::ZERO);
+        for (failure, most) in [(1, 1), (2, 2), (3, 4), (4, 8)] {
+            seat.fail("no".into());
+            assert_eq!(seat.phase(), Phase::Asleep, "after failure {failure}");
+            let rest = seat.rest();
+            let most = Duration::from_secs(most);
+            assert!(rest <= most && rest > most / 2, "{rest:?} of {most:?}");
+        }
+        seat.fail("no".into());
+        assert_eq!(seat.phase(), Phase::Failed);
+        seat.forgive();
+        assert_eq!(
+            (seat.phase(), seat.rest()),
+            (Phase::Stopped, Duration::ZERO)
+        );
+    }
+
+    #[test]
+    fn work_is_told_from_waiting_for_it() {
+        let mut seat = Seat::default();
+        assert_eq!(seat.shown(None, "n1").state, AgentPhase::Sleeping);
+        seat.turn_to(Phase::Up);
+        assert_eq!(seat.shown(Some(1), "n1").state, AgentPhase::Idle);
+        seat.active = 1;
+        assert_eq!(seat.shown(Some(1), "n1").state, AgentPhase::Running);
+    }
+}

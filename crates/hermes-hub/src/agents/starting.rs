@@ -1,0 +1,236 @@
+//! Bringing an agent up and putting it down, once for however many ask.
+
+use std::sync::Arc;
+
+use super::{Agents, PATIENCE, Phase, Terms, Waking, settled};
+use crate::{
+    Code, Problem, TenantId,
+    runtime::Confinement,
+    shapes::{AccessStatus, Condition, ConditionStatus, Time},
+    state::Observation,
+};
+
+/// What is to be done for one who needs an agent.
+enum Step {
+    /// It is up, as far as is known.
+    Look,
+    /// Somebody else is about it.
+    Wait(tokio::sync::watch::Receiver<Phase>),
+    /// It failed and has to rest.
+    Rest(std::time::Duration),
+    /// It is this one's turn.
+    Begin,
+    /// It failed too often.
+    GiveUp(String),
+}
+
+/// What is to be done for one who wants an agent down.
+enum Descent {
+    /// It is on its way up or down.
+    Wait(tokio::sync::watch::Receiver<Phase>),
+    /// It is up, and this one's to stop.
+    Mine,
+    /// It is down, or is to stay up.
+    Done,
+}
+
+impl Agents {
+    /// See [`Agents::wake`]; an order also wakes those that demand does not.
+    pub(super) async fn wake_as(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        waking: Waking,
+    ) -> Result<Arc<Terms>, Problem> {
+        loop {
+            if self.closing.is_cancelled() {
+                return Err(Problem::new(Code::Unavailable, "the Hub is being stopped"));
+            }
+            match self.next_step(tenant) {
+                Step::Look => {
+                    self.look(tenant).await;
+                    let terms = self.seat(tenant, |seat| {
+                        seat.terms.clone().filter(|_| seat.phase() == Phase::Up)
+                    });
+                    if let Some(terms) = terms {
+                        return Ok(terms);
+                    }
+                }
+                Step::Wait(phase) => settled(phase).await,
+                Step::Rest(rest) => tokio::select! {
+                    () = tokio::time::sleep(rest) => {}
+                    () = self.closing.cancelled() => {}
+                },
+                Step::Begin => {
+                    if waking == Waking::Demand {
+                        self.refuse_demand(tenant).await?;
+                    }
+                    let is_mine = self.seat(tenant, |seat| {
+                        let is_down = matches!(seat.phase(), Phase::Asleep | Phase::Stopped);
+                        if is_down {
+                            seat.turn_to(Phase::Starting);
+                        }
+                        is_down
+                    });
+                    if is_mine {
+                        self.begin_start(tenant);
+                    }
+                }
+                Step::GiveUp(reason) => {
+                    let message = format!(
+                        "the tenant's agent failed too often: {reason}; remove the cause and start it"
+                    );
+                    return Err(Problem::new(Code::Unavailable, message).because("agent_failed"));
+                }
+            }
+        }
+    }
+
+    fn next_step(&self, tenant: &TenantId) -> Step {
+        self.seat(tenant, |seat| match seat.phase() {
+            Phase::Up => Step::Look,
+            Phase::Starting | Phase::Stopping => Step::Wait(seat.follow()),
+            Phase::Failed => Step::GiveUp(seat.last_error().to_owned()),
+            Phase::Asleep | Phase::Stopped => match seat.rest() {
+                rest if rest.is_zero() => Step::Begin,
+                rest => Step::Rest(rest),
+            },
+        })
+    }
+
+    async fn refuse_demand(&self, tenant: &TenantId) -> Result<(), Problem> {
+        let terms = self.tenancy.terms(tenant).await?;
+        if terms.access == AccessStatus::Blocked {
+            return Err(Problem::denied("the tenant is blocked").because("tenant_blocked"));
+        }
+        if terms.waking == Waking::Order {
+            return Err(Problem::new(
+                Code::Unavailable,
+                "the tenant's agent does not start by itself; start it",
+            )
+            .because("agent_stopped"));
+        }
+        Ok(())
+    }
+
+    /// Starts an agent whose seat says so already. The task is not the caller's: who stops waiting does not stop it.
+    pub(super) fn begin_start(self: &Arc<Self>, tenant: &TenantId) {
+        let agents = Arc::clone(self);
+        let tenant = tenant.clone();
+        self.tasks.spawn(async move {
+            match agents.bring_up(&tenant).await {
+                Ok(terms) => agents.seat(&tenant, |seat| {
+                    seat.terms = Some(terms);
+                    seat.turn_to(Phase::Up);
+                }),
+                Err(reason) => {
+                    tracing::warn!(%tenant, "a tenant's agent does not start: {reason}");
+                    agents.seat(&tenant, |seat| seat.fail(reason));
+                }
+            }
+        });
+    }
+
+    async fn bring_up(&self, tenant: &TenantId) -> Result<Arc<Terms>, String> {
+        let terms = self.tenancy.terms(tenant).await;
+        let terms = Arc::new(terms.map_err(|problem| problem.message)?);
+        let confinement = self
+            .runtime
+            .start(terms.launch.clone())
+            .await
+            .map_err(|error| error.to_string())?;
+        self.note_conditions(tenant, &terms, &confinement).await;
+        self.note_applied(&terms).await;
+        Ok(terms)
+    }
+
+    /// Writes down what confines the tenant, if that is new.
+    async fn note_conditions(&self, tenant: &TenantId, terms: &Terms, found: &[Confinement]) {
+        let Ok(Some(record)) = self.state.tenant(tenant).await else {
+            return;
+        };
+        let now = Time::now();
+        let is_new = |condition: &Condition| {
+            let known = record
+                .conditions
+                .iter()
+                .find(|known| known.kind == condition.kind);
+            known.is_none_or(|known| {
+                known.status != condition.status || known.reason != condition.reason
+            })
+        };
+        let conditions: Vec<Condition> = found
+            .iter()
+            .map(|confinement| condition(confinement, now))
+            .filter(is_new)
+            .collect();
+        let is_observed = record.observed_generation >= terms.generation;
+        if conditions.is_empty() && is_observed {
+            return;
+        }
+        let observation = Observation {
+            conditions,
+            observed_generation: Some(terms.generation),
+            ..Observation::default()
+        };
+        if let Err(error) = self.state.observe_tenant(tenant, observation).await {
+            tracing::warn!(%tenant, "the tenant's conditions could not be written down: {error}");
+        }
+    }
+
+    /// Writes down which revisions of the Hub's documents an agent works with.
+    pub(super) async fn note_applied(&self, terms: &Terms) {
+        for (kind, revision) in &terms.revisions {
+            let tenant = &terms.launch.tenant;
+            if let Err(error) = self.state.mark_applied(tenant, *kind, *revision).await {
+                tracing::warn!(%tenant, "what the tenant works with could not be written down: {error}");
+            }
+        }
+    }
+
+    /// Stops an agent, whatever it is about, and returns when it is down.
+    pub(super) async fn put_down(self: &Arc<Self>, tenant: &TenantId, down: Phase) {
+        loop {
+            let descent = self.seat(tenant, |seat| match seat.phase() {
+                Phase::Starting | Phase::Stopping => Descent::Wait(seat.follow()),
+                // Whoever entered since wants it to stay.
+                Phase::Up if down == Phase::Asleep && !seat.is_tired() => Descent::Done,
+                Phase::Up => {
+                    seat.turn_to(Phase::Stopping);
+                    Descent::Mine
+                }
+                Phase::Asleep => {
+                    seat.turn_to(down);
+                    Descent::Done
+                }
+                Phase::Stopped | Phase::Failed => Descent::Done,
+            });
+            match descent {
+                Descent::Wait(phase) => settled(phase).await,
+                Descent::Mine => break,
+                Descent::Done => return,
+            }
+        }
+        let agents = Arc::clone(self);
+        let stopped = tenant.clone();
+        // Not the caller's task, so that nobody can leave an agent half stopped.
+        let stop = self.tasks.spawn(async move {
+            agents.runtime.stop(&stopped, PATIENCE).await;
+            agents.seat(&stopped, |seat| seat.turn_to(down));
+        });
+        let _ = stop.await;
+    }
+}
+
+fn condition(confinement: &Confinement, now: Time) -> Condition {
+    Condition {
+        kind: confinement.means.to_owned(),
+        status: if confinement.in_force {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        },
+        reason: confinement.reason.clone(),
+        message: String::new(),
+        last_transition_time: now,
+    }
+}

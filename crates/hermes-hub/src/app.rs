@@ -1,0 +1,402 @@
+//! The Hub as one object: what it remembers, what runs its tenants, and the doors it opens.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use hermes_config::Home;
+use hermes_mcp::serve::{self, http::OpenSessions};
+use http::HeaderValue;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Problem, TenantId, TokenId,
+    agents::Agents,
+    audit::{NewEntry, ReadEntries},
+    auth::{Authenticator, Cidr, Principal, Scopes},
+    dispatch::Visitor,
+    files::{Allowance, FileLimits},
+    clock::Clock,
+    metrics::Metrics,
+    rate::Buckets,
+    runs::Runs,
+    runtime::Runtime,
+    seal::{Place, Sealed, SecretKey},
+    service::{
+        documents::Standing,
+        shares::{Searches, Shares},
+    },
+    settings::Settings,
+    shapes::Time,
+    state::{State, TenantRecord},
+};
+
+mod housekeeping;
+mod news;
+mod serving;
+mod tenancy;
+
+pub use serving::ServeError;
+
+/// What a Hub is made of.
+pub struct Parts {
+    /// What it remembers.
+    pub state: Arc<dyn State>,
+    /// What opens its secrets.
+    pub key: SecretKey,
+    /// What runs its tenants.
+    pub runtime: Arc<dyn Runtime>,
+    /// Its settings.
+    pub settings: Settings,
+    /// What this node is called.
+    pub node: String,
+}
+
+/// A Hub. Clones are handles on the same one.
+#[derive(Clone)]
+pub struct Hub(Arc<Inner>);
+
+struct Inner {
+    state: Arc<dyn State>,
+    key: SecretKey,
+    agents: Arc<Agents>,
+    runs: Arc<Runs>,
+    clock: Arc<Clock>,
+    settings: Arc<ArcSwap<Settings>>,
+    node: String,
+    authenticator: Authenticator,
+    reads: Mutex<Option<ReadEntries>>,
+    metrics: Metrics,
+    requests: Buckets<TokenId>,
+    wrong_tokens: Buckets<IpAddr>,
+    trusted_proxies: Vec<Cidr>,
+    challenge: HeaderValue,
+    nobody: Visitor,
+    standing: Arc<ArcSwap<Standing>>,
+    /// Grows when the offered tools change.
+    tool_set: watch::Sender<u64>,
+    mcp_sessions: OnceLock<OpenSessions>,
+    shares: Shares,
+    searches: Searches,
+    /// Changes under way, and other work that must end before the Hub does.
+    work: TaskTracker,
+    stop: CancellationToken,
+    is_draining: AtomicBool,
+    started_at: Time,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("node", &self.0.node).finish_non_exhaustive()
+    }
+}
+
+/// Why a Hub does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting that only shows here to be unusable.
+    #[error("setting `{key}`: {reason}")]
+    Setting {
+        /// Which one.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The database refused.
+    #[error(transparent)]
+    State(#[from] crate::state::StateError),
+}
+
+impl Hub {
+    /// Puts a Hub together and takes up what an earlier one left undone.
+    pub async fn start(parts: Parts) -> Result<Self, StartError> {
+        let Parts { state, key, runtime, settings, node } = parts;
+        let trusted_proxies = settings
+            .trust_proxy
+            .iter()
+            .map(|range| range.parse().map_err(|error| StartError::Setting { key: "trust_proxy", reason: format!("{error}") }))
+            .collect::<Result<_, _>>()?;
+        let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", settings.public_url);
+        let challenge = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{metadata}\""))
+            .map_err(|error| StartError::Setting { key: "public_url", reason: error.to_string() })?;
+        state.release_interrupted_keys().await?;
+        let standing = Arc::new(ArcSwap::from_pointee(Standing::load(&*state).await?));
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let records = tenancy::Records {
+            state: Arc::clone(&state),
+            key: key.clone(),
+            settings: Arc::clone(&settings),
+            standing: Arc::clone(&standing),
+        };
+        let agents = Agents::new(Arc::clone(&state), runtime, Arc::new(records), node.clone());
+        let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents)).await?;
+        let clock = Clock::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
+        let hub = Self(Arc::new(Inner {
+            authenticator: Authenticator::new(Arc::clone(&state)),
+            reads: Mutex::new(Some(ReadEntries::new(Arc::clone(&state)))),
+            metrics: Metrics::default(),
+            requests: Buckets::default(),
+            wrong_tokens: Buckets::default(),
+            trusted_proxies,
+            challenge,
+            nobody: nobody(),
+            standing,
+            tool_set: watch::Sender::new(0),
+            mcp_sessions: OnceLock::new(),
+            shares: Shares::default(),
+            searches: Searches::default(),
+            work: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            is_draining: AtomicBool::new(false),
+            started_at: Time::now(),
+            settings,
+            state,
+            key,
+            agents,
+            runs,
+            clock,
+            node,
+        }));
+        hub.0.work.spawn(housekeeping::run(hub.clone()));
+        crate::service::tenants::provision_unfinished(&hub).await?;
+        Ok(hub)
+    }
+
+    /// Takes up changed settings: limits, sync, which tools are offered, audit, deleted tenants. Others wait for the
+    /// next start.
+    pub fn reload(&self, settings: &Settings) {
+        let mut next = Settings::clone(&self.settings());
+        let tools_before = (next.mcp.tools, next.mcp.read_only);
+        next.limits = settings.limits;
+        next.sync.clone_from(&settings.sync);
+        next.mcp.tools = settings.mcp.tools;
+        next.mcp.read_only = settings.mcp.read_only;
+        next.audit = settings.audit;
+        next.tenants = settings.tenants;
+        let tools_after = (next.mcp.tools, next.mcp.read_only);
+        self.0.settings.store(Arc::new(next));
+        self.0.shares.forget_all();
+        if tools_before != tools_after {
+            self.0.tool_set.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Takes no further requests, lets those under way end, and writes everything down.
+    pub async fn close(&self) {
+        self.begin_drain();
+        self.0.work.close();
+        let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
+        self.0.clock.close().await;
+        self.0.runs.close(patience).await;
+        self.0.agents.close().await;
+        if tokio::time::timeout(patience, self.0.work.wait()).await.is_err() {
+            tracing::warn!("work was still under way when the Hub ended");
+        }
+        if let Err(error) = self.0.authenticator.write_down_use().await {
+            tracing::warn!(%error, "when tokens were last used is lost");
+        }
+        let reads = self.0.reads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(reads) = reads {
+            reads.close().await;
+        }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.0.settings.load_full()
+    }
+
+    /// What the Hub remembers.
+    pub fn state(&self) -> &dyn State {
+        &*self.0.state
+    }
+
+    /// The same, to keep.
+    pub fn shared_state(&self) -> Arc<dyn State> {
+        Arc::clone(&self.0.state)
+    }
+
+    /// The agents of its tenants.
+    pub fn agents(&self) -> &Arc<Agents> {
+        &self.0.agents
+    }
+
+    /// Their runs.
+    pub fn runs(&self) -> &Arc<Runs> {
+        &self.0.runs
+    }
+
+    /// What lets their jobs run.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.0.clock
+    }
+
+    /// Figures about it.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// What this node is called.
+    pub fn node(&self) -> &str {
+        &self.0.node
+    }
+
+    /// What seals and opens secrets.
+    pub fn key(&self) -> &SecretKey {
+        &self.0.key
+    }
+
+    pub(crate) fn started_at(&self) -> Time {
+        self.0.started_at
+    }
+
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.0.authenticator
+    }
+
+    pub(crate) fn requests(&self) -> &Buckets<TokenId> {
+        &self.0.requests
+    }
+
+    pub(crate) fn wrong_tokens(&self) -> &Buckets<IpAddr> {
+        &self.0.wrong_tokens
+    }
+
+    pub(crate) fn trusted_proxies(&self) -> &[Cidr] {
+        &self.0.trusted_proxies
+    }
+
+    pub(crate) fn challenge(&self) -> HeaderValue {
+        self.0.challenge.clone()
+    }
+
+    pub(crate) fn nobody(&self) -> Visitor {
+        self.0.nobody.clone()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Ends when the Hub does.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.0.stop
+    }
+
+    /// Where work goes that must end before the Hub does.
+    pub(crate) fn work(&self) -> &TaskTracker {
+        &self.0.work
+    }
+
+    pub(crate) fn tool_set(&self) -> watch::Receiver<u64> {
+        self.0.tool_set.subscribe()
+    }
+
+    /// Policy, configuration and specialization in force.
+    pub(crate) fn standing(&self) -> Arc<Standing> {
+        self.0.standing.load_full()
+    }
+
+    pub(crate) fn set_standing(&self, standing: Standing) {
+        self.0.standing.store(Arc::new(standing));
+    }
+
+    /// A tenant, deleted ones too.
+    pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<TenantRecord>>, Problem> {
+        Ok(self.state().tenant(id).await?.map(Arc::new))
+    }
+
+    /// Where a tenant's files lie.
+    pub fn home(&self, tenant: &TenantRecord) -> Home {
+        tenancy::home_of(&self.0.settings.load(), tenant)
+    }
+
+    pub(crate) fn tenant_directory(&self, id: &TenantId) -> PathBuf {
+        self.settings().data_dir.join("tenants").join(id.as_str())
+    }
+
+    /// Writes down something that changed nothing.
+    pub(crate) fn log_read(&self, entry: NewEntry) {
+        let reads = self.0.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*reads {
+            Some(reads) => reads.push(entry),
+            None => tracing::warn!("an audit entry came after the end"),
+        }
+    }
+
+    pub(crate) fn seal_reply(&self, key: &str, reply: &[u8]) -> Result<Vec<u8>, Problem> {
+        let text = String::from_utf8_lossy(reply);
+        let sealed = self.0.key.seal(&Place::reply(key), &text).map_err(|error| Problem::internal(&error))?;
+        Ok(sealed.bytes().to_vec())
+    }
+
+    pub(crate) fn open_reply(&self, key: &str, sealed: &[u8]) -> Result<Vec<u8>, Problem> {
+        let sealed = Sealed::from_bytes(sealed.to_vec());
+        let opened = self.0.key.open(&Place::reply(key), &sealed).map_err(|error| Problem::internal(&error))?;
+        Ok(opened.expose().as_bytes().to_vec())
+    }
+
+    /// Takes no further requests.
+    pub(crate) fn begin_drain(&self) {
+        self.0.is_draining.store(true, Ordering::Relaxed);
+        self.0.stop.cancel();
+    }
+
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.0.shares
+    }
+
+    pub(crate) fn searches(&self) -> &Searches {
+        &self.0.searches
+    }
+
+    /// What operations on files may take.
+    pub(crate) fn file_limits(&self) -> FileLimits {
+        let limits = self.settings().limits;
+        FileLimits {
+            read_bytes: usize::try_from(limits.read_bytes).unwrap_or(usize::MAX),
+            write_bytes: usize::try_from(limits.write_bytes).unwrap_or(usize::MAX),
+            list_entries: limits.list_entries,
+            allowance: Allowance::default(),
+        }
+    }
+
+    pub(crate) fn set_mcp_sessions(&self, sessions: OpenSessions) {
+        let _ = self.0.mcp_sessions.set(sessions);
+    }
+
+    /// Ends the MCP sessions of a token.
+    pub(crate) async fn end_sessions(&self, token: &TokenId) {
+        if let Some(sessions) = self.0.mcp_sessions.get() {
+            sessions.end(&serve::Principal::new(token.as_str())).await;
+        }
+    }
+
+    pub(crate) async fn count_mcp_sessions(&self) -> usize {
+        match self.0.mcp_sessions.get() {
+            Some(sessions) => sessions.count().await,
+            None => 0,
+        }
+    }
+}
+
+/// Who asks on routes that need no token.
+fn nobody() -> Visitor {
+    let principal = Principal {
+        token: TokenId::nobody(),
+        name: "nobody".into(),
+        scopes: Scopes::default(),
+        tenants: Some([].into()),
+        expires_at: None,
+        cidrs: [].into(),
+    };
+    Visitor { principal: Arc::new(principal), key: None, address: Ipv4Addr::LOCALHOST.into() }
+}

@@ -1,0 +1,51 @@
+//! What has to be done every minute, and what every hour.
+
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Hub;
+use crate::{shapes::Time, state::StateError};
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// Goes on until the Hub ends.
+pub(super) async fn run(hub: Hub) {
+    let mut minutes = interval(Duration::from_mins(1));
+    minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut count: u64 = 0;
+    loop {
+        tokio::select! {
+            () = hub.stop().cancelled() => return,
+            _ = minutes.tick() => {}
+        }
+        let done = async {
+            every_minute(&hub).await?;
+            if count.is_multiple_of(60) {
+                every_hour(&hub).await?;
+            }
+            Ok::<_, StateError>(())
+        };
+        if let Err(error) = done.await {
+            tracing::warn!(%error, "housekeeping failed; it is tried again in a minute");
+        }
+        count += 1;
+    }
+}
+
+async fn every_minute(hub: &Hub) -> Result<(), StateError> {
+    hub.authenticator().write_down_use().await?;
+    hub.state().record_heads().await?;
+    let idle = Duration::from_secs(hub.settings().mcp.session_idle_seconds);
+    hub.state().end_idle_mcp_sessions(Time::now().before(idle)).await?;
+    Ok(())
+}
+
+async fn every_hour(hub: &Hub) -> Result<(), StateError> {
+    let settings = hub.settings();
+    let days_ago = |days: u64| Time::now().before(Duration::from_secs(days.saturating_mul(DAY)));
+    hub.state().forget_keys(days_ago(1)).await?;
+    hub.state().prune_audit(days_ago(settings.audit.retention_days)).await?;
+    hub.state().forget_runs(days_ago(settings.runs.retention_days)).await?;
+    crate::service::tenants::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
+}

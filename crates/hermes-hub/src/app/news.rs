@@ -1,0 +1,86 @@
+//! What agents, their runs and the clock have to learn of changes.
+
+use std::sync::Arc;
+
+use super::Hub;
+use crate::{
+    GroupId, TenantId,
+    shapes::AccessStatus,
+    state::{Observation, TenantRecord},
+};
+
+impl Hub {
+    /// A tenant's home is there, and its agent may start.
+    pub(crate) fn tenant_ready(&self, tenant: &TenantId) {
+        self.agents().start(tenant);
+    }
+
+    /// Settings or variables of a tenant are others.
+    pub(crate) fn settings_changed(&self, record: &TenantRecord) {
+        let (hub, record) = (self.clone(), record.clone());
+        self.work().spawn(async move {
+            let id = &record.id;
+            if hub.agents().awake().contains(id) {
+                if let Err(problem) = hub.agents().apply(id).await {
+                    tracing::warn!(tenant = %id, "changed settings did not reach the agent: {problem}");
+                }
+            } else {
+                // Who sleeps works with them as soon as it is awake.
+                let observation = Observation { observed_generation: Some(record.generation), ..Observation::default() };
+                if let Err(error) = hub.state().observe_tenant(id, observation).await {
+                    tracing::warn!(tenant = %id, %error, "the tenant's generation could not be stored");
+                }
+            }
+            hub.look_at_jobs(id).await;
+        });
+    }
+
+    /// A tenant was blocked or unblocked.
+    pub(crate) async fn access_changed(&self, tenant: &TenantId, status: AccessStatus) {
+        if status == AccessStatus::Blocked {
+            if let Err(problem) = self.runs().stop_all(tenant).await {
+                tracing::warn!(%tenant, "runs of a blocked tenant go on: {problem}");
+            }
+            self.agents().stop(tenant);
+        }
+        self.jobs_changed(tenant);
+    }
+
+    /// A tenant is deleted: nothing of it runs any more when this returns.
+    pub(crate) async fn tenant_gone(&self, tenant: &TenantId) {
+        if let Err(problem) = self.runs().stop_all(tenant).await {
+            tracing::warn!(%tenant, "runs of a deleted tenant go on: {problem}");
+        }
+        self.agents().settle(tenant).await;
+    }
+
+    /// Policy, configuration or specialization are others.
+    pub(crate) fn directives_changed(&self) {
+        let hub = self.clone();
+        self.work().spawn(async move {
+            for tenant in hub.agents().awake() {
+                if let Err(problem) = hub.agents().apply(&tenant).await {
+                    tracing::warn!(%tenant, "changed directives did not reach the agent: {problem}");
+                }
+            }
+        });
+    }
+
+    /// A group's quota or the group itself is another.
+    pub(crate) fn share_changed(&self, group: &GroupId) {
+        self.shares().forget(group);
+    }
+
+    /// A tenant's jobs are others.
+    pub(crate) fn jobs_changed(&self, tenant: &TenantId) {
+        let (hub, tenant) = (self.clone(), tenant.clone());
+        self.work().spawn(async move { hub.look_at_jobs(&tenant).await });
+    }
+
+    async fn look_at_jobs(&self, tenant: &TenantId) {
+        let clock = Arc::clone(self.clock());
+        if let Err(problem) = clock.changed(tenant).await {
+            tracing::warn!(%tenant, "the clock did not take up changed jobs: {problem}");
+        }
+    }
+}

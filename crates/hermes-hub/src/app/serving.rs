@@ -1,0 +1,119 @@
+//! The doors: the router with everything on it, and the sockets.
+
+use std::{net::SocketAddr, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use http::header;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::Hub;
+use crate::{auth::Scope, document, mcp, rest};
+
+/// Why a door could not be kept open.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket failed.
+    #[error("the Hub's socket failed: {0}")]
+    Socket(#[from] std::io::Error),
+}
+
+/// How long the page and its style may be kept.
+const PAGE_CACHE: &str = "max-age=300";
+
+impl Hub {
+    /// Everything the Hub serves: `/v1`, `/mcp`, the reference, the metadata document.
+    pub fn router(&self) -> Router {
+        let mut router = rest::router(self.clone())
+            .route("/", get(page))
+            .route("/reference", get(page))
+            .route("/reference.css", get(style))
+            .merge(Router::new().route("/.well-known/oauth-protected-resource/mcp", get(metadata)).with_state(self.clone()));
+        if self.settings().mcp.enabled {
+            router = router.merge(mcp::router(self));
+        }
+        router
+            .fallback(rest::no_route)
+            .layer(middleware::from_fn_with_state(self.clone(), rest::door::guard))
+    }
+
+    /// Serves on a socket until `stop` is cancelled, then lets requests under way end.
+    pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), ServeError> {
+        let overdue = {
+            let stop = stop.clone();
+            let patience = Duration::from_secs(self.settings().drain_seconds);
+            async move {
+                stop.cancelled().await;
+                tokio::time::sleep(patience).await;
+            }
+        };
+        let draining = {
+            let (hub, stop) = (self.clone(), stop.clone());
+            async move {
+                stop.cancelled().await;
+                hub.begin_drain();
+            }
+        };
+        let router = self.router().into_make_service_with_connect_info::<SocketAddr>();
+        let serving = axum::serve(listener, router).with_graceful_shutdown(draining);
+        tokio::select! {
+            ended = async { serving.await } => Ok(ended?),
+            () = overdue => Ok(()),
+        }
+    }
+
+    /// Serves the figures on a socket of their own.
+    pub async fn serve_metrics(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), ServeError> {
+        let router = Router::new().route("/metrics", get(metrics)).with_state(self.clone());
+        Ok(axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await?)
+    }
+}
+
+async fn page(_: Request) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, document::POLICY),
+        (header::CACHE_CONTROL, PAGE_CACHE),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, document::html()).into_response()
+}
+
+async fn style() -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, PAGE_CACHE)];
+    (headers, document::STYLE).into_response()
+}
+
+/// Where a client that has no token learns what it needs.
+async fn metadata(State(hub): State<Hub>) -> Response {
+    let scopes: Vec<_> = Scope::ALL.iter().map(|scope| scope.word()).collect();
+    Json(json!({
+        "resource": format!("{}/mcp", hub.settings().public_url),
+        "scopes_supported": scopes,
+        "bearer_methods_supported": ["header"],
+    }))
+    .into_response()
+}
+
+async fn metrics(State(hub): State<Hub>) -> Response {
+    let mut gauges = vec![("mcp_sessions", String::new(), hub.count_mcp_sessions().await as f64)];
+    if let Ok(counts) = hub.state().count_tenants().await {
+        for (status, count) in counts {
+            gauges.push(("tenants", format!("state=\"{status}\""), count as f64));
+        }
+    }
+    if let Ok(counts) = hub.state().count_runs(None).await {
+        for (status, count) in counts {
+            gauges.push(("runs", format!("status=\"{status}\""), count as f64));
+        }
+    }
+    let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (headers, hub.metrics().text(&gauges)).into_response()
+}

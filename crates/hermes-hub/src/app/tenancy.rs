@@ -1,0 +1,143 @@
+//! What the Hub's records say about running a tenant.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use hermes_config::{Home, Platform, Secret, Variables};
+use serde_json::{Map, Value};
+
+use crate::{
+    Problem, TenantId,
+    agents::{Calendar, MissedRuns, Tenancy, Terms, Waking},
+    runtime::{Directives, Launch, Limits},
+    seal::{Place, Sealed, SecretKey},
+    service::{documents::Standing, tenants},
+    settings::Settings,
+    state::{State, TenantRecord},
+};
+
+/// Puts it together from state, settings and what holds for all.
+pub(super) struct Records {
+    pub(super) state: Arc<dyn State>,
+    pub(super) key: SecretKey,
+    pub(super) settings: Arc<ArcSwap<Settings>>,
+    pub(super) standing: Arc<ArcSwap<Standing>>,
+}
+
+impl Records {
+    async fn record(&self, tenant: &TenantId) -> Result<TenantRecord, Problem> {
+        let record = self.state.tenant(tenant).await?.filter(|record| record.deleted_at.is_none());
+        record.ok_or_else(|| Problem::not_found(format!("there is no tenant `{tenant}`")))
+    }
+
+    fn home(&self, record: &TenantRecord) -> Home {
+        home_of(&self.settings.load(), record)
+    }
+
+    async fn secrets(&self, record: &TenantRecord) -> Result<(Secret<String>, BTreeMap<String, Secret<String>>), Problem> {
+        let open = |place: &Place, sealed: &Sealed| self.key.open(place, sealed).map_err(|error| Problem::internal(&error));
+        let runtime_key = self.state.runtime_key(&record.id).await?;
+        let runtime_key = runtime_key.ok_or_else(|| Problem::internal(&"a tenant has no runtime key"))?;
+        let runtime_key = open(&Place::runtime_key(&record.uid), &runtime_key)?;
+        let mut env = BTreeMap::new();
+        for (name, sealed) in self.state.sealed_env(&record.id).await? {
+            let value = open(&Place::variable(&record.uid, &name), &sealed)?;
+            env.insert(name, value);
+        }
+        Ok((runtime_key, env))
+    }
+
+    /// A tenant's share of the machine: its flavor's, else the Hub's.
+    fn limits(&self, record: &TenantRecord, standing: &Standing) -> Limits {
+        let isolation = self.settings.load().isolation.clone();
+        let mut given: Map<String, Value> = standing.section("limits").clone();
+        given.extend(standing.flavor_section(&record.flavor, "limits").clone());
+        let number = |name: &str| given.get(name).and_then(Value::as_u64);
+        Limits {
+            memory_bytes: number("memoryBytes").unwrap_or(isolation.memory_bytes),
+            pids: number("pids").unwrap_or(isolation.pids),
+            cpu: given.get("cpu").and_then(Value::as_f64).unwrap_or(isolation.cpu),
+        }
+    }
+}
+
+/// Where a tenant's files lie.
+pub(super) fn home_of(settings: &Settings, record: &TenantRecord) -> Home {
+    Home::at(match &record.linked_home {
+        Some(path) => path.clone(),
+        None => settings.data_dir.join("tenants").join(record.id.as_str()).join("home"),
+    })
+}
+
+#[async_trait]
+impl Tenancy for Records {
+    async fn terms(&self, tenant: &TenantId) -> Result<Terms, Problem> {
+        let record = self.record(tenant).await?;
+        let standing = self.standing.load_full();
+        let agent = tenants::agent(&record, &standing);
+        let (runtime_key, env) = self.secrets(&record).await?;
+        let home = self.home(&record);
+        let listens = standing.policy().has_messaging() && listens_to_a_platform(home.clone(), &env).await;
+        let runs = self.settings.load().runs;
+        let policy = standing.policy();
+        let queue_depth = standing.number("runs", "queueDepth").unwrap_or(runs.queue_depth);
+        let most_minutes = standing.number("runs", "maxMinutes").unwrap_or(runs.max_minutes).min(policy.runs.max_minutes.into());
+        let directives = Directives {
+            policy: standing.policy_document().clone(),
+            specialization: standing.specialization().to_owned(),
+            feature: standing.section("feature").clone(),
+            model: agent.model.clone(),
+            approval_timeout_seconds: policy.approvals.timeout_seconds,
+        };
+        Ok(Terms {
+            launch: Launch {
+                tenant: record.id.clone(),
+                home: home.path().to_owned(),
+                runtime_key,
+                env,
+                teams: record.groups.iter().map(|group| format!("teams/{}:{}", group.id, group.access)).collect(),
+                timezone: agent.timezone,
+                limits: self.limits(&record, &standing),
+                directives,
+            },
+            access: record.access.status,
+            waking: match (listens, agent.auto_start) {
+                (true, _) => Waking::Always,
+                (false, true) => Waking::Demand,
+                (false, false) => Waking::Order,
+            },
+            idle_stop: Duration::from_secs(agent.idle_stop_seconds),
+            max_concurrent_runs: agent.max_concurrent_runs,
+            queue_depth: u32::try_from(queue_depth).unwrap_or(u32::MAX),
+            longest_run: Duration::from_secs(most_minutes.saturating_mul(60)),
+            generation: record.generation,
+            revisions: standing.revisions(),
+        })
+    }
+
+    async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem> {
+        let record = self.record(tenant).await?;
+        let standing = self.standing.load();
+        let missed = standing.section("cron").get("missedRuns").and_then(Value::as_str);
+        Ok(Calendar {
+            home: self.home(&record).path().to_owned(),
+            zone: tenants::zone(&record, &standing),
+            access: record.access.status,
+            missed: if missed == Some("skip") { MissedRuns::Skip } else { MissedRuns::Once },
+        })
+    }
+}
+
+/// Whether a messaging platform is turned on in a home, so that its agent must not sleep.
+async fn listens_to_a_platform(home: Home, env: &BTreeMap<String, Secret<String>>) -> bool {
+    let pairs: Vec<_> = env.iter().map(|(name, value)| (name.clone(), value.expose().clone())).collect();
+    let read = tokio::task::spawn_blocking(move || {
+        let (variables, warnings) = Variables::of_home(&home, pairs);
+        hermes_config::Settings::load_with(&home, variables, warnings)
+    });
+    match read.await {
+        Ok(Ok(settings)) => Platform::ALL.iter().any(|platform| settings.gateway.platform(*platform).token.is_some()),
+        _ => false,
+    }
+}

@@ -1,0 +1,180 @@
+//! One entry after the other: making the next, and checking one that is there.
+
+use sha2::{Digest, Sha256};
+
+use super::{NewEntry, canonical::canonical};
+use crate::{
+    ids::hex,
+    shapes::{AuditEntry, AuditPhase, Time},
+};
+
+/// What the first entry goes on from.
+pub const ORIGIN: [u8; 32] = [0; 32];
+
+/// The end of a chain, to which the next entry is added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The last entry's number, 0 before the first.
+    pub seq: u64,
+    /// The last entry's hash.
+    pub hash: [u8; 32],
+}
+
+impl Link {
+    /// Before the first entry.
+    pub fn origin() -> Self {
+        Self {
+            seq: 0,
+            hash: ORIGIN,
+        }
+    }
+
+    /// Adds an entry and moves on to it. Also gives the text that was hashed, which is what is stored.
+    pub(crate) fn add(
+        &mut self,
+        chain: &str,
+        entry: NewEntry,
+        phase: Option<AuditPhase>,
+        intent: Option<u64>,
+    ) -> Result<(AuditEntry, String), serde_json::Error> {
+        let milliseconds = entry.started.elapsed().as_millis();
+        let mut entry = AuditEntry {
+            seq: self.seq + 1,
+            chain: chain.to_owned(),
+            time: Time::now(),
+            actor: entry.actor,
+            via: entry.via,
+            action: entry.action,
+            tenant: entry.tenant,
+            target: entry.target,
+            arg_names: entry.arg_names,
+            content_sha256: entry.content_sha256,
+            size: entry.size,
+            decision: entry.decision,
+            status: entry.status,
+            duration_ms: u64::try_from(milliseconds).unwrap_or(u64::MAX),
+            request_id: entry.request_id,
+            phase,
+            intent,
+            prev_hash: hex(&self.hash),
+            hash: String::new(),
+        };
+        let text = text_of(&entry)?;
+        self.hash = hash(&self.hash, &text);
+        self.seq = entry.seq;
+        entry.hash = hex(&self.hash);
+        Ok((entry, text))
+    }
+
+    /// Goes on to an entry that is there: its stored text and hash. Says what is wrong with it.
+    pub(crate) fn follow(
+        &mut self,
+        chain: &str,
+        text: &str,
+        stored: &[u8],
+    ) -> Result<AuditEntry, String> {
+        let expected = hash(&self.hash, text);
+        if stored != expected {
+            return Err("its hash is not that of its content and of the entry before".into());
+        }
+        let entry = parse(text, stored).map_err(|error| format!("it can not be read: {error}"))?;
+        if entry.seq != self.seq + 1 || entry.chain != chain {
+            return Err(format!(
+                "it is entry {} of `{}`, not entry {} of `{chain}`",
+                entry.seq,
+                entry.chain,
+                self.seq + 1
+            ));
+        }
+        if entry.prev_hash != hex(&self.hash) {
+            return Err("it does not go on from the entry before".into());
+        }
+        self.seq = entry.seq;
+        self.hash = expected;
+        Ok(entry)
+    }
+}
+
+/// An entry from its stored text and hash.
+pub(crate) fn parse(text: &str, hash: &[u8]) -> Result<AuditEntry, serde_json::Error> {
+    let mut value: serde_json::Value = serde_json::from_str(text)?;
+    value["hash"] = hex(hash).into();
+    serde_json::from_value(value)
+}
+
+fn text_of(entry: &AuditEntry) -> Result<String, serde_json::Error> {
+    let mut value = serde_json::to_value(entry)?;
+    if let Some(members) = value.as_object_mut() {
+        members.shift_remove("hash");
+    }
+    Ok(canonical(&value))
+}
+
+fn hash(before: &[u8; 32], text: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(before);
+    hash.update(text.as_bytes());
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shapes::Via;
+
+    fn chain(length: usize) -> Vec<(AuditEntry, String)> {
+        let mut link = Link::origin();
+        (0..length)
+            .map(|number| {
+                let entry = NewEntry::new("tok_7", Via::Mcp, "write_share_file")
+                    .to(format!("division1:notes/{number}.md"));
+                link.add("n1", entry, None, None).unwrap()
+            })
+            .collect()
+    }
+
+    fn bytes(hash: &str) -> Vec<u8> {
+        (0..hash.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hash[at..at + 2], 16).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_chain_can_be_followed_from_its_origin() {
+        let mut link = Link::origin();
+        for (entry, text) in chain(3) {
+            let read = link.follow("n1", &text, &bytes(&entry.hash)).unwrap();
+            assert_eq!(read, entry);
+        }
+        assert_eq!(link.seq, 3);
+    }
+
+    #[test]
+    fn a_changed_a_missing_and_a_foreign_entry_are_noticed() {
+        let entries = chain(3);
+        let (first, text) = &entries[0];
+        let changed = text.replace("notes/0", "notes/9");
+        let hash = bytes(&first.hash);
+        assert!(Link::origin().follow("n1", &changed, &hash).is_err());
+        assert!(Link::origin().follow("n2", text, &hash).is_err());
+        let (second, text) = &entries[1];
+        assert!(
+            Link::origin()
+                .follow("n1", text, &bytes(&second.hash))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn the_hashed_text_is_canonical_and_lacks_only_the_hash() {
+        let (entry, text) = chain(1).remove(0);
+        assert!(text.starts_with("{\"action\":\"write_share_file\",\"actor\":\"tok_7\","));
+        assert!(!text.contains("\"hash\""));
+        assert!(text.contains(&format!("\"prevHash\":\"{}\"", "0".repeat(64))));
+        let mut hash = Sha256::new();
+        hash.update([0; 32]);
+        hash.update(&text);
+        assert_eq!(entry.hash, hex(&hash.finalize()));
+    }
+}

@@ -1,0 +1,119 @@
+//! Who asks, and what they may do.
+
+use std::{net::IpAddr, sync::Arc};
+
+use crate::{
+    Problem, TenantId, TokenId,
+    auth::{Cidr, Scope, Scopes},
+    shapes::{Time, Token},
+};
+
+/// The holder of a management token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// Which token.
+    pub token: TokenId,
+    /// Its name for people.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// The tenants it sees; all, if absent.
+    pub tenants: Option<Arc<[TenantId]>>,
+    /// When it ends.
+    pub expires_at: Option<Time>,
+    /// Where it may be used from.
+    pub cidrs: Arc<[Cidr]>,
+}
+
+impl From<&Token> for Principal {
+    fn from(token: &Token) -> Self {
+        let scopes: Scopes = token.scopes.iter().copied().collect();
+        Self {
+            token: token.id.clone(),
+            name: token.name.clone(),
+            scopes: match token.role {
+                Some(role) => scopes.and(role.scopes()),
+                None => scopes,
+            },
+            tenants: token.tenants.as_deref().map(Into::into),
+            expires_at: token.expires_at,
+            cidrs: token.cidrs.as_slice().into(),
+        }
+    }
+}
+
+impl Principal {
+    /// Refuses what the token may not do, naming the scope.
+    pub fn require(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes.has(scope) {
+            return Ok(());
+        }
+        Err(Problem::denied(format!(
+            "this token lacks the scope `{scope}`; use one that has it"
+        ))
+        .because("scope"))
+    }
+
+    /// Whether it sees a tenant.
+    pub fn covers(&self, tenant: &TenantId) -> bool {
+        self.tenants
+            .as_deref()
+            .is_none_or(|tenants| tenants.contains(tenant))
+    }
+
+    /// Refuses what changes the whole Hub to a token for some tenants.
+    pub fn require_whole_hub(&self) -> Result<(), Problem> {
+        if self.tenants.is_none() {
+            return Ok(());
+        }
+        Err(Problem::denied(
+            "this token is for some tenants, and this changes the whole Hub; use a token without a list of tenants",
+        )
+        .because("tenants"))
+    }
+
+    /// The tenants it sees, for queries.
+    pub fn only(&self) -> Option<Vec<TenantId>> {
+        self.tenants.as_deref().map(<[TenantId]>::to_vec)
+    }
+
+    /// Whether it may be used from there.
+    pub fn may_come_from(&self, address: IpAddr) -> bool {
+        self.cidrs.is_empty() || self.cidrs.iter().any(|cidr| cidr.contains(address))
+    }
+
+    /// Whether it may be used no longer.
+    pub fn is_expired(&self, now: Time) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// Whether all that the other may do is within what this one may do: scopes, tenants, time and addresses.
+    pub fn encloses(&self, other: &Self) -> Result<(), &'static str> {
+        if !other.scopes.within(self.scopes) {
+            return Err("scopes");
+        }
+        let tenants = match (&self.tenants, &other.tenants) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(others)) => others.iter().all(|tenant| own.contains(tenant)),
+        };
+        if !tenants {
+            return Err("tenants");
+        }
+        let time = match (self.expires_at, other.expires_at) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => other <= own,
+        };
+        if !time {
+            return Err("expiresAt");
+        }
+        let places = self.cidrs.is_empty()
+            || (!other.cidrs.is_empty()
+                && other
+                    .cidrs
+                    .iter()
+                    .all(|cidr| self.cidrs.iter().any(|own| cidr.within(own))));
+        if places { Ok(()) } else { Err("cidrs") }
+    }
+}

@@ -1,0 +1,194 @@
+//! Scopes, and the roles that stand for many of them.
+
+use crate::shapes::vocabulary;
+
+vocabulary! {
+    /// A thing a token may do.
+    Scope {
+        /// Look at tenants.
+        TenantsRead = "tenants:read",
+        /// Make and change tenants.
+        TenantsWrite = "tenants:write",
+        /// Delete and restore tenants.
+        TenantsDelete = "tenants:delete",
+        /// Block and unblock tenants.
+        AccessWrite = "access:write",
+        /// Start and stop agents.
+        AgentWrite = "agent:write",
+        /// Watch runs.
+        RunsRead = "runs:read",
+        /// Start and stop runs.
+        RunsWrite = "runs:write",
+        /// Decide on approvals.
+        RunsApprove = "runs:approve",
+        /// Read files of workspaces.
+        FilesRead = "files:read",
+        /// See which variables there are.
+        EnvRead = "env:read",
+        /// Set variables.
+        EnvWrite = "env:write",
+        /// Read skills.
+        SkillsRead = "skills:read",
+        /// Turn skills on and off.
+        SkillsWrite = "skills:write",
+        /// Read shares.
+        SharesRead = "shares:read",
+        /// Change shares.
+        SharesWrite = "shares:write",
+        /// See groups.
+        GroupsRead = "groups:read",
+        /// Change groups.
+        GroupsWrite = "groups:write",
+        /// See jobs.
+        CronRead = "cron:read",
+        /// Change jobs.
+        CronWrite = "cron:write",
+        /// Run jobs now.
+        CronRun = "cron:run",
+        /// Read the configuration.
+        ConfigRead = "config:read",
+        /// Change the configuration.
+        ConfigWrite = "config:write",
+        /// Read policy and specialization.
+        PolicyRead = "policy:read",
+        /// Change policy and specialization.
+        PolicyWrite = "policy:write",
+        /// Copy context out of homes.
+        SyncRun = "sync:run",
+        /// Delete what was copied and is no longer there.
+        SyncDelete = "sync:delete",
+        /// Read the audit log.
+        AuditRead = "audit:read",
+        /// Make and revoke tokens, rotate keys.
+        TokensAdmin = "tokens:admin",
+    }
+}
+
+vocabulary! {
+    /// Many scopes by one name.
+    Role {
+        /// Sees everything, changes nothing.
+        Viewer = "viewer",
+        /// Runs tenants from day to day.
+        Operator = "operator",
+        /// May do everything.
+        Admin = "admin",
+    }
+}
+
+impl Role {
+    /// What it stands for.
+    pub fn scopes(self) -> Scopes {
+        let viewer = || Scope::ALL.iter().filter(|scope| scope.is_read()).copied();
+        match self {
+            Self::Viewer => viewer().collect(),
+            Self::Operator => viewer()
+                .chain([
+                    Scope::TenantsWrite,
+                    Scope::AccessWrite,
+                    Scope::AgentWrite,
+                    Scope::RunsWrite,
+                    Scope::RunsApprove,
+                    Scope::EnvWrite,
+                    Scope::SkillsWrite,
+                    Scope::SharesWrite,
+                    Scope::GroupsWrite,
+                    Scope::CronWrite,
+                    Scope::CronRun,
+                    Scope::SyncRun,
+                ])
+                .collect(),
+            Self::Admin => Scope::ALL.iter().copied().collect(),
+        }
+    }
+}
+
+impl Scope {
+    /// Whether it changes nothing.
+    pub fn is_read(self) -> bool {
+        self.word().ends_with(":read")
+    }
+
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// A set of scopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scopes(u32);
+
+impl Scopes {
+    /// Whether it has this one.
+    pub fn has(self, scope: Scope) -> bool {
+        self.0 & scope.bit() != 0
+    }
+
+    /// Whether all of it is in the other one.
+    pub fn within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// One by one, in the order of the list of scopes.
+    pub fn iter(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL
+            .iter()
+            .copied()
+            .filter(move |scope| self.has(*scope))
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |set, scope| set | scope.bit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_viewer_has_every_read_and_nothing_else() {
+        let scopes: Vec<_> = Role::Viewer.scopes().iter().collect();
+        assert!(scopes.iter().all(|scope| scope.is_read()));
+        assert_eq!(scopes.len(), 11);
+    }
+
+    #[test]
+    fn an_operator_neither_deletes_nor_rules() {
+        let operator = Role::Operator.scopes();
+        assert!(Role::Viewer.scopes().within(operator));
+        let missing: Vec<_> = Scope::ALL
+            .iter()
+            .filter(|scope| !operator.has(**scope))
+            .map(|scope| scope.word())
+            .collect();
+        assert_eq!(
+            missing,
+            [
+                "tenants:delete",
+                "config:write",
+                "policy:write",
+                "sync:delete",
+                "tokens:admin"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_admin_may_do_everything() {
+        assert!(
+            Scope::ALL
+                .iter()
+                .all(|scope| Role::Admin.scopes().has(*scope))
+        );
+        assert!(!Role::Admin.scopes().within(Role::Operator.scopes()));
+    }
+}

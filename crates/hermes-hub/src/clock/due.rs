@@ -1,0 +1,240 @@
+//! What becomes of a due time: a run, or a reason why there is none. Either way it is written down and the job moves on.
+
+use std::collections::BTreeMap;
+
+use hermes_store::cron::{CronFile, Job, Schedule};
+
+use super::{
+    BATCH, Clock,
+    files::{find, load, local},
+};
+use crate::{
+    Code, TenantId,
+    agents::{Calendar, MissedRuns},
+    audit::NewEntry,
+    runs::job_run,
+    shapes::{AccessStatus, Time, Via},
+    state::{DueJob, FireOutcome, JobTime, NewFire, NewRun, StateError},
+};
+
+/// A due time that long ago was missed. Before that it is only late.
+const MISSED_AFTER_MILLIS: i64 = 60_000;
+
+impl Clock {
+    /// Deals with what is due, and tells how much it was.
+    pub(super) async fn fire_due(&self) -> Result<usize, StateError> {
+        let now = (self.now)();
+        let due = self.state.due_jobs(now, BATCH).await?;
+        let count = due.len();
+        let mut by_tenant: BTreeMap<TenantId, Vec<DueJob>> = BTreeMap::new();
+        for job in due {
+            by_tenant.entry(job.tenant.clone()).or_default().push(job);
+        }
+        let mut fires = Vec::new();
+        for (tenant, due) in by_tenant {
+            fires.extend(self.plan(&tenant, due, now).await?);
+        }
+        self.settle(fires).await?;
+        Ok(count)
+    }
+
+    /// What is to become of a tenant's due times.
+    async fn plan(
+        &self,
+        tenant: &TenantId,
+        due: Vec<DueJob>,
+        now: Time,
+    ) -> Result<Vec<NewFire>, StateError> {
+        let calendar = match self.agents.tenancy().calendar(tenant).await {
+            Ok(calendar) => Some(calendar),
+            Err(problem) if problem.code == Code::NotFound => None,
+            Err(problem) => return Err(StateError::Unavailable(problem.message)),
+        };
+        let file = match &calendar {
+            Some(calendar) => load(&calendar.home).await.map_err(StateError::broken)?.ok(),
+            None => None,
+        };
+        let (Some(calendar), Some(file)) = (calendar, file) else {
+            // Deleted, or unreadable: nothing is due until it is read again.
+            self.state.set_job_times(tenant, &[]).await?;
+            return Ok(Vec::new());
+        };
+        let mut fires = Vec::new();
+        for due in due {
+            fires.extend(self.plan_one(due, &calendar, &file, now).await?);
+        }
+        Ok(fires)
+    }
+
+    async fn plan_one(
+        &self,
+        due: DueJob,
+        calendar: &Calendar,
+        file: &CronFile,
+        now: Time,
+    ) -> Result<Option<NewFire>, StateError> {
+        let moment = local(now, calendar);
+        let found = find(file, &due.job);
+        let Some((job, schedule)) = found.and_then(|job| Some((job, job.schedule(&moment)?)))
+        else {
+            // Removed or paused meanwhile.
+            let over = JobTime {
+                job: due.job.clone(),
+                next: None,
+                schedule_hash: String::new(),
+            };
+            self.state.set_job_time(&due.tenant, &over).await?;
+            return Ok(None);
+        };
+        let outcome = self.outcome(&due, calendar, job, &schedule, now).await?;
+        let entry = NewEntry::new("hub", Via::Cron, "cron_fire")
+            .of(&due.tenant)
+            .to(due.job.as_str())
+            .with_status(if outcome.is_ok() { 202 } else { 409 });
+        Ok(Some(NewFire {
+            next: next(&schedule, due.due, now, calendar),
+            tenant: due.tenant,
+            job: due.job,
+            due: due.due,
+            outcome,
+            entry,
+        }))
+    }
+
+    /// A run, or why there is none.
+    async fn outcome(
+        &self,
+        due: &DueJob,
+        calendar: &Calendar,
+        job: &Job,
+        schedule: &Schedule,
+        now: Time,
+    ) -> Result<Result<NewRun, String>, StateError> {
+        if calendar.access == AccessStatus::Blocked {
+            return Ok(Err("the tenant is blocked".into()));
+        }
+        let late = now.millis() - due.due.millis();
+        let tolerance = schedule.tolerance(&local(due.due, calendar));
+        let is_too_late = match calendar.missed {
+            MissedRuns::Once => tolerance
+                .is_some_and(|most| u128::from(late.max(0).unsigned_abs()) > most.as_millis()),
+            MissedRuns::Skip => late > MISSED_AFTER_MILLIS,
+        };
+        if is_too_late {
+            return Ok(Err("it was missed".into()));
+        }
+        if self.runs.is_job_under_way(&due.tenant, &due.job).await? {
+            return Ok(Err("the run before is still under way".into()));
+        }
+        tracing::debug!(tenant = %due.tenant, job = job.id(), "a job is due");
+        job_run(&due.tenant, &due.job)
+            .map(Ok)
+            .map_err(StateError::broken)
+    }
+
+    /// Writes all of it down at once, and sets to work on what came of it.
+    async fn settle(&self, fires: Vec<NewFire>) -> Result<(), StateError> {
+        if fires.is_empty() {
+            return Ok(());
+        }
+        let moved: Vec<(TenantId, JobTime)> = fires
+            .iter()
+            .map(|fire| {
+                let time = JobTime {
+                    job: fire.job.clone(),
+                    next: fire.next,
+                    schedule_hash: String::new(),
+                };
+                (fire.tenant.clone(), time)
+            })
+            .collect();
+        let outcomes = self.state.fire(fires).await?;
+        for ((tenant, mut time), outcome) in moved.into_iter().zip(&outcomes) {
+            // It was dealt with before, so all that is left to do is to move on.
+            if *outcome == FireOutcome::Before {
+                let known = self.state.job_times(&tenant).await?;
+                if let Some(known) = known.into_iter().find(|known| known.job == time.job) {
+                    time.schedule_hash = known.schedule_hash;
+                }
+                self.state.set_job_time(&tenant, &time).await?;
+            }
+        }
+        if outcomes.contains(&FireOutcome::Done) {
+            self.runs.look_at_queues();
+        }
+        Ok(())
+    }
+}
+
+/// The first time behind the one that was due and behind this moment: a clock that went back does not repeat, one that
+/// went forward does not make up for all it skipped.
+fn next(schedule: &Schedule, due: Time, now: Time, calendar: &Calendar) -> Option<Time> {
+    let (due_here, now_here) = (local(due, calendar), local(now, calendar));
+    let behind_due = schedule.next_run(Some(&due_here), &now_here)?;
+    let next = if Time::from(behind_due.timestamp()) > now {
+        behind_due
+    } else {
+        schedule.next_run(Some(&now_here), &now_here)?
+    };
+    Some(next.timestamp().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    fn calendar() -> Calendar {
+        Calendar {
+            home: "/nowhere".into(),
+            zone: TimeZone::UTC,
+            access: AccessStatus::Active,
+            missed: MissedRuns::Once,
+        }
+    }
+
+    fn time(text: &str) -> Time {
+        text.parse::<jiff::Timestamp>().unwrap().into()
+    }
+
+    fn hourly() -> Schedule {
+        Schedule::Cron {
+            expression: "0 * * * *".into(),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_does_not_repeat_a_due_time() {
+        let due = time("2026-11-15T10:00:00Z");
+        let next = next(&hourly(), due, time("2026-11-15T08:30:00Z"), &calendar());
+        assert_eq!(next, Some(time("2026-11-15T11:00:00Z")));
+    }
+
+    #[test]
+    fn a_clock_that_goes_forward_skips_what_lies_between() {
+        let due = time("2026-11-15T10:00:00Z");
+        let next = next(&hourly(), due, time("2026-11-15T20:30:00Z"), &calendar());
+        assert_eq!(next, Some(time("2026-11-15T21:00:00Z")));
+    }
+
+    #[test]
+    fn an_interval_keeps_its_rhythm_while_it_is_on_time() {
+        let schedule = Schedule::Interval { minutes: 30 };
+        let due = time("2026-11-15T10:00:00Z");
+        let on_time = next(&schedule, due, time("2026-11-15T10:00:07Z"), &calendar());
+        assert_eq!(on_time, Some(time("2026-11-15T10:30:00Z")));
+        let late = next(&schedule, due, time("2026-11-15T12:00:00Z"), &calendar());
+        assert_eq!(late, Some(time("2026-11-15T12:30:00Z")));
+    }
+
+    #[test]
+    fn a_single_time_has_no_next() {
+        let now = time("2026-11-15T10:00:00Z");
+        let schedule = Schedule::Once {
+            at: local(now, &calendar()),
+            display: String::new(),
+        };
+        assert_eq!(next(&schedule, now, now, &calendar()), None);
+    }
+}

@@ -1,0 +1,334 @@
+//! The way from a request to its operation: who may, whose it is, once or again, and what the log says.
+
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    Code, GroupId, Hub, Problem, TenantId,
+    audit::NewEntry,
+    auth::{KeyHash, Principal},
+    call::{Body, Call, Reply},
+    operations::{Effect, Gate, Naming, Operation},
+    shapes::{AccessStatus, Decision, MemberAccess, Via},
+    state::{IdempotencyKey, KeyClaim, StoredReply, TenantRecord},
+};
+
+/// The longest name a client may give a request.
+const LONGEST_KEY: usize = 128;
+
+/// The arguments of a request, by the names that tools have.
+pub(crate) struct Arguments {
+    /// At least those that name tenant and share.
+    pub(crate) known: Map<String, Value>,
+    /// All of them, where they have to be waited for. Nothing is read for callers who may not do it anyway.
+    pub(crate) all: Option<BoxFuture<'static, Result<Map<String, Value>, Problem>>>,
+    /// How the caller spells them.
+    pub(crate) naming: Naming,
+}
+
+/// Who sent a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    /// What they may do.
+    pub(crate) principal: Arc<Principal>,
+    /// Of the token they showed.
+    pub(crate) key: Option<KeyHash>,
+    /// Where they are.
+    pub(crate) address: IpAddr,
+}
+
+/// A request that has been authenticated and whose operation is known.
+pub(crate) struct Request {
+    pub(crate) operation: &'static Operation,
+    pub(crate) visitor: Visitor,
+    pub(crate) via: Via,
+    pub(crate) request_id: Arc<str>,
+    pub(crate) arguments: Arguments,
+    pub(crate) if_match: Option<String>,
+    pub(crate) last_event_id: Option<u64>,
+    pub(crate) range: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// A reply, and whether it was given before.
+pub(crate) struct Dispatched {
+    pub(crate) reply: Reply,
+    pub(crate) is_replay: bool,
+}
+
+impl Dispatched {
+    fn fresh(reply: Reply) -> Self {
+        Self { reply, is_replay: false }
+    }
+}
+
+/// Does what a request asks for.
+pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, Problem> {
+    let started = Instant::now();
+    let operation = request.operation;
+    let via = request.via;
+    let mut entry = NewEntry::new(request.visitor.principal.token.as_str(), via, operation.name);
+    entry.status = operation.success[0];
+    entry.started = started;
+    entry.request_id = request.request_id.to_string();
+    let work = perform(hub.clone(), request, entry);
+    let result = match operation.effect {
+        Effect::Reads => work.await,
+        // Whoever hangs up does not cut a change in two.
+        Effect::Changes | Effect::Destroys => match hub.work().spawn(work).await {
+            Ok(result) => result,
+            Err(error) => Err(Problem::internal(&error)),
+        },
+    };
+    let status = match &result {
+        Ok(dispatched) => dispatched.reply.status,
+        Err(problem) => problem.code.status(),
+    };
+    hub.metrics().request(operation.name, via.word(), status, started.elapsed());
+    result
+}
+
+/// Lets an entry say what a request is about.
+fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+    entry.tenant = text("tenant_id").map(|id| id.chars().take(64).collect());
+    entry.target = target(arguments);
+    entry.arg_names = arguments.keys().map(|name| name.chars().take(64).collect()).collect();
+    entry.arg_names.sort_unstable();
+    if let Some(content) = text("content") {
+        entry.size = Some(content.len() as u64);
+        entry.content_sha256 = Some(hex(&Sha256::digest(content)));
+    }
+}
+
+/// What is acted upon: a share's path, a job, a group and so on; never a value.
+fn target(arguments: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+    let path = text("path").or_else(|| text("from"));
+    let target = match (text("group_id"), path) {
+        (Some(group), Some(path)) => format!("{group}:{path}"),
+        (Some(group), None) => group.to_owned(),
+        (None, Some(path)) => path.to_owned(),
+        (None, None) => ["job_id", "run_id", "approval_id", "token_id", "name", "skill", "destination", "id"]
+            .into_iter()
+            .find_map(text)?
+            .to_owned(),
+    };
+    Some(target.chars().take(512).collect())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Dispatched, Problem> {
+    let operation = request.operation;
+    describe(&mut entry, &request.arguments.known);
+    let is_logged = Arc::new(AtomicBool::new(false));
+    let result = proceed(&hub, request, &mut entry, Arc::clone(&is_logged)).await;
+    if !is_logged.load(Ordering::Relaxed) {
+        log(&hub, operation, entry, &result);
+    }
+    result
+}
+
+/// Writes down what no transaction has: reads, and what did not come about.
+fn log(hub: &Hub, operation: &Operation, mut entry: NewEntry, result: &Result<Dispatched, Problem>) {
+    let problem = result.as_ref().err();
+    entry.status = match result {
+        Ok(dispatched) => dispatched.reply.status,
+        Err(problem) => problem.code.status(),
+    };
+    let is_denied = problem.is_some_and(|problem| problem.code == Code::PermissionDenied);
+    if is_denied {
+        entry.decision = Decision::Deny;
+    }
+    let is_wanted = match (operation.effect, problem) {
+        (Effect::Reads, _) => entry.via == Via::Mcp || is_denied || hub.settings().audit.rest_reads,
+        (_, Some(_)) => true,
+        // It committed with its effect.
+        (_, None) => false,
+    };
+    if is_wanted {
+        entry.idempotency = None;
+        hub.log_read(entry);
+    }
+}
+
+async fn proceed(
+    hub: &Hub,
+    request: Request,
+    entry: &mut NewEntry,
+    is_logged: Arc<AtomicBool>,
+) -> Result<Dispatched, Problem> {
+    let operation = request.operation;
+    if let Some(scope) = operation.needed_scope() {
+        request.visitor.principal.require(scope)?;
+    }
+    let tenant = gate(hub, operation, &request.visitor.principal, &request.arguments.known).await?;
+    let arguments = match request.arguments.all {
+        Some(all) => all.await?,
+        None => request.arguments.known,
+    };
+    describe(entry, &arguments);
+    operation.input.check(&arguments, request.arguments.naming)?;
+    let key = match request.idempotency_key {
+        Some(key) if operation.effect != Effect::Reads => {
+            Some(idempotency_key(&request.visitor.principal, operation, &arguments, key)?)
+        }
+        _ => None,
+    };
+    entry.idempotency.clone_from(&key);
+    let call = Call {
+        hub: hub.clone(),
+        visitor: request.visitor,
+        via: request.via,
+        if_match: request.if_match,
+        last_event_id: request.last_event_id,
+        range: request.range,
+        tenant,
+        entry: entry.clone(),
+        is_logged,
+    };
+    match key {
+        Some(key) => once(hub, operation, call, arguments, &key).await,
+        None => operation.run(call, arguments).await.map(Dispatched::fresh),
+    }
+}
+
+/// Does it, unless it was done under this key before.
+async fn once(
+    hub: &Hub,
+    operation: &Operation,
+    call: Call,
+    arguments: Map<String, Value>,
+    key: &IdempotencyKey,
+) -> Result<Dispatched, Problem> {
+    let body = serde_json::to_vec(&arguments).map_err(|error| Problem::internal(&error))?;
+    match hub.state().claim_key(key, &Sha256::digest(body).into()).await? {
+        KeyClaim::First => {}
+        KeyClaim::Replay(stored) => {
+            return Ok(Dispatched { reply: unpack(hub, key, &stored)?, is_replay: true });
+        }
+        KeyClaim::Running => return Err(key_conflict("a request with this `Idempotency-Key` is under way; wait for it")),
+        KeyClaim::OtherBody => {
+            return Err(key_conflict("this `Idempotency-Key` was used for a request with another body; use a new one"));
+        }
+        KeyClaim::ReplyLost => {
+            return Err(key_conflict("this request took effect, but its reply was lost; look at what it changed"));
+        }
+    }
+    let result = operation.run(call, arguments).await;
+    let stored = result.as_ref().ok().and_then(|reply| pack(hub, key, reply));
+    match stored {
+        Some(stored) => hub.state().finish_key(key, stored).await?,
+        None => hub.state().release_key(key).await?,
+    }
+    result.map(Dispatched::fresh)
+}
+
+fn key_conflict(message: &str) -> Problem {
+    Problem::precondition(message).because("idempotency_key")
+}
+
+/// A client's name for a request, within its own token and route.
+fn idempotency_key(
+    principal: &Principal,
+    operation: &Operation,
+    arguments: &Map<String, Value>,
+    key: String,
+) -> Result<IdempotencyKey, Problem> {
+    if key.is_empty() || key.len() > LONGEST_KEY {
+        return Err(Problem::invalid(format!("an `Idempotency-Key` has 1 to {LONGEST_KEY} bytes")));
+    }
+    let mut route = operation.name.to_owned();
+    for name in ["tenant_id", "group_id", "job_id", "run_id"] {
+        if let Some(id) = arguments.get(name).and_then(Value::as_str) {
+            route.push('/');
+            route.push_str(id);
+        }
+    }
+    Ok(IdempotencyKey { token: principal.token.to_string(), route, key })
+}
+
+/// Replies may show a secret, once; so they are kept sealed.
+fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
+    let body = match &reply.body {
+        Body::Empty => Value::Null,
+        Body::Json(body) => body.clone(),
+        Body::Events(_) | Body::Bytes(..) => return None,
+    };
+    let document = json!({"etag": reply.etag, "body": body}).to_string();
+    let body = hub.seal_reply(&key.key, document.as_bytes()).inspect_err(|error| tracing::error!("{error}")).ok()?;
+    Some(StoredReply { status: reply.status, body })
+}
+
+fn unpack(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply, Problem> {
+    let document = hub.open_reply(&key.key, &stored.body)?;
+    let mut document: Value = serde_json::from_slice(&document).map_err(|error| Problem::internal(&error))?;
+    let body = match document["body"].take() {
+        Value::Null => Body::Empty,
+        body => Body::Json(body),
+    };
+    Ok(Reply { status: stored.status, etag: document["etag"].as_str().map(str::to_owned), body })
+}
+
+/// Finds the tenant and the share of a route, if the caller may know of them and do this there.
+async fn gate(
+    hub: &Hub,
+    operation: &Operation,
+    principal: &Principal,
+    arguments: &Map<String, Value>,
+) -> Result<Option<Arc<TenantRecord>>, Problem> {
+    match operation.gate {
+        Gate::None => return Ok(None),
+        Gate::WholeHub => {
+            principal.require_whole_hub()?;
+            return Ok(None);
+        }
+        _ => {}
+    }
+    let id = argument(arguments, "tenant_id")?;
+    let id = TenantId::parse(id).map_err(|error| Problem::invalid(error.to_string()).at("tenant_id", "no id"))?;
+    let gone = || Problem::not_found(format!("there is no tenant `{id}`"));
+    if !principal.covers(&id) {
+        return Err(gone());
+    }
+    let tenant = hub.tenant(&id).await?.ok_or_else(gone)?;
+    if tenant.deleted_at.is_some() && operation.gate != Gate::DeletedTenant {
+        return Err(gone());
+    }
+    if matches!(operation.gate, Gate::ActiveTenant | Gate::Writer) && tenant.access.status == AccessStatus::Blocked {
+        return Err(Problem::denied(format!("the tenant `{id}` is blocked; unblock it first")).because("tenant_blocked"));
+    }
+    if !matches!(operation.gate, Gate::Member | Gate::Writer) {
+        return Ok(Some(tenant));
+    }
+    let group = argument(arguments, "group_id")?;
+    let group = GroupId::parse(group).map_err(|error| Problem::invalid(error.to_string()).at("group_id", "no id"))?;
+    let membership = tenant.groups.iter().find(|membership| membership.id == group).map(|membership| membership.access);
+    let access = membership.ok_or_else(|| Problem::not_found(format!("there is no share `{group}`")))?;
+    if operation.gate == Gate::Writer && access != MemberAccess::Write {
+        return Err(Problem::denied(format!("the tenant may only read the share `{group}`; give it write access first"))
+            .because("read_only_member"));
+    }
+    Ok(Some(tenant))
+}
+
+fn argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, Problem> {
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or_else(|| Problem::invalid(format!("`{name}` is required and must be a string")).at(name, "required"))
+}

@@ -1,0 +1,25 @@
+//! The table as documents: OpenAPI 3.1, a page to read, and Markdown.
+
+mod markdown;
+mod openapi;
+mod page;
+
+pub use markdown::reference as markdown;
+pub use openapi::document as openapi;
+pub(crate) use page::{POLICY, STYLE, html};
+
+use std::sync::{Mutex, PoisonError};
+
+/// The OpenAPI document as text, made once for an address.
+pub(crate) fn openapi_text(public_url: &str) -> bytes::Bytes {
+    static MADE: Mutex<Option<(String, bytes::Bytes)>> = Mutex::new(None);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((url, text)) = &*made
+        && url == public_url
+    {
+        return text.clone();
+    }
+    let text = bytes::Bytes::from(openapi(public_url).to_string());
+    *made = Some((public_url.to_owned(), text.clone()));
+    text
+}

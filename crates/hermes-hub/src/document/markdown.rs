@@ -1,0 +1,79 @@
+//! The reference as Markdown.
+
+use std::fmt::Write;
+
+use crate::operations::{Access, Effect, Operation, Output, Place, Repetition, Toolset, table};
+
+/// All operations.
+pub fn reference() -> String {
+    let mut text = String::from("# Operations of the Hub\n");
+    for operation in table().iter() {
+        write_operation(&mut text, operation);
+    }
+    text
+}
+
+fn write_operation(text: &mut String, operation: &Operation) {
+    let mut line = |arguments: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "{arguments}");
+    };
+    line(format_args!("\n## `{}`\n\n{}\n", operation.name, operation.description));
+    let verbs: Vec<_> = operation.verbs.iter().map(|verb| verb.word()).collect();
+    line(format_args!("- REST: `{} {}`", verbs.join("`, `"), operation.path.replace("{*", "{")));
+    match operation.toolset {
+        Toolset::Standard => line(format_args!("- MCP tool: yes")),
+        Toolset::Extended => line(format_args!("- MCP tool: with `mcp.tools: extended`")),
+        Toolset::None => {}
+    }
+    if let Some(command) = operation.command {
+        line(format_args!("- Command: `hermes {command}`"));
+    }
+    line(format_args!("- Scope: {}", scope(operation)));
+    line(format_args!("- Effect: {}", effect(operation)));
+    let success: Vec<_> = operation.success.iter().map(ToString::to_string).collect();
+    let errors: Vec<_> = operation.errors.iter().map(ToString::to_string).collect();
+    let errors = if errors.is_empty() { String::new() } else { format!("; errors besides the usual: {}", errors.join(", ")) };
+    line(format_args!("- Status: {}{errors}", success.join(", ")));
+    let reply = match &operation.output {
+        Output::Empty => "nothing (`{\"ok\": true}` over MCP)",
+        Output::Json(_) => "JSON",
+        Output::Events => "server-sent events",
+        Output::Bytes(media) => media,
+    };
+    line(format_args!("- Reply: {reply}"));
+    if operation.input.members.is_empty() {
+        return;
+    }
+    line(format_args!("\n| argument | over REST | |\n|---|---|---|"));
+    for member in &operation.input.members {
+        let place = match member.place {
+            Place::Path => "in the route".to_owned(),
+            Place::Query => format!("query `{}`", member.rest_name),
+            Place::Body if operation.input.whole_body == Some(member.name.as_str()) => "the body".to_owned(),
+            Place::Body => format!("body `{}`", member.rest_name),
+        };
+        let need = if member.is_required { "Required. " } else { "" };
+        let only = if member.is_for_tools { "" } else { "REST only. " };
+        let description = member.schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+        let description = description.replace('\n', " ").replace('|', "\\|");
+        line(format_args!("| `{}` | {place} | {need}{only}{description} |", member.name));
+    }
+}
+
+pub(super) fn scope(operation: &Operation) -> String {
+    match operation.access {
+        Access::Open => "none; no token needed".into(),
+        Access::AnyToken => "any token".into(),
+        Access::Scope(scope) => format!("`{scope}`"),
+    }
+}
+
+pub(super) fn effect(operation: &Operation) -> &'static str {
+    match (operation.effect, operation.repetition) {
+        (Effect::Reads, _) => "reads only",
+        (Effect::Changes, Repetition::Adds) => "changes",
+        (Effect::Changes, Repetition::AddsNothing) => "changes; may be repeated",
+        (Effect::Destroys, Repetition::Adds) => "may replace or remove",
+        (Effect::Destroys, Repetition::AddsNothing) => "may replace or remove; may be repeated",
+    }
+}

@@ -1,0 +1,196 @@
+//! The OpenAPI document.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Code,
+    operations::{Access, Kind, Operation, Output, Place, USUAL_ERRORS, Verb, table},
+};
+
+/// The whole interface, for a Hub at this address.
+pub fn document(public_url: &str) -> Value {
+    let mut paths = Map::new();
+    for operation in table().iter() {
+        let path = operation.path.replace("{*", "{");
+        let item = paths.entry(path).or_insert_with(|| json!({}));
+        for verb in operation.verbs {
+            item[verb.word().to_lowercase()] = describe(operation, *verb);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hermes Hub",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Manages many Hermes agents. The same operations are offered as MCP tools at `/mcp`.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": public_url}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "A management token."}},
+            "schemas": {"Problem": problem_schema()},
+        },
+    })
+}
+
+fn describe(operation: &Operation, verb: Verb) -> Value {
+    let suffix = if verb == operation.verb() { String::new() } else { format!("_{}", verb.word().to_lowercase()) };
+    let mut described = json!({
+        "operationId": format!("{}{suffix}", operation.name),
+        "summary": operation.title,
+        "description": operation.description,
+        "tags": [tag(operation)],
+        "parameters": parameters(operation, verb),
+        "responses": responses(operation),
+    });
+    if let Some(body) = body(operation, verb) {
+        described["requestBody"] = body;
+    }
+    match operation.access {
+        Access::Open => described["security"] = json!([]),
+        Access::AnyToken => {}
+        Access::Scope(scope) => described["x-scope"] = scope.word().into(),
+    }
+    described
+}
+
+/// The family: the first part of the route that is no argument.
+fn tag(operation: &Operation) -> &str {
+    let parts: Vec<&str> = operation.path.split('/').skip(2).filter(|part| !part.starts_with('{')).collect();
+    match parts[..] {
+        ["tenants", family, ..] => family,
+        [family, ..] => family,
+        [] => "hub",
+    }
+}
+
+/// Where an argument is for one of the verbs of a route.
+fn place(operation: &Operation, verb: Verb, place: Place) -> Place {
+    match place {
+        Place::Path => Place::Path,
+        _ if verb == operation.verb() => place,
+        _ if verb.has_body() => Place::Body,
+        _ => Place::Query,
+    }
+}
+
+fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
+    let members = operation.input.members.iter();
+    let mut parameters: Vec<Value> = members
+        .filter_map(|member| {
+            let (location, name) = match place(operation, verb, member.place) {
+                Place::Path => ("path", &member.name),
+                Place::Query => ("query", &member.rest_name),
+                Place::Body => return None,
+            };
+            let mut parameter = json!({
+                "name": name,
+                "in": location,
+                "required": location == "path" || member.is_required,
+                "schema": member.schema,
+            });
+            if member.kind == Kind::List {
+                parameter["explode"] = false.into();
+            }
+            if let Some(description) = member.schema.get("description") {
+                parameter["description"] = description.clone();
+            }
+            Some(parameter)
+        })
+        .collect();
+    if verb == Verb::Post {
+        let schema = json!({"type": "string", "maxLength": 128});
+        parameters.push(json!({"name": "Idempotency-Key", "in": "header", "required": false, "schema": schema}));
+    }
+    parameters
+}
+
+fn body(operation: &Operation, verb: Verb) -> Option<Value> {
+    if !verb.has_body() {
+        return None;
+    }
+    let members: Vec<_> =
+        operation.input.members.iter().filter(|member| place(operation, verb, member.place) == Place::Body).collect();
+    if members.is_empty() {
+        return None;
+    }
+    let required: Vec<_> = members.iter().filter(|member| member.is_required).map(|member| member.rest_name.clone()).collect();
+    let schema = match operation.input.whole_body {
+        Some(whole) => members.iter().find(|member| member.name == whole)?.schema.clone(),
+        None => {
+            let properties: Map<String, Value> =
+                members.iter().map(|member| (member.rest_name.clone(), member.schema.clone())).collect();
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+        }
+    };
+    Some(json!({"required": !required.is_empty(), "content": {"application/json": {"schema": schema}}}))
+}
+
+fn responses(operation: &Operation) -> Value {
+    let content = match &operation.output {
+        Output::Empty => None,
+        Output::Json(schema) => Some(json!({"application/json": {"schema": schema}})),
+        Output::Events => Some(json!({"text/event-stream": {"schema": {"type": "string"}}})),
+        Output::Bytes(media) => Some(json!({*media: {}})),
+    };
+    let mut responses = Map::new();
+    for status in operation.success {
+        let mut response = json!({"description": phrase(*status)});
+        if let Some(content) = &content {
+            response["content"] = content.clone();
+        }
+        responses.insert(status.to_string(), response);
+    }
+    let usual: &[u16] = if operation.access == Access::Open { &[400, 403, 500] } else { &USUAL_ERRORS };
+    let mut errors: Vec<u16> = usual.iter().chain(operation.errors).copied().collect();
+    errors.sort_unstable();
+    for status in errors {
+        let problem = json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
+        let response = json!({"description": phrase(status), "content": problem});
+        responses.entry(status.to_string()).or_insert(response);
+    }
+    Value::Object(responses)
+}
+
+fn phrase(status: u16) -> &'static str {
+    let status = http::StatusCode::from_u16(status).ok();
+    status.and_then(|status| status.canonical_reason()).unwrap_or("Answer")
+}
+
+fn problem_schema() -> Value {
+    let codes = [
+        Code::InvalidArgument,
+        Code::Unauthenticated,
+        Code::PermissionDenied,
+        Code::NotFound,
+        Code::AlreadyExists,
+        Code::FailedPrecondition,
+        Code::PreconditionFailed,
+        Code::PayloadTooLarge,
+        Code::UnsupportedMediaType,
+        Code::Unprocessable,
+        Code::ResourceExhausted,
+        Code::Internal,
+        Code::Unimplemented,
+        Code::Unavailable,
+        Code::DeadlineExceeded,
+    ];
+    json!({
+        "type": "object",
+        "required": ["code", "message", "status"],
+        "properties": {
+            "code": {"type": "string", "enum": codes.map(Code::word)},
+            "message": {"type": "string"},
+            "status": {"type": "integer"},
+            "reason": {"type": ["string", "null"]},
+            "requestId": {"type": "string"},
+            "details": {"type": "array", "items": {
+                "type": "object",
+                "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
+            }},
+            "retryAfterMs": {"type": ["integer", "null"]},
+        },
+    })
+}

@@ -1,0 +1,77 @@
+//! The reference as a page: whole in itself, without scripts and without requests to elsewhere.
+
+use std::{fmt::Write, sync::LazyLock};
+
+use super::markdown::{effect, scope};
+use crate::operations::{Operation, Toolset, table};
+
+/// What the page may do: nothing but look like something.
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(crate) const STYLE: &str = include_str!("reference.css");
+
+static PAGE: LazyLock<String> = LazyLock::new(make);
+
+/// The page.
+pub(crate) fn html() -> &'static str {
+    &PAGE
+}
+
+fn make() -> String {
+    let mut page = String::from(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>Hermes Hub</title>\n\
+         <link rel=\"stylesheet\" href=\"/reference.css\">\n<main>\n<h1>Hermes Hub</h1>\n\
+         <p>REST at <code>/v1</code> (<a href=\"/v1/openapi.json\">OpenAPI</a>), MCP at <code>/mcp</code>. Every \
+         request but those to health and documents needs <code>Authorization: Bearer</code> and a management token.</p>\n",
+    );
+    page.push_str("<nav aria-label=\"Operations\"><ul>\n");
+    for operation in table().iter() {
+        let _ = writeln!(page, "<li><a href=\"#{0}\">{0}</a></li>", operation.name);
+    }
+    page.push_str("</ul></nav>\n");
+    for operation in table().iter() {
+        section(&mut page, operation);
+    }
+    page.push_str("</main>\n</html>\n");
+    page
+}
+
+fn section(page: &mut String, operation: &Operation) {
+    let mut line = |arguments: std::fmt::Arguments<'_>| {
+        let _ = writeln!(page, "{arguments}");
+    };
+    line(format_args!("<section id=\"{0}\">\n<h2>{0}</h2>\n<p>{1}</p>\n<dl>", operation.name, escaped(operation.description)));
+    for verb in operation.verbs {
+        let path = escaped(&operation.path.replace("{*", "{"));
+        line(format_args!("<dt>REST</dt><dd><code>{} {path}</code></dd>", verb.word()));
+    }
+    match operation.toolset {
+        Toolset::Standard => line(format_args!("<dt>MCP</dt><dd>tool <code>{}</code></dd>", operation.name)),
+        Toolset::Extended => line(format_args!("<dt>MCP</dt><dd>extended tool <code>{}</code></dd>", operation.name)),
+        Toolset::None => {}
+    }
+    if let Some(command) = operation.command {
+        line(format_args!("<dt>Command</dt><dd><code>hermes {command}</code></dd>"));
+    }
+    line(format_args!("<dt>Scope</dt><dd>{}</dd>", escaped(&scope(operation).replace('`', ""))));
+    line(format_args!("<dt>Effect</dt><dd>{}</dd>\n</dl>", effect(operation)));
+    if !operation.input.members.is_empty() {
+        line(format_args!("<table><thead><tr><th>argument</th><th></th></tr></thead><tbody>"));
+        for member in &operation.input.members {
+            let need = if member.is_required { "Required. " } else { "" };
+            let description = member.schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+            line(format_args!(
+                "<tr><td><code>{}</code></td><td>{need}{}</td></tr>",
+                escaped(&member.name),
+                escaped(description)
+            ));
+        }
+        line(format_args!("</tbody></table>"));
+    }
+    line(format_args!("</section>"));
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

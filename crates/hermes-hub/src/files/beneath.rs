@@ -1,0 +1,140 @@
+//! Opening below a directory, so that nothing outside it is reached: not by `..`, not by links, not by somebody who
+//! exchanges a directory for a link in between. The kernel does it in one step where it can.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::{
+    fs::{Mode, OFlags, openat},
+    io::Errno,
+};
+
+/// What becomes of symbolic links on the way, the last part included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// Followed as long as they stay below.
+    Follow,
+    /// Refused.
+    Refuse,
+}
+
+/// For reading: does not wait for the other end of a pipe, and takes no terminal.
+pub(crate) const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+/// For looking into a directory and opening below it.
+pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// Opens a relative path below a directory; the empty path is the directory itself.
+pub(crate) fn open_beneath(
+    directory: impl AsFd,
+    path: &str,
+    flags: OFlags,
+    mode: Mode,
+    links: Links,
+) -> Result<OwnedFd, Errno> {
+    let directory = directory.as_fd();
+    let path = if path.is_empty() { "." } else { path };
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if links == Links::Refuse {
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        // The kernel says EAGAIN when something on the way moved while it looked.
+        for _ in 0..64 {
+            match openat2(directory, path, flags, mode, resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS) => return open_by_steps(directory, path, flags, mode),
+                other => return other,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        // Without help from the kernel no link is followed at all.
+        let _ = links;
+        open_by_steps(directory, path, flags, mode)
+    }
+}
+
+/// One segment after the other, without following links.
+fn open_by_steps(
+    directory: impl AsFd,
+    path: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let Some((parents, name)) = path.rsplit_once('/') else {
+        return openat(directory, path, flags | OFlags::NOFOLLOW, mode);
+    };
+    let mut current: Option<OwnedFd> = None;
+    for segment in parents.split('/') {
+        let from = current.as_ref().map_or(directory.as_fd(), AsFd::as_fd);
+        current = Some(openat(
+            from,
+            segment,
+            DIRECTORY | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )?);
+    }
+    let from = current.as_ref().map_or(directory.as_fd(), AsFd::as_fd);
+    openat(from, name, flags | OFlags::NOFOLLOW, mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Read, os::unix::fs::symlink};
+
+    use super::*;
+
+    type Opener = fn(&OwnedFd, &str) -> Result<OwnedFd, Errno>;
+
+    fn scene() -> (tempfile::TempDir, OwnedFd) {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("root/sub")).unwrap();
+        fs::write(directory.path().join("secret"), "outside").unwrap();
+        fs::write(directory.path().join("root/sub/a"), "inside").unwrap();
+        symlink("../secret", directory.path().join("root/out")).unwrap();
+        symlink("..", directory.path().join("root/up")).unwrap();
+        symlink("sub", directory.path().join("root/in")).unwrap();
+        let root = fs::File::open(directory.path().join("root")).unwrap();
+        (directory, root.into())
+    }
+
+    fn read(opened: Result<OwnedFd, Errno>) -> Result<String, Errno> {
+        let mut text = String::new();
+        fs::File::from(opened?).read_to_string(&mut text).unwrap();
+        Ok(text)
+    }
+
+    #[test]
+    fn links_out_of_the_root_lead_nowhere_however_files_are_opened() {
+        let (_directory, root) = scene();
+        let openers: [Opener; 3] = [
+            |root, path| open_beneath(root, path, READ, Mode::empty(), Links::Follow),
+            |root, path| open_beneath(root, path, READ, Mode::empty(), Links::Refuse),
+            |root, path| open_by_steps(root, path, READ, Mode::empty()),
+        ];
+        for open in openers {
+            assert!(open(&root, "out").is_err());
+            assert!(open(&root, "up/secret").is_err());
+            assert_eq!(read(open(&root, "sub/a")).unwrap(), "inside");
+        }
+    }
+
+    #[test]
+    fn links_within_the_root_are_followed_only_on_request() {
+        let (_directory, root) = scene();
+        let open = |links| open_beneath(&root, "in/a", READ, Mode::empty(), links);
+        assert_eq!(read(open(Links::Refuse)).unwrap_err(), Errno::LOOP);
+        if cfg!(target_os = "linux") {
+            assert_eq!(read(open(Links::Follow)).unwrap(), "inside");
+        }
+        assert!(open_by_steps(&root, "in/a", READ, Mode::empty()).is_err());
+    }
+}

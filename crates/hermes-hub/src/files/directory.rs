@@ -1,0 +1,206 @@
+//! Files of a share in a directory of this machine. Everything goes through a descriptor of that directory; only this
+//! process writes there.
+
+pub(crate) mod atomic;
+mod change;
+mod count;
+mod remove;
+mod write;
+
+use std::{
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::{
+    fs::{Mode, fstat, open},
+    io::Errno,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    FileEntry, FileLimits, FileText, Files, Find, IfMatch, Lines, Listing, Matches, Paths, Placed,
+    Removal, Search, SharePath, Used, WriteMode, Written, beneath::DIRECTORY, budget::Budget,
+    faults, find, quota::Quota, search, text, tree::Tree,
+};
+use crate::Problem;
+
+/// A share in a directory.
+#[derive(Debug, Clone)]
+pub struct DirectoryFiles(Arc<Share>);
+
+#[derive(Debug)]
+struct Share {
+    tree: Tree,
+    trash: OwnedFd,
+    limits: RwLock<FileLimits>,
+    quota: Quota,
+    /// Shared by writers of single files; alone for who moves, removes or counts whole trees.
+    structure: RwLock<()>,
+    paths: PathLocks,
+}
+
+impl DirectoryFiles {
+    /// Opens a share. What is removed goes to the trash directory, which must be on the same file system. What the
+    /// share holds is counted when it first matters, and then remnants of interrupted writes are cleared.
+    pub fn open(root: &Path, trash: &Path, limits: FileLimits) -> io::Result<Self> {
+        let tree = Tree::open(root)?;
+        let trash = open(trash, DIRECTORY, Mode::empty())?;
+        if fstat(tree.root())?.st_dev != fstat(&trash)?.st_dev {
+            return Err(io::Error::other(
+                "the trash must be on the same file system as the shares",
+            ));
+        }
+        Ok(Self(Arc::new(Share {
+            tree,
+            trash,
+            limits: RwLock::new(limits),
+            quota: Quota::default(),
+            structure: RwLock::new(()),
+            paths: PathLocks::default(),
+        })))
+    }
+
+    /// Counts again what the share holds, and clears remnants of interrupted writes.
+    pub async fn recount(&self) -> Result<Used, Problem> {
+        self.run(Share::recount).await
+    }
+
+    /// Does blocking work on a thread where that is no harm. Work that has begun is completed.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Share) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let share = Arc::clone(&self.0);
+        blocking(move || work(&share)).await
+    }
+}
+
+/// Runs blocking work; if it panics, that is a fault of ours.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Problem::internal(&error)),
+    }
+}
+
+#[async_trait]
+impl Files for DirectoryFiles {
+    async fn list(&self, path: &SharePath) -> Result<Listing, Problem> {
+        let path = path.clone();
+        self.run(move |share| share.tree.list(&path, share.limits().list_entries))
+            .await
+    }
+
+    async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem> {
+        let path = path.clone();
+        self.run(move |share| text::read(&share.tree, &path, lines, share.limits().read_bytes))
+            .await
+    }
+
+    async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
+        let path = path.clone();
+        self.run(move |share| share.tree.stat(&path)).await
+    }
+
+    async fn grep(&self, search: Search, cancel: CancellationToken) -> Result<Matches, Problem> {
+        // Whoever stops waiting for the answer ends the search.
+        let cancel = cancel.child_token();
+        let _guard = cancel.clone().drop_guard();
+        self.run(move |share| search::search(&share.tree, &search, Budget::new(cancel)))
+            .await
+    }
+
+    async fn find(&self, find: Find, cancel: CancellationToken) -> Result<Paths, Problem> {
+        let cancel = cancel.child_token();
+        let _guard = cancel.clone().drop_guard();
+        self.run(move |share| find::find(&share.tree, &find, Budget::new(cancel)))
+            .await
+    }
+
+    async fn write(
+        &self,
+        path: &SharePath,
+        content: Bytes,
+        mode: WriteMode,
+        condition: Option<IfMatch>,
+    ) -> Result<(Placed, Written), Problem> {
+        let path = path.clone();
+        self.run(move |share| share.write(&path, &content, mode, condition.as_ref()))
+            .await
+    }
+
+    async fn make_dir(&self, path: &SharePath) -> Result<(Placed, FileEntry), Problem> {
+        let path = path.clone();
+        self.run(move |share| share.make_dir(&path)).await
+    }
+
+    async fn relocate(
+        &self,
+        from: &SharePath,
+        to: &SharePath,
+        condition: Option<IfMatch>,
+    ) -> Result<FileEntry, Problem> {
+        let (from, to) = (from.clone(), to.clone());
+        self.run(move |share| share.relocate(&from, &to, condition.as_ref()))
+            .await
+    }
+
+    async fn remove(
+        &self,
+        path: &SharePath,
+        removal: Removal,
+        condition: Option<IfMatch>,
+    ) -> Result<(), Problem> {
+        let path = path.clone();
+        self.run(move |share| share.remove(&path, removal, condition.as_ref()))
+            .await
+    }
+
+    async fn used(&self) -> Result<Used, Problem> {
+        self.run(Share::used).await
+    }
+
+    fn set_limits(&self, limits: FileLimits) {
+        *self
+            .0
+            .limits
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+}
+
+impl Share {
+    fn limits(&self) -> FileLimits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(path: &SharePath) -> impl Fn(Errno) -> Problem + '_ {
+        move |error| faults::problem(error, path)
+    }
+}
+
+/// One lock for each path, more or less: paths may have to share one.
+#[derive(Debug)]
+struct PathLocks([Mutex<()>; 64]);
+
+impl Default for PathLocks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::new(())))
+    }
+}
+
+impl PathLocks {
+    fn lock(&self, path: &SharePath) -> MutexGuard<'_, ()> {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(path);
+        let index = usize::try_from(hash % self.0.len() as u64).unwrap_or_default();
+        self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

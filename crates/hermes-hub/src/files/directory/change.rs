@@ -1,0 +1,67 @@
+//! Moving files and directories within a share.
+
+use std::sync::PoisonError;
+
+use rustix::{
+    fs::{AtFlags, FileType, RenameFlags, fsync, renameat_with, statat},
+    io::Errno,
+};
+
+use super::Share;
+use crate::{
+    Problem,
+    files::{FileEntry, IfMatch, SharePath, beneath::Links, faults, tree},
+};
+
+impl Share {
+    /// Moves something to where nothing is. The directory it goes to must exist.
+    pub(super) fn relocate(
+        &self,
+        from: &SharePath,
+        to: &SharePath,
+        condition: Option<&IfMatch>,
+    ) -> Result<FileEntry, Problem> {
+        let (Some((source, name)), Some((target, new_name))) = (from.split(), to.split()) else {
+            return Err(Problem::invalid("the root is neither moved nor replaced")
+                .at("from", "the root stays where it is"));
+        };
+        if to.is_within(from) && to != from {
+            return Err(
+                Problem::invalid(format!("`{from}` can not be moved into itself"))
+                    .at("to", "lies within `from`"),
+            );
+        }
+        let _structure = self
+            .structure
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let source = self
+            .tree
+            .directory(&source, Links::Refuse)
+            .map_err(Self::fault(from))?;
+        let stat = statat(&source, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::fault(from))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile | FileType::Directory => {}
+            FileType::Symlink => return Err(faults::link(from)),
+            _ => return Err(faults::special(from)),
+        }
+        if let Some(condition) = condition {
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            condition.check(is_file.then(|| tree::etag(&stat)).as_deref())?;
+        }
+        let target = match self.tree.directory(&target, Links::Refuse) {
+            Err(Errno::NOENT) => {
+                return Err(Problem::not_found(format!(
+                    "there is no directory `{target}`: make it first"
+                )));
+            }
+            other => other.map_err(Self::fault(to))?,
+        };
+        renameat_with(&source, name, &target, new_name, RenameFlags::NOREPLACE)
+            .map_err(Self::fault(to))?;
+        fsync(&target).map_err(Self::fault(to))?;
+        fsync(&source).map_err(Self::fault(from))?;
+        let stat = statat(&target, new_name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::fault(to))?;
+        tree::entry(to.as_str().to_owned(), &stat).ok_or_else(|| faults::special(to))
+    }
+}

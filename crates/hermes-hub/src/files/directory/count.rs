@@ -1,0 +1,77 @@
+//! Counting what a share holds, and clearing what interrupted writes left.
+
+use std::{os::fd::OwnedFd, sync::PoisonError};
+
+use rustix::{
+    fs::{AtFlags, Dir, statat, unlinkat},
+    io::Errno,
+};
+
+use super::Share;
+use crate::{
+    Problem,
+    files::{EntryType, SharePath, Used, beneath::Links, faults, tree},
+};
+
+impl Share {
+    /// How much there is; counted if it never was.
+    pub(super) fn used(&self) -> Result<Used, Problem> {
+        match self.quota.used() {
+            Some(used) => Ok(used),
+            None => self.recount(),
+        }
+    }
+
+    /// Makes sure that changes start from a count.
+    pub(super) fn ensure_counted(&self) -> Result<(), Problem> {
+        self.used().map(|_| ())
+    }
+
+    /// Counts, while nobody writes.
+    pub(super) fn recount(&self) -> Result<Used, Problem> {
+        let _structure = self
+            .structure
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let root = SharePath::root();
+        let used = self
+            .tree
+            .directory(&root, Links::Refuse)
+            .and_then(count)
+            .map_err(|error| faults::problem(error, &root))?;
+        self.quota.set_used(used);
+        Ok(used)
+    }
+}
+
+/// Counts everything below a directory, at any depth and under any name, and removes files that were never finished.
+pub(super) fn count(directory: OwnedFd) -> Result<Used, Errno> {
+    let mut used = Used::default();
+    // Whole directories wait as descriptors only along one path, so that a wide tree needs few of them.
+    let mut levels = vec![tree::names(Dir::new(directory)?)?];
+    while let Some((directory, names)) = levels.last_mut() {
+        let Some(name) = names.pop() else {
+            levels.pop();
+            continue;
+        };
+        let descriptor = directory.fd()?;
+        if name.is_temporary() && name.kind == Some(EntryType::File) {
+            let _ = unlinkat(descriptor, name.name.as_c_str(), AtFlags::empty());
+            continue;
+        }
+        used.files += 1;
+        match name.kind {
+            Some(EntryType::File) => {
+                let stat = statat(descriptor, name.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+                used.bytes += stat.as_ref().map_or(0, tree::size);
+            }
+            Some(EntryType::Dir) => {
+                if let Ok(below) = tree::open_directory(descriptor, name.name.as_c_str()) {
+                    levels.push(tree::names(Dir::new(below)?)?);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(used)
+}

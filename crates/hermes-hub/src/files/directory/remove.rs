@@ -1,0 +1,120 @@
+//! Removing: to the trash what has content, for good what has none.
+
+use std::{os::fd::OwnedFd, sync::PoisonError};
+
+use jiff::Timestamp;
+use rustix::{
+    fs::{AtFlags, Dir, FileType, RenameFlags, fsync, renameat_with, statat, unlinkat},
+    io::Errno,
+};
+
+use super::{Share, atomic::random_name, count};
+use crate::{
+    Problem,
+    files::{IfMatch, Removal, SharePath, Used, beneath::Links, faults, tree},
+};
+
+impl Share {
+    /// Removes what is at a path.
+    pub(super) fn remove(
+        &self,
+        path: &SharePath,
+        removal: Removal,
+        condition: Option<&IfMatch>,
+    ) -> Result<(), Problem> {
+        let Some((parent, name)) = path.split() else {
+            return Err(
+                Problem::invalid("the root can not be removed: remove what is in it")
+                    .at("path", "the root stays"),
+            );
+        };
+        self.ensure_counted()?;
+        let structure = self
+            .structure
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let parent = match self.tree.directory(&parent, Links::Refuse) {
+            Err(Errno::NOTDIR) => return Err(faults::missing(path)),
+            other => other.map_err(Self::fault(path))?,
+        };
+        let stat = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::fault(path))?;
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        if let Some(condition) = condition {
+            let is_file = file_type == FileType::RegularFile;
+            condition.check(is_file.then(|| tree::etag(&stat)).as_deref())?;
+        }
+        let one = Used { bytes: 0, files: 1 };
+        match file_type {
+            FileType::Symlink => {
+                unlinkat(&parent, name, AtFlags::empty()).map_err(Self::fault(path))?;
+                self.quota.release(one);
+            }
+            FileType::RegularFile => {
+                self.discard(&parent, name, path)?;
+                self.quota.release(Used {
+                    bytes: tree::size(&stat),
+                    ..one
+                });
+            }
+            FileType::Directory => match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+                Ok(()) => self.quota.release(one),
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {
+                    if removal == Removal::Single {
+                        return Err(self.not_empty(path));
+                    }
+                    let discarded = self.discard(&parent, name, path)?;
+                    // Nobody can write there any more: counting needs no lock.
+                    drop(structure);
+                    let below = self.count_discarded(&discarded);
+                    self.quota.release(Used {
+                        bytes: below.bytes,
+                        files: below.files + 1,
+                    });
+                }
+                Err(error) => return Err(faults::problem(error, path)),
+            },
+            _ => return Err(faults::special(path)),
+        }
+        fsync(&parent).map_err(Self::fault(path))
+    }
+
+    /// Moves something to the trash, under a name that begins with the time.
+    fn discard(&self, parent: &OwnedFd, name: &str, path: &SharePath) -> Result<String, Problem> {
+        let random = random_name().map_err(|error| Problem::internal(&error))?;
+        let discarded = format!("{}-{random}", Timestamp::now().as_millisecond());
+        renameat_with(
+            parent,
+            name,
+            &self.trash,
+            discarded.as_str(),
+            RenameFlags::NOREPLACE,
+        )
+        .map_err(|error| match error {
+            Errno::NOSPC | Errno::DQUOT => faults::problem(error, path),
+            other => Problem::internal(&format_args!("`{path}` can not go to the trash: {other}")),
+        })?;
+        fsync(&self.trash).map_err(Self::fault(path))?;
+        Ok(discarded)
+    }
+
+    fn count_discarded(&self, name: &str) -> Used {
+        tree::open_directory(&self.trash, name)
+            .and_then(count::count)
+            .unwrap_or_default()
+    }
+
+    fn not_empty(&self, path: &SharePath) -> Problem {
+        let entries = self
+            .tree
+            .directory(path, Links::Refuse)
+            .and_then(Dir::new)
+            .and_then(tree::names)
+            .map_or(0, |(_, names)| names.len());
+        let noun = if entries == 1 { "entry" } else { "entries" };
+        Problem::precondition(format!(
+            "`{path}` is not empty ({entries} {noun}); pass recursive=true"
+        ))
+        .because("not_empty")
+        .at("recursive", "required")
+    }
+}

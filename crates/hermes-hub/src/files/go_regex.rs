@@ -1,0 +1,101 @@
+//! Regular expressions in Go's syntax (RE2), matched line by line. They are translated to the syntax of the `regex`
+//! crate, so that what both accept but read differently means what Go says; what Go refuses is refused, with the place.
+
+mod class;
+mod cursor;
+mod escape;
+mod translate;
+mod unicode;
+
+#[cfg(test)]
+mod tests;
+
+use grep_matcher::Matcher;
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
+
+use crate::Problem;
+pub(crate) use translate::translate;
+
+/// Longest pattern, in bytes.
+const LONGEST: usize = 1024;
+/// Largest program.
+const PROGRAM_BYTES: usize = 1 << 20;
+/// Largest table that is built while searching.
+const TABLE_BYTES: usize = 2 << 20;
+/// Deeper than any pattern gets: the translator has a lower limit.
+const NEST_LIMIT: u32 = 1000;
+
+/// Whether letters in upper and lower case are the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Case {
+    /// They differ.
+    #[default]
+    Exact,
+    /// They are the same.
+    Ignore,
+}
+
+/// A compiled pattern.
+#[derive(Debug, Clone)]
+pub struct GoRegex {
+    matcher: RegexMatcher,
+    weight: u64,
+}
+
+impl GoRegex {
+    /// Compiles a pattern.
+    pub fn compile(pattern: &str, case: Case) -> Result<Self, Problem> {
+        if pattern.len() > LONGEST {
+            return Err(refused("it has more than 1024 bytes"));
+        }
+        let translation = translate(pattern).map_err(|fault| {
+            refused(&format!(
+                "{} at character {}",
+                fault.reason, fault.character
+            ))
+        })?;
+        let mut builder = RegexMatcherBuilder::new();
+        builder
+            .multi_line(true)
+            .case_insensitive(case == Case::Ignore)
+            .size_limit(PROGRAM_BYTES)
+            .dfa_size_limit(TABLE_BYTES)
+            .nest_limit(NEST_LIMIT)
+            .line_terminator(Some(b'\n'));
+        let built = match builder.build(&translation.expression) {
+            // A pattern that asks for a line end is fine; it just never matches within a line.
+            Err(error) if matches!(error.kind(), ErrorKind::NotAllowed(_)) => {
+                builder.line_terminator(None).build(&translation.expression)
+            }
+            other => other,
+        };
+        let matcher = built.map_err(|_| refused("it is too large once compiled: repeat less"))?;
+        Ok(Self {
+            matcher,
+            weight: translation.weight.max(1),
+        })
+    }
+
+    /// What searches lines.
+    pub(crate) fn matcher(&self) -> &RegexMatcher {
+        &self.matcher
+    }
+
+    /// About how many places of the pattern a search may be at together: what a byte costs in the worst case.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Where in a line, given without its end, the first match begins.
+    pub fn find(&self, line: &[u8]) -> Option<usize> {
+        self.matcher
+            .find(line)
+            .ok()
+            .flatten()
+            .map(|found| found.start())
+    }
+}
+
+fn refused(reason: &str) -> Problem {
+    Problem::invalid(format!("the pattern is refused: {reason}")).at("pattern", reason)
+}

@@ -1,0 +1,166 @@
+//! How much a share may hold. Room is reserved before a write and settled after it, so that writers side by side do not
+//! pass a limit together.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Code, Problem, files::Used};
+
+/// The most a share may hold; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes in regular files.
+    pub bytes: Option<u64>,
+    /// Files, directories and links.
+    pub files: Option<u64>,
+}
+
+/// What is used and what is promised to writers.
+#[derive(Debug, Default)]
+pub(crate) struct Quota(Mutex<Account>);
+
+#[derive(Debug, Default)]
+struct Account {
+    /// `None` until somebody counts.
+    used: Option<Used>,
+    reserved: Used,
+}
+
+impl Quota {
+    fn account(&self) -> MutexGuard<'_, Account> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is used, if it was counted.
+    pub(crate) fn used(&self) -> Option<Used> {
+        self.account().used
+    }
+
+    /// What a count found.
+    pub(crate) fn set_used(&self, used: Used) {
+        self.account().used = Some(used);
+    }
+
+    /// Promises room, or tells that there is none. Who needs nothing more always gets it.
+    pub(crate) fn reserve(
+        &self,
+        need: Used,
+        allowance: Allowance,
+    ) -> Result<Reservation<'_>, Problem> {
+        let mut account = self.account();
+        let used = account.used.unwrap_or_default();
+        let bytes = room(used.bytes, account.reserved.bytes, allowance.bytes);
+        let files = room(used.files, account.reserved.files, allowance.files);
+        if need.bytes > 0 && need.bytes > bytes {
+            return Err(full(&format!("{bytes} bytes"), need.bytes));
+        }
+        if need.files > 0 && need.files > files {
+            return Err(full(&format!("{files} files"), need.files));
+        }
+        account.reserved.bytes += need.bytes;
+        account.reserved.files += need.files;
+        drop(account);
+        Ok(Reservation {
+            quota: self,
+            reserved: need,
+        })
+    }
+
+    /// Gives room back.
+    pub(crate) fn release(&self, freed: Used) {
+        let mut account = self.account();
+        if let Some(used) = &mut account.used {
+            used.bytes = used.bytes.saturating_sub(freed.bytes);
+            used.files = used.files.saturating_sub(freed.files);
+        }
+    }
+}
+
+fn room(used: u64, reserved: u64, limit: Option<u64>) -> u64 {
+    limit.map_or(u64::MAX, |limit| {
+        limit.saturating_sub(used.saturating_add(reserved))
+    })
+}
+
+fn full(left: &str, need: u64) -> Problem {
+    Problem::new(
+        Code::OutOfSpace,
+        format!("the share has room for {left}, and this needs {need}: remove something, or raise its quota"),
+    )
+    .because("quota")
+}
+
+/// Room promised to one writer; dropped without a word, it is free again.
+#[derive(Debug)]
+pub(crate) struct Reservation<'a> {
+    quota: &'a Quota,
+    reserved: Used,
+}
+
+impl Reservation<'_> {
+    /// Tells what became of it: what is new, and what was there before and is gone.
+    pub(crate) fn settle(self, added: Used, gone: Used) {
+        if let Some(used) = &mut self.quota.account().used {
+            used.bytes = (used.bytes + added.bytes).saturating_sub(gone.bytes);
+            used.files = (used.files + added.files).saturating_sub(gone.files);
+        }
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut account = self.quota.account();
+        account.reserved.bytes -= self.reserved.bytes;
+        account.reserved.files -= self.reserved.files;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(bytes: u64, files: u64) -> Used {
+        Used { bytes, files }
+    }
+
+    fn allowance(bytes: u64, files: u64) -> Allowance {
+        Allowance {
+            bytes: Some(bytes),
+            files: Some(files),
+        }
+    }
+
+    #[test]
+    fn what_is_promised_is_not_promised_again() {
+        let quota = Quota::default();
+        quota.set_used(used(50, 1));
+        let first = quota.reserve(used(40, 1), allowance(100, 10)).unwrap();
+        let problem = quota
+            .reserve(used(11, 0), allowance(100, 10))
+            .expect_err("only 10 are left");
+        assert_eq!(
+            (problem.code.status(), problem.reason),
+            (507, Some("quota"))
+        );
+        drop(first);
+        assert!(quota.reserve(used(50, 0), allowance(100, 10)).is_ok());
+    }
+
+    #[test]
+    fn settling_counts_what_really_happened() {
+        let quota = Quota::default();
+        quota.set_used(used(50, 1));
+        let room = quota.reserve(used(40, 2), allowance(100, 10)).unwrap();
+        room.settle(used(40, 1), used(15, 0));
+        assert_eq!(quota.used(), Some(used(75, 2)));
+        quota.release(used(75, 3));
+        assert_eq!(quota.used(), Some(used(0, 0)));
+    }
+
+    #[test]
+    fn a_share_over_its_limit_can_still_shrink() {
+        let quota = Quota::default();
+        quota.set_used(used(500, 5));
+        assert!(quota.reserve(used(0, 0), allowance(100, 1)).is_ok());
+        assert!(quota.reserve(used(1, 0), allowance(100, 1)).is_err());
+    }
+}

@@ -1,0 +1,283 @@
+//! Reading a text file by lines: parts of any size that join back to the file.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+};
+
+use super::{
+    faults,
+    tree::{Tree, etag, size},
+};
+use crate::{
+    Code, Problem,
+    files::{FileText, SharePath},
+};
+
+/// How far a NUL is looked for before a file counts as text.
+pub(crate) const SNIFF: usize = 8 * 1024;
+const BUFFER: usize = 64 * 1024;
+
+/// Which lines of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// How many to leave out before.
+    pub offset: u64,
+    /// How many to take; 0 is all that fit.
+    pub limit: u64,
+}
+
+/// Reads lines, as many whole ones as fit into `most` bytes.
+pub(crate) fn read(
+    tree: &Tree,
+    path: &SharePath,
+    lines: Lines,
+    most: usize,
+) -> Result<FileText, Problem> {
+    let (file, stat) = tree.file(path)?;
+    let size = size(&stat);
+    let mut part = Part::new(lines, most);
+    // What is added while we read belongs to the next version.
+    scan(file.take(size), &mut part).map_err(|fault| match fault {
+        Fault::Binary => faults::binary(path),
+        Fault::Io(error) => faults::io_problem(&error, path),
+    })?;
+    if part.lines == 0 && part.is_full {
+        return Err(Problem::new(
+            Code::PayloadTooLarge,
+            format!(
+                "line {} of `{path}` is longer than a read may be ({most} bytes)",
+                lines.offset
+            ),
+        ));
+    }
+    let content = String::from_utf8(part.content).map_err(|_| faults::binary(path))?;
+    let next = lines.offset.saturating_add(part.lines);
+    let truncated = next < part.total;
+    Ok(FileText {
+        path: path.as_str().to_owned(),
+        content,
+        offset: lines.offset,
+        lines: part.lines,
+        total_lines: part.total,
+        size,
+        truncated,
+        next_offset: truncated.then_some(next),
+        etag: etag(&stat),
+    })
+}
+
+enum Fault {
+    Binary,
+    Io(io::Error),
+}
+
+/// Goes through a file once: checks that it is text, and lets a part of its lines be taken.
+fn scan(mut file: io::Take<File>, part: &mut Part) -> Result<(), Fault> {
+    let mut buffer = vec![0; BUFFER];
+    // Bytes of a character whose end is still to be read.
+    let mut held = 0;
+    let mut seen = 0;
+    loop {
+        let read = match file.read(&mut buffer[held..]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Fault::Io(error)),
+        };
+        if read == 0 {
+            break;
+        }
+        let new = &buffer[held..held + read];
+        let sniffed = SNIFF.saturating_sub(seen).min(new.len());
+        if memchr::memchr(0, &new[..sniffed]).is_some() {
+            return Err(Fault::Binary);
+        }
+        seen += read;
+        let filled = held + read;
+        let whole = match std::str::from_utf8(&buffer[..filled]) {
+            Ok(_) => filled,
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Err(Fault::Binary),
+        };
+        part.take(&buffer[..whole]);
+        buffer.copy_within(whole..filled, 0);
+        held = filled - whole;
+    }
+    if held > 0 {
+        return Err(Fault::Binary);
+    }
+    part.end();
+    Ok(())
+}
+
+/// The lines that are wanted, gathered while a file goes by.
+struct Part {
+    wanted: Lines,
+    most: usize,
+    /// Lines that have ended so far.
+    total: u64,
+    /// Whether bytes have come since the last line ended.
+    is_open: bool,
+    content: Vec<u8>,
+    /// Where in `content` the last whole line ends.
+    whole: usize,
+    lines: u64,
+    is_full: bool,
+}
+
+impl Part {
+    fn new(wanted: Lines, most: usize) -> Self {
+        Self {
+            wanted,
+            most,
+            total: 0,
+            is_open: false,
+            content: Vec::new(),
+            whole: 0,
+            lines: 0,
+            is_full: false,
+        }
+    }
+
+    /// Whether bytes of the present line belong to the part.
+    fn wants(&self) -> bool {
+        !self.is_full
+            && self.total >= self.wanted.offset
+            && (self.wanted.limit == 0 || self.lines < self.wanted.limit)
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if !self.wants() && self.total >= self.wanted.offset {
+                // The rest is only counted.
+                self.total += memchr::memchr_iter(b'\n', bytes).count() as u64;
+                self.is_open = bytes.last() != Some(&b'\n');
+                return;
+            }
+            let end = memchr::memchr(b'\n', bytes).map(|at| at + 1);
+            let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            if self.wants() {
+                if self.content.len() + line.len() > self.most {
+                    self.is_full = true;
+                    self.content.truncate(self.whole);
+                } else {
+                    self.content.extend_from_slice(line);
+                }
+            }
+            self.is_open = end.is_none();
+            if end.is_some() {
+                self.end_line();
+            }
+            bytes = rest;
+        }
+    }
+
+    fn end_line(&mut self) {
+        if self.wants() {
+            self.lines += 1;
+            self.whole = self.content.len();
+        }
+        self.total += 1;
+    }
+
+    /// The last line needs no line end.
+    fn end(&mut self) {
+        if self.is_open {
+            self.end_line();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tree_with(content: &[u8]) -> (tempfile::TempDir, Tree, SharePath) {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("f"), content).unwrap();
+        let tree = Tree::open(directory.path()).unwrap();
+        (directory, tree, SharePath::parse("f").unwrap())
+    }
+
+    fn part(content: &str, offset: u64, limit: u64, most: usize) -> FileText {
+        let (_directory, tree, path) = tree_with(content.as_bytes());
+        read(&tree, &path, Lines { offset, limit }, most).unwrap()
+    }
+
+    #[test]
+    fn the_last_line_counts_with_and_without_its_end() {
+        assert_eq!(part("", 0, 0, 100).total_lines, 0);
+        assert_eq!(part("a", 0, 0, 100).total_lines, 1);
+        assert_eq!(part("a\n", 0, 0, 100).total_lines, 1);
+        assert_eq!(part("a\nb", 0, 0, 100).total_lines, 2);
+        assert_eq!(part("\n\n", 0, 0, 100).total_lines, 2);
+    }
+
+    #[test]
+    fn lines_are_taken_whole_and_the_next_offset_is_told() {
+        let text = part("a\nbb\nccc\n", 1, 1, 100);
+        assert_eq!((text.content.as_str(), text.lines), ("bb\n", 1));
+        assert_eq!((text.truncated, text.next_offset), (true, Some(2)));
+        let text = part("a\nbb\nccc\n", 0, 0, 6);
+        assert_eq!((text.content.as_str(), text.lines), ("a\nbb\n", 2));
+        assert_eq!(text.next_offset, Some(2));
+        let text = part("a\nbb\nccc\n", 2, 5, 100);
+        assert_eq!((text.content.as_str(), text.truncated), ("ccc\n", false));
+        let text = part("a\n", 7, 0, 100);
+        assert_eq!((text.content.as_str(), text.lines), ("", 0));
+        assert_eq!((text.truncated, text.next_offset), (false, None));
+    }
+
+    #[test]
+    fn a_line_beyond_the_cap_is_too_large_but_only_when_asked_for() {
+        let long = format!("a\n{}\nb\n", "x".repeat(200_000));
+        let (_directory, tree, path) = tree_with(long.as_bytes());
+        let read = |offset, limit| read(&tree, &path, Lines { offset, limit }, 1000);
+        assert_eq!(read(0, 0).unwrap().next_offset, Some(1));
+        assert_eq!(read(1, 1).unwrap_err().code.status(), 413);
+        assert_eq!(read(2, 1).unwrap().content, "b\n");
+    }
+
+    #[test]
+    fn binary_content_is_no_text_wherever_it_stands() {
+        let mut late = vec![b'a'; 200_000];
+        late.push(0xff);
+        let mut cut = vec![b'a'; BUFFER];
+        cut.extend_from_slice(&"ä".as_bytes()[..1]);
+        for content in [&b"a\0b"[..], &b"\xff"[..], &late, &cut] {
+            let (_directory, tree, path) = tree_with(content);
+            let problem = read(&tree, &path, Lines::default(), 1 << 20).unwrap_err();
+            assert_eq!(problem.code.status(), 415);
+        }
+        // A character across two reads is none of that.
+        let mut across = vec![b'a'; BUFFER - 1];
+        across.extend_from_slice("ä".as_bytes());
+        let (_directory, tree, path) = tree_with(&across);
+        assert!(read(&tree, &path, Lines::default(), 1 << 20).is_ok());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn parts_join_back_to_the_file(content in "[a\u{e4}\r\n]{0,400}", limit in 0u64..5, most in 40usize..120) {
+            prop_assume!(content.split_inclusive('\n').all(|line| line.len() <= most));
+            let (_directory, tree, path) = tree_with(content.as_bytes());
+            let mut joined = String::new();
+            let mut offset = 0;
+            loop {
+                let text = read(&tree, &path, Lines { offset, limit }, most).unwrap();
+                prop_assert_eq!(text.total_lines, content.split_inclusive('\n').count() as u64);
+                joined.push_str(&text.content);
+                match text.next_offset {
+                    Some(next) => { prop_assert!(next > offset); offset = next; }
+                    None => break,
+                }
+            }
+            prop_assert_eq!(joined, content);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A directory tree, read through a descriptor of its root: what shares and workspaces have in common. Changes nothing.
+
+use std::{
+    ffi::{CStr, CString},
+    fs::File,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+use jiff::Timestamp;
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, statat},
+    io::Errno,
+};
+
+use super::{
+    beneath::{DIRECTORY, Links, READ, open_beneath},
+    faults,
+    path::{TEMPORARY, segment_of},
+};
+use crate::{
+    Problem,
+    files::{EntryType, FileEntry, Listing, SharePath},
+};
+
+/// The root of a tree.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: OwnedFd,
+}
+
+impl Tree {
+    /// Opens the directory that is the root. The path is the operator's and is followed wherever it leads.
+    pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
+        let root = open(path, DIRECTORY, Mode::empty())?;
+        Ok(Self { root })
+    }
+
+    /// The root's descriptor.
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Opens a directory of the tree.
+    pub(crate) fn directory(&self, path: &SharePath, links: Links) -> Result<OwnedFd, Errno> {
+        open_beneath(&self.root, path.as_str(), DIRECTORY, Mode::empty(), links)
+    }
+
+    /// Opens a regular file to read it.
+    pub(crate) fn file(&self, path: &SharePath) -> Result<(File, Stat), Problem> {
+        let opened = open_beneath(
+            &self.root,
+            path.as_str(),
+            READ,
+            Mode::empty(),
+            Links::Follow,
+        );
+        let file = match opened {
+            // To a client a path through a file is simply not there.
+            Err(Errno::NOTDIR) => return Err(faults::missing(path)),
+            other => other.map_err(|error| faults::problem(error, path))?,
+        };
+        let stat = fstat(&file).map_err(|error| faults::problem(error, path))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((File::from(file), stat)),
+            FileType::Directory => Err(faults::is_directory(path)),
+            _ => Err(faults::special(path)),
+        }
+    }
+
+    /// What a path leads to. A link is told as a link.
+    pub(crate) fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
+        let stat = match path.split() {
+            None => fstat(&self.root),
+            Some((parent, name)) => self
+                .directory(&parent, Links::Follow)
+                .and_then(|parent| statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)),
+        };
+        let stat = match stat {
+            Err(Errno::NOTDIR) => return Err(faults::missing(path)),
+            other => other.map_err(|error| faults::problem(error, path))?,
+        };
+        entry(path.as_str().to_owned(), &stat).ok_or_else(|| faults::special(path))
+    }
+
+    /// One level: directories first, in byte order. What no path can name is left out.
+    pub(crate) fn list(&self, path: &SharePath, most: usize) -> Result<Listing, Problem> {
+        let fault = |error| faults::problem(error, path);
+        let directory = match self.directory(path, Links::Follow) {
+            Err(Errno::NOTDIR) => {
+                // Tells a file from a path through a file.
+                self.stat(path)?;
+                return Err(faults::not_directory(path));
+            }
+            other => Dir::new(other.map_err(fault)?).map_err(fault)?,
+        };
+        let (directory, mut names) = names(directory).map_err(fault)?;
+        names.retain(|name| name.kind.is_some() && name.text().is_some());
+        names.sort_unstable_by(|a, b| {
+            let is_file = |name: &Name| name.kind != Some(EntryType::Dir);
+            (is_file(a), &a.name).cmp(&(is_file(b), &b.name))
+        });
+        let truncated = names.len() > most;
+        names.truncate(most);
+        let directory = directory.fd().map_err(fault)?;
+        let entries = names
+            .iter()
+            .filter_map(|name| {
+                let stat = statat(directory, name.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+                // Whoever is gone by now was not there.
+                entry(path.joined(name.text()?), &stat.ok()?)
+            })
+            .collect();
+        Ok(Listing {
+            path: path.as_str().to_owned(),
+            entries,
+            truncated,
+        })
+    }
+}
+
+/// Opens a directory by its name in another, unless the name is a link's.
+pub(crate) fn open_directory(
+    directory: impl AsFd,
+    name: impl rustix::path::Arg,
+) -> Result<OwnedFd, Errno> {
+    openat(directory, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// A name in a directory.
+#[derive(Debug)]
+pub(crate) struct Name {
+    /// The name.
+    pub(crate) name: CString,
+    /// What bears it; `None` for pipes, sockets and devices.
+    pub(crate) kind: Option<EntryType>,
+}
+
+impl Name {
+    /// The name as a segment of a path, if it can be one.
+    pub(crate) fn text(&self) -> Option<&str> {
+        segment_of(self.name.to_bytes())
+    }
+
+    /// Whether a writer who is gone left it behind.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.name.to_bytes().starts_with(TEMPORARY.as_bytes())
+    }
+}
+
+/// All names in a directory, in no order.
+pub(crate) fn names(mut directory: Dir) -> Result<(Dir, Vec<Name>), Errno> {
+    let mut names = Vec::new();
+    while let Some(entry) = directory.read() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        names.push(Name {
+            name: name.to_owned(),
+            kind: match entry.file_type() {
+                FileType::Unknown => kind_of(directory.fd()?, name)?,
+                known => kind(known),
+            },
+        });
+    }
+    Ok((directory, names))
+}
+
+/// For file systems that do not tell types while listing.
+fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<EntryType>, Errno> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(kind(FileType::from_raw_mode(stat.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The type as clients know it.
+pub(crate) fn kind(file_type: FileType) -> Option<EntryType> {
+    match file_type {
+        FileType::RegularFile => Some(EntryType::File),
+        FileType::Directory => Some(EntryType::Dir),
+        FileType::Symlink => Some(EntryType::Symlink),
+        _ => None,
+    }
+}
+
+/// An entry as clients see it, unless it is something they do not.
+pub(crate) fn entry(path: String, stat: &Stat) -> Option<FileEntry> {
+    let entry_type = kind(FileType::from_raw_mode(stat.st_mode))?;
+    let is_file = entry_type == EntryType::File;
+    Some(FileEntry {
+        name: path.rsplit('/').next().unwrap_or_default().to_owned(),
+        entry_type,
+        size: if is_file { size(stat) } else { 0 },
+        modified_at: modified_at(stat),
+        etag: is_file.then(|| etag(stat)),
+        path,
+    })
+}
+
+/// Bytes of a file.
+pub(crate) fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// The version of a file: every write of ours gives it another inode or another time, which are never given twice.
+pub(crate) fn etag(stat: &Stat) -> String {
+    format!(
+        "\"{:x}-{:x}-{:x}.{:x}-{:x}.{:x}\"",
+        stat.st_ino,
+        stat.st_size,
+        stat.st_mtime,
+        stat.st_mtime_nsec,
+        stat.st_ctime,
+        stat.st_ctime_nsec
+    )
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_possible_wrap,
+    clippy::useless_conversion,
+    reason = "the fields have other types on other systems"
+)]
+fn modified_at(stat: &Stat) -> String {
+    let nanoseconds = i32::try_from(stat.st_mtime_nsec as i64).unwrap_or(0);
+    Timestamp::new(i64::from(stat.st_mtime), nanoseconds)
+        .unwrap_or_default()
+        .to_string()
+}

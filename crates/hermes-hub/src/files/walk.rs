@@ -1,0 +1,161 @@
+//! Going through a tree in the byte order of its paths, link by no link, each directory opened from its parent's
+//! descriptor.
+
+use std::{
+    cmp::Ordering,
+    ffi::CStr,
+    ops::ControlFlow,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+use rustix::fs::{Dir, Mode};
+
+use super::{
+    beneath::{DIRECTORY, Links, open_beneath},
+    path::DEEPEST,
+    tree::{Name, names},
+};
+use crate::files::EntryType;
+
+/// Something on the way.
+pub(crate) struct Found<'a> {
+    /// The directory it is in.
+    pub(crate) directory: BorrowedFd<'a>,
+    /// Its name there.
+    pub(crate) name: &'a CStr,
+    /// Its path from the root.
+    pub(crate) path: &'a str,
+    /// What it is.
+    pub(crate) entry_type: EntryType,
+}
+
+/// Goes through everything below a directory whose path from the root is `path`, until told to stop. What no path can
+/// name, what is neither file, directory nor link, and what can not be opened is passed over.
+pub(crate) fn walk(
+    directory: OwnedFd,
+    path: &str,
+    visit: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let depth = path.split('/').filter(|part| !part.is_empty()).count();
+    let mut path = path.to_owned();
+    descend(directory, &mut path, depth, visit)
+}
+
+/// A directory stands twice in the order: itself, and, as if its name ended with `/`, what is below it.
+struct Stop<'a> {
+    name: &'a Name,
+    text: &'a str,
+    goes_down: bool,
+}
+
+impl Stop<'_> {
+    fn byte(&self, at: usize) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        bytes
+            .get(at)
+            .copied()
+            .or((self.goes_down && at == bytes.len()).then_some(b'/'))
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let (left, right) = (self.text.as_bytes(), other.text.as_bytes());
+        let common = left.len().min(right.len());
+        left[..common]
+            .cmp(&right[..common])
+            .then_with(|| self.byte(common).cmp(&other.byte(common)))
+    }
+}
+
+fn descend(
+    directory: OwnedFd,
+    path: &mut String,
+    depth: usize,
+    visit: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let Ok((directory, names)) = Dir::new(directory).and_then(names) else {
+        return ControlFlow::Continue(());
+    };
+    let Ok(descriptor) = directory.fd() else {
+        return ControlFlow::Continue(());
+    };
+    let mut stops = Vec::with_capacity(names.len());
+    for name in &names {
+        let (Some(entry_type), Some(text)) = (name.kind, name.text()) else {
+            continue;
+        };
+        for goes_down in [false, true] {
+            if !goes_down || (entry_type == EntryType::Dir && depth + 1 < DEEPEST) {
+                stops.push((
+                    entry_type,
+                    Stop {
+                        name,
+                        text,
+                        goes_down,
+                    },
+                ));
+            }
+        }
+    }
+    stops.sort_unstable_by(|(_, a), (_, b)| a.order(b));
+    let length = path.len();
+    for (entry_type, stop) in stops {
+        if length > 0 {
+            path.push('/');
+        }
+        path.push_str(stop.text);
+        let flow = if stop.goes_down {
+            match open_beneath(
+                descriptor,
+                stop.text,
+                DIRECTORY,
+                Mode::empty(),
+                Links::Refuse,
+            ) {
+                Ok(below) => descend(below, path, depth + 1, visit),
+                Err(_) => ControlFlow::Continue(()),
+            }
+        } else {
+            visit(&Found {
+                directory: descriptor,
+                name: &stop.name.name,
+                path,
+                entry_type,
+            })
+        };
+        path.truncate(length);
+        flow?;
+    }
+    ControlFlow::Continue(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::files::tree::Tree;
+
+    #[test]
+    fn the_order_is_that_of_the_paths_as_bytes() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in ["a/b/c", "a/b.txt", "a.txt", "a-b/x", "z", "B"] {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let tree = Tree::open(directory.path()).unwrap();
+        let root = tree
+            .directory(&crate::files::SharePath::root(), Links::Refuse)
+            .unwrap();
+        let mut paths = Vec::new();
+        let flow = walk(root, "", &mut |found| {
+            paths.push(found.path.to_owned());
+            ControlFlow::Continue(())
+        });
+        assert!(flow.is_continue());
+        let mut sorted = paths.clone();
+        sorted.sort();
+        assert_eq!(paths, sorted);
+        assert_eq!(paths.len(), 9);
+    }
+}

@@ -1,0 +1,176 @@
+//! A tenant's workspace, to look at and to download from. The agent works there meanwhile and may put anything there,
+//! so the same care is taken as with shares.
+
+use std::{
+    fs::File,
+    io::{self, Seek, SeekFrom},
+    path::Path,
+    sync::Arc,
+};
+
+use super::{
+    FileEntry, FileLimits, FileText, Lines, Listing, SharePath, directory::blocking, faults, text,
+    tree, tree::Tree,
+};
+use crate::{Code, Problem};
+
+/// A workspace, read-only.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    tree: Arc<Tree>,
+    limits: FileLimits,
+}
+
+/// A part of a file, as `Range` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByteRange {
+    /// From the first byte to the last, if one is named; both count from 0 and belong to it.
+    From(u64, Option<u64>),
+    /// That many at the end.
+    Last(u64),
+}
+
+impl ByteRange {
+    /// Reads `bytes=0-99`, `bytes=100-` or `bytes=-100`. Other units and several parts are nothing that must be
+    /// understood: then the whole file is sent.
+    pub fn parse(header: &str) -> Option<Self> {
+        let (first, last) = header.trim().strip_prefix("bytes=")?.split_once('-')?;
+        let number = |text: &str| text.trim().parse().ok();
+        if first.trim().is_empty() {
+            return Some(Self::Last(number(last)?));
+        }
+        let first = number(first)?;
+        if last.trim().is_empty() {
+            return Some(Self::From(first, None));
+        }
+        let last = number(last)?;
+        (first <= last).then_some(Self::From(first, Some(last)))
+    }
+
+    /// Where it begins and how long it is in a file of that size; nothing if it lies outside.
+    pub fn within(self, size: u64) -> Option<(u64, u64)> {
+        match self {
+            Self::From(first, last) if first < size => {
+                let last = last.unwrap_or(u64::MAX).min(size - 1);
+                Some((first, last - first + 1))
+            }
+            Self::Last(count) if count > 0 && size > 0 => {
+                let length = count.min(size);
+                Some((size - length, length))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A file, or a part of it, ready to be sent.
+#[derive(Debug)]
+pub struct Download {
+    /// The whole file.
+    pub entry: FileEntry,
+    /// Where the part begins.
+    pub start: u64,
+    /// How long it is.
+    pub length: u64,
+    /// Open, and at the start of the part; it may be longer than the part.
+    pub file: tokio::fs::File,
+}
+
+impl Workspace {
+    /// Opens a workspace.
+    pub fn open(root: &Path, limits: FileLimits) -> io::Result<Self> {
+        Ok(Self {
+            tree: Arc::new(Tree::open(root)?),
+            limits,
+        })
+    }
+
+    /// One level.
+    pub async fn list(&self, path: &SharePath) -> Result<Listing, Problem> {
+        let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.list_entries);
+        blocking(move || tree.list(&path, most)).await
+    }
+
+    /// What is at a path.
+    pub async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
+        let (tree, path) = (self.tree.clone(), path.clone());
+        blocking(move || tree.stat(&path)).await
+    }
+
+    /// Lines of a text file.
+    pub async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem> {
+        let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.read_bytes);
+        blocking(move || text::read(&tree, &path, lines, most)).await
+    }
+
+    /// A file as it is, or a part of it.
+    pub async fn download(
+        &self,
+        path: &SharePath,
+        range: Option<ByteRange>,
+    ) -> Result<Download, Problem> {
+        let (tree, path) = (self.tree.clone(), path.clone());
+        let (entry, start, length, file) = blocking(move || open_part(&tree, &path, range)).await?;
+        Ok(Download {
+            entry,
+            start,
+            length,
+            file: tokio::fs::File::from_std(file),
+        })
+    }
+}
+
+fn open_part(
+    tree: &Tree,
+    path: &SharePath,
+    range: Option<ByteRange>,
+) -> Result<(FileEntry, u64, u64, File), Problem> {
+    let (mut file, stat) = tree.file(path)?;
+    let entry =
+        tree::entry(path.as_str().to_owned(), &stat).ok_or_else(|| faults::special(path))?;
+    let (start, length) = match range {
+        None => (0, entry.size),
+        Some(range) => range.within(entry.size).ok_or_else(|| {
+            Problem::new(
+                Code::InvalidArgument,
+                format!("`{path}` has {} bytes; the range lies outside", entry.size),
+            )
+            .because("range")
+            .at("Range", "outside of the file")
+        })?,
+    };
+    file.seek(SeekFrom::Start(start))
+        .map_err(|error| faults::io_problem(&error, path))?;
+    Ok((entry, start, length, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_to_the_file() {
+        let within = |header: &str, size| ByteRange::parse(header).unwrap().within(size);
+        assert_eq!(within("bytes=0-99", 10), Some((0, 10)));
+        assert_eq!(within("bytes=2-3", 10), Some((2, 2)));
+        assert_eq!(within("bytes=9-", 10), Some((9, 1)));
+        assert_eq!(within("bytes=-3", 10), Some((7, 3)));
+        assert_eq!(within("bytes=-30", 10), Some((0, 10)));
+        assert_eq!(within("bytes=10-", 10), None);
+        assert_eq!(within("bytes=-0", 10), None);
+        assert_eq!(within("bytes=0-", 0), None);
+    }
+
+    #[test]
+    fn what_is_no_single_range_of_bytes_is_not_understood() {
+        for header in [
+            "items=0-1",
+            "bytes=3-2",
+            "bytes=a-b",
+            "bytes=0-1,4-5",
+            "bytes=",
+        ] {
+            assert_eq!(ByteRange::parse(header), None, "{header}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! JSON as clients must send it: valid UTF-8, no member twice, not nested without end.
+
+use std::{borrow::Cow, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::Problem;
+
+/// How deep values may be nested.
+const DEEPEST: usize = 64;
+
+/// What kind of value a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// An object.
+    Object,
+    /// A list.
+    List,
+    /// Anything else.
+    Scalar,
+}
+
+/// Reads a document.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Problem> {
+    check(bytes)?;
+    serde_json::from_slice(bytes).map_err(|error| refuse(&error))
+}
+
+/// Checks a document without keeping it.
+pub(crate) fn check(bytes: &[u8]) -> Result<Root, Problem> {
+    if std::str::from_utf8(bytes).is_err() {
+        return Err(Problem::invalid("the body is not valid UTF-8"));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let root = Scan { depth: 0 }.deserialize(&mut deserializer).map_err(|error| refuse(&error))?;
+    deserializer.end().map_err(|error| refuse(&error))?;
+    Ok(root)
+}
+
+fn refuse(error: &serde_json::Error) -> Problem {
+    Problem::invalid(format!("the body is not usable JSON: {error}"))
+}
+
+/// Walks over a value.
+#[derive(Clone, Copy)]
+struct Scan {
+    depth: usize,
+}
+
+impl Scan {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        if self.depth >= DEEPEST {
+            return Err(E::custom(format_args!("values are nested deeper than {DEEPEST}")));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Scan {
+    type Value = Root;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Root, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Scan {
+    type Value = Root;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Root, E> {
+        Ok(Root::Scalar)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Root, E> {
+        Ok(Root::Scalar)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Root, E> {
+        Ok(Root::Scalar)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Root, E> {
+        Ok(Root::Scalar)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Root, E> {
+        Ok(Root::Scalar)
+    }
+
+    fn visit_unit<E>(self) -> Result<Root, E> {
+        Ok(Root::Scalar)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Root, A::Error> {
+        let inside = self.deeper()?;
+        while items.next_element_seed(inside)?.is_some() {}
+        Ok(Root::List)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Root, A::Error> {
+        let inside = self.deeper()?;
+        let mut names: Vec<Cow<'de, str>> = Vec::new();
+        while let Some(name) = members.next_key_seed(Name)? {
+            names.push(name);
+            members.next_value_seed(inside)?;
+        }
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(A::Error::custom(format_args!("`{}` occurs twice", pair[0]))),
+            None => Ok(Root::Object),
+        }
+    }
+}
+
+/// A member's name, borrowed where it can be.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(bytes: &[u8]) -> String {
+        parse(bytes).unwrap_err().message
+    }
+
+    #[test]
+    fn ordinary_documents_are_read() {
+        let value = parse(br#"{"a": [1, {"b": null}], "c": "\u00e4"}"#).unwrap();
+        assert_eq!(value["a"][1]["b"], Value::Null);
+        assert_eq!(check(b"[]").unwrap(), Root::List);
+        assert_eq!(check(b" 1 ").unwrap(), Root::Scalar);
+    }
+
+    #[test]
+    fn a_member_may_occur_once_only() {
+        assert!(told(br#"{"a": {"b": 1, "c": 2, "b": 3}}"#).contains("`b` occurs twice"));
+        assert!(told(br#"{"\u0061": 1, "a": 2}"#).contains("`a` occurs twice"));
+        assert!(parse(br#"[{"a": 1}, {"a": 2}]"#).is_ok());
+    }
+
+    #[test]
+    fn nesting_has_an_end() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(nested(64).as_bytes()).is_ok());
+        assert!(told(nested(65).as_bytes()).contains("nested deeper than 64"));
+        assert!(parse(nested(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for bytes in [&b""[..], b"{", b"{} {}", b"nan", b"{\"a\": \"\xff\"}", b"\"\xc3\x28\""] {
+            assert!(parse(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The tools: made once from the table, then only chosen from.
+
+use std::sync::{Arc, LazyLock};
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    auth::Scopes,
+    operations::{Access, Effect, Operation, Output, Repetition, Toolset, table},
+    settings::{Mcp, ToolChoice},
+};
+
+struct Offered {
+    operation: &'static Operation,
+    tool: Tool,
+}
+
+static TOOLS: LazyLock<Vec<Offered>> = LazyLock::new(|| {
+    let tools = table().iter().filter(|operation| operation.toolset != Toolset::None);
+    tools.map(|operation| Offered { operation, tool: describe(operation) }).collect()
+});
+
+/// The tools that somebody may see, in the order of the table.
+pub(super) fn list(mcp: &Mcp, scopes: Scopes) -> Vec<Tool> {
+    TOOLS
+        .iter()
+        .filter(|offered| is_offered(offered.operation, mcp) && is_allowed(offered.operation, scopes))
+        .map(|offered| offered.tool.clone())
+        .collect()
+}
+
+/// The operation behind a tool, whether or not somebody may call it.
+pub(super) fn find(name: &str, mcp: &Mcp) -> Option<&'static Operation> {
+    table().find(name).filter(|operation| is_offered(operation, mcp))
+}
+
+fn is_offered(operation: &Operation, mcp: &Mcp) -> bool {
+    let is_chosen = match operation.toolset {
+        Toolset::None => false,
+        Toolset::Standard => true,
+        Toolset::Extended => mcp.tools == ToolChoice::Extended,
+    };
+    is_chosen && (!mcp.read_only || operation.effect == Effect::Reads)
+}
+
+fn is_allowed(operation: &Operation, scopes: Scopes) -> bool {
+    match operation.access {
+        Access::Scope(scope) => scopes.has(scope),
+        Access::Open | Access::AnyToken => true,
+    }
+}
+
+fn describe(operation: &Operation) -> Tool {
+    let annotations = ToolAnnotations::from_raw(
+        Some(operation.title.to_owned()),
+        Some(operation.effect == Effect::Reads),
+        Some(operation.effect == Effect::Destroys),
+        Some(operation.repetition == Repetition::AddsNothing),
+        Some(operation.is_open_world),
+    );
+    let mut tool =
+        Tool::new(operation.name, operation.description, Arc::new(operation.input.tool_schema().clone()))
+            .with_raw_output_schema(Arc::new(output_schema(&operation.output)))
+            .with_annotations(annotations);
+    tool.title = Some(operation.title.to_owned());
+    tool
+}
+
+fn output_schema(output: &Output) -> Map<String, Value> {
+    match output {
+        Output::Json(schema) => schema.clone(),
+        Output::Empty | Output::Events | Output::Bytes(_) => {
+            let schema = json!({"type": "object", "properties": {"ok": {"const": true}}, "required": ["ok"]});
+            schema.as_object().cloned().unwrap_or_default()
+        }
+    }
+}

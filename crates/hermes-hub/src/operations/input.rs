@@ -1,0 +1,278 @@
+//! The arguments of an operation: their names in both spellings, where REST has them, and the check before use.
+
+use hermes_config::nearest;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{Verb, schema};
+use crate::Problem;
+
+/// How names are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// As the tools have them.
+    Tool,
+    /// As REST has them.
+    Rest,
+}
+
+/// Where REST has an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the route.
+    Path,
+    /// Behind the question mark.
+    Query,
+    /// In the JSON body.
+    Body,
+}
+
+/// What an argument is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A text.
+    Text,
+    /// A whole number.
+    Integer,
+    /// Yes or no.
+    Boolean,
+    /// A list.
+    List,
+    /// An object.
+    Object,
+    /// Whatever its own type says.
+    Any,
+}
+
+/// An argument.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// As the tools have it.
+    pub name: String,
+    /// As REST has it.
+    pub rest_name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether it must be there.
+    pub is_required: bool,
+    /// Where REST has it.
+    pub place: Place,
+    /// Whether tools have it too.
+    pub is_for_tools: bool,
+    /// Its own schema.
+    pub schema: Value,
+}
+
+/// What an operation takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// In order.
+    pub members: Vec<Member>,
+    /// The argument that the whole REST body is.
+    pub whole_body: Option<&'static str>,
+    tool_schema: Map<String, Value>,
+}
+
+impl Input {
+    pub(super) fn of<I: JsonSchema>(path: &str, verb: Verb) -> Self {
+        let tool_schema = closed(schema::input::<I>());
+        let required: Vec<&str> =
+            tool_schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let properties = tool_schema.get("properties").and_then(Value::as_object);
+        let members = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, schema)| Member {
+                rest_name: camel(name),
+                kind: kind(schema),
+                is_required: required.contains(&name.as_str()),
+                place: if path.contains(&format!("{{{name}}}")) || path.contains(&format!("{{*{name}}}")) {
+                    Place::Path
+                } else if verb.has_body() {
+                    Place::Body
+                } else {
+                    Place::Query
+                },
+                is_for_tools: true,
+                schema: schema.clone(),
+                name: name.clone(),
+            })
+            .collect();
+        Self { members, whole_body: None, tool_schema }
+    }
+
+    pub(super) fn move_to_query(&mut self, names: &[&str]) {
+        for member in &mut self.members {
+            if names.contains(&member.name.as_str()) {
+                member.place = Place::Query;
+            }
+        }
+    }
+
+    pub(super) fn hide_from_tools(&mut self, names: &[&str]) {
+        for member in &mut self.members {
+            member.is_for_tools &= !names.contains(&member.name.as_str());
+        }
+        if let Some(properties) = self.tool_schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    }
+
+    /// The schema of the tool's arguments.
+    pub fn tool_schema(&self) -> &Map<String, Value> {
+        &self.tool_schema
+    }
+
+    /// The argument of that name in REST.
+    pub(crate) fn by_rest_name(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.rest_name == name)
+    }
+
+    /// Refuses arguments nobody knows, missing ones, and those of another kind.
+    pub(crate) fn check(&self, arguments: &Map<String, Value>, naming: Naming) -> Result<(), Problem> {
+        let spelled = |member: &Member| match naming {
+            Naming::Tool => member.name.clone(),
+            Naming::Rest => member.rest_name.clone(),
+        };
+        for (name, value) in arguments {
+            let member = self.members.iter().find(|member| member.name == *name);
+            let Some(member) = member.filter(|member| member.is_for_tools || naming == Naming::Rest) else {
+                return Err(self.unknown(name, naming));
+            };
+            if let Some(wanted) = wrong_kind(member, value) {
+                let name = spelled(member);
+                return Err(Problem::invalid(format!("`{name}` must be {wanted}")).at(name, format!("must be {wanted}")));
+            }
+        }
+        let is_missing = |member: &&Member| {
+            member.is_required && arguments.get(&member.name).is_none_or(Value::is_null)
+        };
+        match self.members.iter().find(is_missing) {
+            Some(member) => {
+                let name = spelled(member);
+                Err(Problem::invalid(format!("`{name}` is required")).at(name, "required"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// That nobody knows such an argument, and which one was meant.
+    pub(crate) fn unknown(&self, name: &str, naming: Naming) -> Problem {
+        let names = self.members.iter().filter(|member| match naming {
+            Naming::Tool => member.is_for_tools,
+            Naming::Rest => member.place != Place::Path,
+        });
+        let names: Vec<String> = names
+            .map(|member| match naming {
+                Naming::Tool => member.name.clone(),
+                Naming::Rest => member.rest_name.clone(),
+            })
+            .collect();
+        unknown_member(name, names)
+    }
+}
+
+/// That nobody knows such a member, and which one was meant.
+pub(crate) fn unknown_member(name: &str, known: Vec<String>) -> Problem {
+    let short: String = name.chars().take(80).collect();
+    let advice = match nearest(&short, known.clone().into_iter()) {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None if known.is_empty() => "; none is taken here".to_owned(),
+        None => format!("; known are {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+    };
+    Problem::invalid(format!("unknown member `{short}`{advice}")).at(short, "unknown")
+}
+
+/// Turns checked arguments into their type.
+pub(super) fn read<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, Problem> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| Problem::invalid(without_values(&error.to_string())))
+}
+
+/// The library's message without what the caller sent: that may be a secret.
+pub(crate) fn without_values(message: &str) -> String {
+    let Some(start) = message.find("string \"") else {
+        return message.to_owned();
+    };
+    let rest = &message[start + "string \"".len()..];
+    let end = rest.rfind("\", expected").map_or(rest.len(), |at| at + 1);
+    format!("{}a string{}", &message[..start], &rest[end..])
+}
+
+/// `tenant_id` as `tenantId`.
+pub(crate) fn camel(name: &str) -> String {
+    let mut spelled = String::with_capacity(name.len());
+    let mut raises = false;
+    for letter in name.chars() {
+        match letter {
+            '_' => raises = true,
+            _ if std::mem::take(&mut raises) => spelled.extend(letter.to_uppercase()),
+            _ => spelled.push(letter),
+        }
+    }
+    spelled
+}
+
+/// A schema that says that there are no other members.
+fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
+    schema.entry("type").or_insert_with(|| "object".into());
+    schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    schema.insert("additionalProperties".into(), false.into());
+    schema
+}
+
+fn kind(schema: &Value) -> Kind {
+    let word = match schema.get("type") {
+        Some(Value::String(word)) => Some(word.as_str()),
+        Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).find(|word| *word != "null"),
+        _ => None,
+    };
+    match word {
+        Some("string") => Kind::Text,
+        Some("integer") => Kind::Integer,
+        Some("boolean") => Kind::Boolean,
+        Some("array") => Kind::List,
+        Some("object") => Kind::Object,
+        _ => Kind::Any,
+    }
+}
+
+/// What a value should have been.
+fn wrong_kind(member: &Member, value: &Value) -> Option<&'static str> {
+    let fits = match member.kind {
+        _ if value.is_null() => true,
+        Kind::Text => value.is_string(),
+        Kind::Integer => value.is_u64() || value.is_i64(),
+        Kind::Boolean => value.is_boolean(),
+        Kind::List => value.is_array(),
+        Kind::Object => value.is_object(),
+        Kind::Any => true,
+    };
+    (!fits).then_some(match member.kind {
+        Kind::Text => "a string",
+        Kind::Integer => "an integer",
+        Kind::Boolean => "a boolean",
+        Kind::List => "an array",
+        Kind::Object | Kind::Any => "an object",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_spelled_in_two_ways() {
+        assert_eq!(camel("ignore_case"), "ignoreCase");
+        assert_eq!(camel("displayName"), "displayName");
+        assert_eq!(camel("path"), "path");
+    }
+
+    #[test]
+    fn what_the_caller_sent_is_not_in_the_message() {
+        let told = without_values("invalid type: string \"hunter2 \\\"x\\\"\", expected u64");
+        assert_eq!(told, "invalid type: a string, expected u64");
+        assert_eq!(without_values("missing field `a`"), "missing field `a`");
+        assert!(!without_values("invalid value: string \"hunter2").contains("hunter"));
+    }
+}

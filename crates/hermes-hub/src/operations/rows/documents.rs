@@ -1,0 +1,116 @@
+//! Policy, tenant-impact configuration, specialization.
+
+use super::super::{Gate, Operation, Verb::{Get, Patch, Post, Put}};
+use crate::{auth::Scope, service::documents};
+
+pub(super) fn tools() -> Vec<Operation> {
+    vec![
+        Operation::new("get_tenant_impact_config", &[Get], "/v1/config/tenant-impact", documents::get_impact)
+            .says("Get the tenant-impact configuration", "Shows the settings whose change alters running tenants, and their schema.")
+            .scope(Scope::ConfigRead)
+            .reads()
+            .tool()
+            .command("hub config get")
+            .gives::<documents::ImpactReply>(),
+        Operation::new("patch_tenant_impact_config", &[Patch], "/v1/config/tenant-impact", documents::patch_impact)
+            .says(
+                "Patch the tenant-impact configuration",
+                "Changes settings whose change alters running tenants, by a merge patch. The whole result is checked; \
+                 either all of it holds or nothing is changed.",
+            )
+            .scope(Scope::ConfigWrite)
+            .gate(Gate::WholeHub)
+            .destroys()
+            .idempotent()
+            .tool()
+            .whole_body("patch")
+            .command("hub config patch")
+            .errors(&[412, 422])
+            .gives::<documents::ImpactReply>(),
+        Operation::new("get_agent_policy", &[Get], "/v1/agent-policy", documents::get_policy)
+            .says("Get the agent policy", "Shows the policy that holds for all agents.")
+            .scope(Scope::PolicyRead)
+            .reads()
+            .tool()
+            .command("policy get")
+            .gives::<documents::PolicyReply>(),
+        Operation::new("put_agent_policy", &[Put], "/v1/agent-policy", documents::put_policy)
+            .says("Replace the agent policy", "Replaces the policy that holds for all agents. It applies from their next call of a tool.")
+            .scope(Scope::PolicyWrite)
+            .gate(Gate::WholeHub)
+            .destroys()
+            .idempotent()
+            .tool()
+            .whole_body("policy")
+            .command("policy put")
+            .errors(&[412, 422])
+            .gives::<documents::PolicyReply>(),
+        Operation::new("get_agent_specialization", &[Get], "/v1/agent-specialization", documents::get_specialization)
+            .says("Get the specialization", "Shows the text that stands before every hosted agent's own instructions, and how many work with it.")
+            .scope(Scope::PolicyRead)
+            .reads()
+            .tool()
+            .command("specialization get")
+            .gives::<documents::Specialization>(),
+        Operation::new("put_agent_specialization", &[Put], "/v1/agent-specialization", documents::put_specialization)
+            .says("Set the specialization", "Sets the text that stands before every hosted agent's own instructions. An empty text removes it.")
+            .scope(Scope::PolicyWrite)
+            .gate(Gate::WholeHub)
+            .destroys()
+            .idempotent()
+            .tool()
+            .command("specialization put")
+            .errors(&[412])
+            .gives::<documents::Specialization>(),
+    ]
+}
+
+pub(super) fn others() -> Vec<Operation> {
+    vec![
+        Operation::new("list_policy_revisions", &[Get], "/v1/agent-policy/revisions", documents::policy_revisions)
+            .says("List revisions of the policy", "Lists all revisions of the policy, newest first.")
+            .scope(Scope::PolicyRead)
+            .reads()
+            .gives::<documents::RevisionList>(),
+        Operation::new("restore_policy", &[Post], "/v1/agent-policy/revisions/{revision}/restore", documents::restore_policy)
+            .says("Restore a revision of the policy", "Writes the content of an earlier revision as a new one.")
+            .scope(Scope::PolicyWrite)
+            .gate(Gate::WholeHub)
+            .destroys()
+            .idempotent()
+            .errors(&[412])
+            .gives::<documents::Revision>(),
+        Operation::new("list_impact_revisions", &[Get], "/v1/config/tenant-impact/revisions", documents::impact_revisions)
+            .says("List revisions of the configuration", "Lists all revisions of the configuration, newest first.")
+            .scope(Scope::ConfigRead)
+            .reads()
+            .gives::<documents::RevisionList>(),
+        Operation::new("restore_impact", &[Post], "/v1/config/tenant-impact/revisions/{revision}/restore", documents::restore_impact)
+            .says("Restore a revision of the configuration", "Writes the content of an earlier revision as a new one.")
+            .scope(Scope::ConfigWrite)
+            .gate(Gate::WholeHub)
+            .destroys()
+            .idempotent()
+            .errors(&[412])
+            .gives::<documents::Revision>(),
+        Operation::new("list_specialization_revisions", &[Get], "/v1/agent-specialization/revisions", documents::specialization_revisions)
+            .says("List revisions of the specialization", "Lists all revisions of the specialization, newest first.")
+            .scope(Scope::PolicyRead)
+            .reads()
+            .gives::<documents::RevisionList>(),
+        Operation::new("restore_specialization", &[Post], "/v1/agent-specialization/revisions/{revision}/restore", documents::restore_specialization)
+            .says("Restore a revision of the specialization", "Writes the content of an earlier revision as a new one.")
+            .scope(Scope::PolicyWrite)
+            .gate(Gate::WholeHub)
+            .destroys()
+            .idempotent()
+            .errors(&[412])
+            .gives::<documents::Revision>(),
+        Operation::new("explain_policy", &[Post], "/v1/agent-policy/explain", documents::explain_policy)
+            .says("Explain the policy", "Tells what the policy says about a tool of a tenant, and which rule decides.")
+            .scope(Scope::PolicyRead)
+            .reads()
+            .command("policy explain")
+            .gives::<documents::Decision>(),
+    ]
+}

@@ -1,0 +1,36 @@
+//! JSON Schemas of inputs and outputs, whole in themselves.
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value};
+
+fn generate(settings: SchemaSettings, of: impl FnOnce(schemars::SchemaGenerator) -> schemars::Schema) -> Map<String, Value> {
+    let schema = of(settings.into_generator());
+    let mut schema = match schema.to_value() {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    schema.shift_remove("$schema");
+    schema.shift_remove("title");
+    schema
+}
+
+fn settings() -> SchemaSettings {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings
+}
+
+/// What an operation takes.
+pub(crate) fn input<T: JsonSchema>() -> Map<String, Value> {
+    let mut schema = generate(settings().for_deserialize(), schemars::SchemaGenerator::into_root_schema_for::<T>);
+    schema.shift_remove("description");
+    schema
+}
+
+/// What an operation gives.
+pub(crate) fn output<T: JsonSchema>() -> Map<String, Value> {
+    let mut schema = generate(settings().for_serialize(), schemars::SchemaGenerator::into_root_schema_for::<T>);
+    // Tools must give objects, and a type that flattens a map says so only by its members.
+    schema.entry("type").or_insert_with(|| "object".into());
+    schema
+}

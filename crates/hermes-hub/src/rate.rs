@@ -1,0 +1,136 @@
+//! How many requests a token may send, and how many wrong tokens an address.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// So many buckets are kept before full ones are thrown away.
+const KEPT: usize = 10_000;
+
+/// Buckets that fill up by themselves, one for each key.
+#[derive(Debug)]
+pub(crate) struct Buckets<K> {
+    buckets: Mutex<HashMap<K, Bucket>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+/// How fast a bucket fills up, and how much it holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    pub(crate) per_second: f64,
+    pub(crate) burst: f64,
+}
+
+/// What is left after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Requests at once.
+    pub(crate) limit: u64,
+    /// Of them, now.
+    pub(crate) remaining: u64,
+    /// Until the bucket is full again.
+    pub(crate) reset_seconds: u64,
+}
+
+/// The bucket is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Empty {
+    /// Until there is one more.
+    pub(crate) wait: Duration,
+}
+
+impl<K> Default for Buckets<K> {
+    fn default() -> Self {
+        Self { buckets: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash> Buckets<K> {
+    /// Takes one.
+    pub(crate) fn take(&self, key: K, rate: Rate) -> Result<Left, Empty> {
+        self.take_at(key, rate, Instant::now())
+    }
+
+    /// Whether one could be taken.
+    pub(crate) fn check(&self, key: &K, rate: Rate) -> Result<(), Empty> {
+        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        match buckets.get(key).map(|bucket| bucket.filled(rate, Instant::now())) {
+            Some(bucket) if bucket.left < 1.0 => Err(bucket.empty(rate)),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_at(&self, key: K, rate: Rate, now: Instant) -> Result<Left, Empty> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= KEPT {
+            buckets.retain(|_, bucket| bucket.filled(rate, now).left < rate.burst);
+        }
+        let bucket = buckets.entry(key).or_insert(Bucket { left: rate.burst, at: now });
+        *bucket = bucket.filled(rate, now);
+        if bucket.left < 1.0 {
+            return Err(bucket.empty(rate));
+        }
+        bucket.left -= 1.0;
+        Ok(bucket.left(rate))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers above zero")]
+impl Bucket {
+    fn filled(self, rate: Rate, now: Instant) -> Self {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        Self { left: (self.left + passed * rate.per_second).min(rate.burst), at: now }
+    }
+
+    fn empty(self, rate: Rate) -> Empty {
+        let seconds = (1.0 - self.left) / rate.per_second.max(f64::MIN_POSITIVE);
+        Empty { wait: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(1)) }
+    }
+
+    fn left(self, rate: Rate) -> Left {
+        Left {
+            limit: rate.burst as u64,
+            remaining: self.left as u64,
+            reset_seconds: ((rate.burst - self.left) / rate.per_second.max(f64::MIN_POSITIVE)).ceil() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_empties_and_fills_up_again() {
+        let buckets = Buckets::default();
+        let rate = Rate { per_second: 2.0, burst: 3.0 };
+        let start = Instant::now();
+        let left: Vec<_> = (0..3).map(|_| buckets.take_at("a", rate, start).unwrap().remaining).collect();
+        assert_eq!(left, [2, 1, 0]);
+        let empty = buckets.take_at("a", rate, start).unwrap_err();
+        assert_eq!(empty.wait, Duration::from_millis(500));
+        assert!(buckets.take_at("b", rate, start).is_ok());
+        assert!(buckets.take_at("a", rate, start + Duration::from_millis(600)).is_ok());
+        assert_eq!(buckets.take_at("a", rate, start + Duration::from_mins(1)).unwrap().remaining, 2);
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten_when_there_are_many() {
+        let buckets = Buckets::default();
+        let rate = Rate { per_second: 1000.0, burst: 1.0 };
+        let start = Instant::now();
+        for key in 0..KEPT {
+            buckets.take_at(key, rate, start).unwrap();
+        }
+        buckets.take_at(KEPT, rate, start + Duration::from_secs(1)).unwrap();
+        assert_eq!(buckets.buckets.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,151 @@
+//! The arguments of a REST request: from the route, the query and the body into one object.
+
+use std::time::Duration;
+
+use axum::{body::Body, extract::{RawPathParams, Request}};
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use crate::{
+    Code, Problem, json,
+    operations::{Kind, Member, Naming, Operation, Place, Verb},
+};
+
+/// How long a body may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// All arguments, by the names that tools have.
+pub(crate) async fn of(
+    most_bytes: usize,
+    operation: &Operation,
+    verb: Verb,
+    mut arguments: Map<String, Value>,
+    request: Request,
+) -> Result<Map<String, Value>, Problem> {
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    take_query(operation, verb, &query, &mut arguments)?;
+    if !verb.has_body() {
+        return Ok(arguments);
+    }
+    let is_json = is_json(request.headers());
+    let body = read(request.into_body(), most_bytes).await?;
+    if body.is_empty() {
+        return Ok(arguments);
+    }
+    if !is_json {
+        return Err(Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`"));
+    }
+    let Value::Object(members) = json::parse(&body)? else {
+        return Err(Problem::invalid("the body must be a JSON object"));
+    };
+    take_body(operation, verb, members, &mut arguments)?;
+    Ok(arguments)
+}
+
+/// The arguments in the route.
+pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String, Value> {
+    let known = operation.input.members.iter().filter(|member| member.place == Place::Path);
+    known
+        .filter_map(|member| {
+            let (_, value) = path.iter().find(|(name, _)| *name == member.name)?;
+            let value = if member.kind == Kind::Integer {
+                value.parse::<u64>().map_or_else(|_| value.into(), Value::from)
+            } else {
+                value.into()
+            };
+            Some((member.name.clone(), value))
+        })
+        .collect()
+}
+
+/// Reads a body of limited size within a limited time.
+pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
+    let collected = tokio::time::timeout(PATIENCE, Limited::new(body, most).collect()).await;
+    match collected {
+        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time; send it faster")),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+            Code::PayloadTooLarge,
+            format!("the body is larger than {most} bytes (`limits.body_bytes`)"),
+        )),
+        Ok(Err(_)) => Err(Problem::invalid("the body ended too early")),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+fn take_query(
+    operation: &Operation,
+    verb: Verb,
+    query: &str,
+    arguments: &mut Map<String, Value>,
+) -> Result<(), Problem> {
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, value) = (decoded(name)?, decoded(value)?);
+        // A route that is asked in two ways has its arguments in the query of one and in the body of the other.
+        let fits = |member: &&Member| member.place == Place::Query || (member.place == Place::Body && !verb.has_body());
+        let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
+            return Err(operation.input.unknown(&name, Naming::Rest));
+        };
+        let value = value_of(member, &value)?;
+        if arguments.insert(member.name.clone(), value).is_some() {
+            return Err(Problem::invalid(format!("`{name}` occurs twice")).at(name, "twice"));
+        }
+    }
+    Ok(())
+}
+
+fn take_body(
+    operation: &Operation,
+    verb: Verb,
+    mut members: Map<String, Value>,
+    arguments: &mut Map<String, Value>,
+) -> Result<(), Problem> {
+    if let Some(whole) = operation.input.whole_body {
+        let is_wrapped = members.len() == 1 && members.get(whole).is_some_and(Value::is_object);
+        let body = if is_wrapped { members.remove(whole).unwrap_or_default() } else { Value::Object(members) };
+        arguments.insert(whole.to_owned(), body);
+        return Ok(());
+    }
+    for (name, value) in members {
+        let fits = |member: &&Member| member.place == Place::Body || (member.place == Place::Query && verb != operation.verb());
+        let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
+            return Err(operation.input.unknown(&name, Naming::Rest));
+        };
+        arguments.insert(member.name.clone(), value);
+    }
+    Ok(())
+}
+
+/// A text of the query as what its argument is.
+fn value_of(member: &Member, text: &str) -> Result<Value, Problem> {
+    let wrong = |wanted: &str| {
+        let name = member.rest_name.clone();
+        Problem::invalid(format!("`{name}` must be {wanted}")).at(name, format!("must be {wanted}"))
+    };
+    match member.kind {
+        Kind::Integer => text.parse::<i64>().map(Value::from).map_err(|_| wrong("an integer")),
+        Kind::Boolean => match text {
+            "true" | "1" | "" => Ok(true.into()),
+            "false" | "0" => Ok(false.into()),
+            _ => Err(wrong("a boolean")),
+        },
+        Kind::List => Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()),
+        Kind::Text | Kind::Object | Kind::Any => Ok(text.into()),
+    }
+}
+
+/// Decodes a part of a query, once.
+fn decoded(text: &str) -> Result<String, Problem> {
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| Problem::invalid("the query is not valid UTF-8"))
+}

@@ -1,0 +1,187 @@
+//! The door that every request comes through, `/mcp` included: names and pages, rates, tokens; and the headers that
+//! every answer has.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use hermes_mcp::serve;
+
+use super::{address, host};
+use crate::{
+    Code, Hub, Problem,
+    audit::NewEntry,
+    auth::{Caller, Refusal},
+    dispatch::Visitor,
+    rate::{Empty, Left, Rate},
+    shapes::Via,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Names under which people put tokens into addresses, where logs and histories keep them.
+const TOKEN_NAMES: [&str; 6] = ["token", "access_token", "api_key", "apikey", "key", "authorization"];
+/// Routes that need no token.
+const OPEN: [&str; 7] = [
+    "/",
+    "/reference",
+    "/reference.css",
+    "/v1/healthz",
+    "/v1/readyz",
+    "/v1/openapi.json",
+    "/.well-known/oauth-protected-resource/mcp",
+];
+
+/// What a request is called in logs and errors.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) Arc<str>);
+
+impl RequestId {
+    /// The id of a request that came through the door.
+    pub(crate) fn of(request: &Request) -> Self {
+        request.extensions().get().cloned().unwrap_or_else(Self::random)
+    }
+
+    fn random() -> Self {
+        let mut bytes = [0_u8; 12];
+        // Without random bytes ids repeat; nothing depends on them.
+        let _ = getrandom::fill(&mut bytes);
+        Self(format!("req_{}", crate::dispatch::hex(&bytes)).into())
+    }
+
+    /// The caller's own, if it can be printed.
+    fn presented(headers: &HeaderMap) -> Option<Self> {
+        let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+        ((1..=128).contains(&id.len()) && id.bytes().all(is_plain)).then(|| Self(id.into()))
+    }
+}
+
+/// A problem as a response.
+pub(crate) fn problem_response(problem: &Problem, id: &RequestId) -> Response {
+    let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = problem.document(&id.0).to_string();
+    let mut response = (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response();
+    let wait = problem.retry_after_ms.or((problem.code == Code::Unavailable).then_some(1000));
+    if let Some(milliseconds) = wait {
+        response.headers_mut().insert(header::RETRY_AFTER, milliseconds.div_ceil(1000).max(1).into());
+    }
+    response
+}
+
+/// Checks a request and lets it through.
+pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
+    let id = RequestId::presented(request.headers()).unwrap_or_else(RequestId::random);
+    request.extensions_mut().insert(id.clone());
+    let is_mcp = request.uri().path() == "/mcp";
+    let (mut response, left) = match admit(&hub, &mut request, &id, is_mcp).await {
+        Ok(left) => (next.run(request).await, left),
+        Err(problem) => (problem_response(&problem, &id), None),
+    };
+    let status = response.status();
+    let headers = response.headers_mut();
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, hub.challenge());
+    }
+    if let Ok(id) = HeaderValue::from_str(&id.0) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert("hub-version", HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    if let Some(left) = left {
+        headers.insert("ratelimit-limit", left.limit.into());
+        headers.insert("ratelimit-remaining", left.remaining.into());
+        headers.insert("ratelimit-reset", left.reset_seconds.into());
+    }
+    response
+}
+
+async fn admit(hub: &Hub, request: &mut Request, id: &RequestId, is_mcp: bool) -> Result<Option<Left>, Problem> {
+    let settings = hub.settings();
+    host::check(&settings, request.uri(), request.headers())?;
+    if let Some(query) = request.uri().query() {
+        refuse_token_in(query)?;
+    }
+    let path = request.uri().path();
+    if OPEN.contains(&path) {
+        return Ok(None);
+    }
+    if hub.is_draining() {
+        return Err(Problem::new(Code::Unavailable, "the Hub is shutting down; try again in a moment").retry_after(5000));
+    }
+    let address = address::of(request, hub.trusted_proxies());
+    let wrong_tokens = Rate {
+        per_second: f64::from(settings.limits.auth_failures_per_minute) / 60.0,
+        burst: f64::from(settings.limits.auth_failures_per_minute.max(1)),
+    };
+    hub.wrong_tokens().check(&address, wrong_tokens).map_err(|empty| too_many("too many wrong tokens from this address", empty))?;
+    let presented = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = presented.and_then(bearer);
+    let caller = match hub.authenticator().authenticate(token, address).await {
+        Ok(caller) => caller,
+        Err(refusal) => {
+            if matches!(refusal, Refusal::Unknown | Refusal::Expired) {
+                let _ = hub.wrong_tokens().take(address, wrong_tokens);
+                hub.metrics().auth_failure();
+            }
+            note_refusal(hub, &refusal, path, id, if is_mcp { Via::Mcp } else { Via::Rest });
+            return Err(refusal.into());
+        }
+    };
+    let rate = Rate { per_second: f64::from(settings.limits.rps_per_token), burst: f64::from(settings.limits.burst) };
+    let left = hub
+        .requests()
+        .take(caller.principal.token.clone(), rate)
+        .map_err(|empty| too_many("too many requests with this token", empty))?;
+    let Caller { principal, key } = caller;
+    if is_mcp {
+        request.extensions_mut().insert(serve::Principal::new(principal.token.as_str()));
+    }
+    request.extensions_mut().insert(Visitor { principal, key: Some(key), address });
+    Ok(Some(left))
+}
+
+/// Writes down who was turned away, where that may mean a leak.
+fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: Via) {
+    let (actor, action, status) = match refusal {
+        Refusal::RuntimeKey { tenant } => {
+            (tenant.as_ref().map_or("unknown", |tenant| tenant.as_str()).to_owned(), "runtime_key_refused", 403)
+        }
+        Refusal::Address { token } => (token.to_string(), "token_refused", 403),
+        Refusal::Unknown | Refusal::Expired => ("unknown".to_owned(), "token_refused", 401),
+        Refusal::NoKey | Refusal::State(_) => return,
+    };
+    let mut entry = NewEntry::new(actor, via, action).to(path.chars().take(200).collect::<String>()).denied(status);
+    if let Refusal::RuntimeKey { tenant: Some(tenant) } = refusal {
+        entry = entry.of(tenant);
+    }
+    entry.request_id = id.0.to_string();
+    hub.log_read(entry);
+}
+
+fn too_many(what: &str, empty: Empty) -> Problem {
+    let wait = u64::try_from(empty.wait.max(Duration::from_millis(1)).as_millis()).unwrap_or(60_000);
+    Problem::new(Code::ResourceExhausted, format!("{what}; wait a moment")).because("rate").retry_after(wait)
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn refuse_token_in(query: &str) -> Result<(), Problem> {
+    let holds_token = query.split('&').any(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        TOKEN_NAMES.contains(&name.to_ascii_lowercase().as_str())
+            || value.starts_with("hub_mgmt_")
+            || value.starts_with("hub_rt_")
+    });
+    if holds_token {
+        return Err(Problem::invalid("a token does not belong into the address; send it as `Authorization: Bearer …`, and rotate this one"));
+    }
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! Runs: put into a tenant's queue, carried out by its agent, followed by any number of watchers.
+//!
+//! What a client was told is stored. The queue, the runs and their events are in the database; what an agent keeps of
+//! them is its own journal. A run is started under its own id and its events are resumed behind the last one stored, so
+//! that nothing is done or told twice, whoever was killed in between.
+//!
+//! ```text
+//! create --> queue --dispatch--> carry_out (one task per run) --> database --> watchers
+//!                                   |  ^ events
+//!                                   v  |
+//!                                 Runtime
+//! ```
+
+mod attempt;
+mod carry_out;
+mod decisions;
+mod dispatch;
+mod joining;
+mod request;
+mod translate;
+mod watching;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::watching::Watchers;
+pub use self::{
+    decisions::Answer,
+    request::RunRequest,
+    watching::{Watched, Watching},
+};
+use crate::{
+    JobId, Problem, RunId, TenantId,
+    agents::Agents,
+    audit::NewEntry,
+    shapes::{Run, RunStatus, RunTrigger},
+    state::{
+        NewEvent, NewRun, Page, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated, State,
+        StateError,
+    },
+};
+
+/// Runs of a job that are looked at to see whether one is under way.
+const RECENT: u32 = 5;
+
+/// The runs of this node's tenants.
+pub struct Runs {
+    state: Arc<dyn State>,
+    agents: Arc<Agents>,
+    watchers: Watchers,
+    /// Those that a task of this node carries out.
+    under_way: Mutex<HashMap<RunId, Arc<Handle>>>,
+    /// Something may be waiting in a queue.
+    queued: Notify,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+/// How others reach the task that carries out a run.
+#[derive(Debug, Default)]
+struct Handle {
+    /// It is to end.
+    stop: CancellationToken,
+    /// Something it waits for was decided.
+    decided: Notify,
+}
+
+impl Runs {
+    /// Takes up what a Hub before left, and begins to work on the queues. Call it inside a tokio runtime.
+    pub async fn start(
+        state: Arc<dyn State>,
+        agents: Arc<Agents>,
+    ) -> Result<Arc<Self>, StateError> {
+        let runs = Arc::new(Self {
+            state,
+            agents,
+            watchers: Watchers::default(),
+            under_way: Mutex::default(),
+            queued: Notify::new(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        });
+        for record in runs.state.claimed_runs().await? {
+            runs.begin(record);
+        }
+        let dispatching = Arc::clone(&runs);
+        runs.tasks
+            .spawn(async move { dispatching.dispatch_queues().await });
+        Ok(runs)
+    }
+
+    /// Puts a run into its tenant's queue.
+    pub async fn create(
+        &self,
+        tenant: &TenantId,
+        request: RunRequest,
+        trigger: RunTrigger,
+        entry: NewEntry,
+    ) -> Result<Run, Problem> {
+        let run = NewRun {
+            id: new_id()?,
+            tenant: tenant.clone(),
+            trigger,
+            job: None,
+            metadata: request.metadata.clone(),
+            timeout_seconds: request.timeout_seconds,
+            retry_interrupted: request.retry_interrupted,
+            request: request.stored()?,
+        };
+        self.put_into_queue(run, entry).await
+    }
+
+    /// Runs a job now, whatever its schedule says. A problem if it is running.
+    pub async fn run_job(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        entry: NewEntry,
+    ) -> Result<Run, Problem> {
+        if self.is_job_under_way(tenant, job).await? {
+            let message = "the job is running; wait for its end or stop that run";
+            return Err(Problem::precondition(message).because("already_running"));
+        }
+        let run = job_run(tenant, job)?;
+        self.put_into_queue(run, entry).await
+    }
+
+    async fn put_into_queue(&self, run: NewRun, entry: NewEntry) -> Result<Run, Problem> {
+        let depth = self.agents.tenancy().terms(&run.tenant).await?.queue_depth;
+        let run = self.state.create_run(run, depth, entry).await?;
+        self.look_at_queues();
+        Ok(run)
+    }
+
+    /// Whether a run of a job waits or is carried out.
+    pub async fn is_job_under_way(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+    ) -> Result<bool, StateError> {
+        let query = RunQuery {
+            tenant: Some(tenant.clone()),
+            job: Some(job.clone()),
+            ..RunQuery::default()
+        };
+        let recent = self.state.runs(&query, &Page::first(RECENT)).await?;
+        Ok(recent.items.iter().any(|run| !run.status.is_final()))
+    }
+
+    /// Says that something may be waiting in a queue.
+    pub fn look_at_queues(&self) {
+        self.queued.notify_one();
+    }
+
+    /// Tells a run to stop. One that waits is cancelled at once; a second call changes nothing.
+    pub async fn stop(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        entry: NewEntry,
+    ) -> Result<RunStatus, Problem> {
+        let cancel = RunUpdate {
+            only_from: vec![RunStatus::Queued],
+            events: vec![event("run.cancelled")],
+            change: RunChange {
+                status: Some(RunStatus::Cancelled),
+                ..RunChange::default()
+            },
+            entry: Some(entry.clone()),
+            ..RunUpdate::default()
+        };
+        match self.update(tenant, run, cancel).await {
+            Ok(_) => return Ok(RunStatus::Cancelled),
+            Err(StateError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let stop = RunUpdate {
+            only_from: vec![RunStatus::Running, RunStatus::WaitingForApproval],
+            change: RunChange {
+                status: Some(RunStatus::Stopping),
+                ..RunChange::default()
+            },
+            entry: Some(entry),
+            ..RunUpdate::default()
+        };
+        match self.update(tenant, run, stop).await {
+            Ok(_) => {}
+            Err(StateError::Conflict { .. }) => {
+                let record = self.state.run(tenant, run).await?;
+                let status = record.map(|record| record.run.status);
+                if status != Some(RunStatus::Stopping) {
+                    let message = "the run has ended";
+                    return Err(Problem::precondition(message).because("run_ended"));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(handle) = self.handle(run) {
+            handle.stop.cancel();
+        }
+        Ok(RunStatus::Stopping)
+    }
+
+    /// Stops all runs of a tenant: it was blocked or deleted. Those that wait are cancelled.
+    pub async fn stop_all(&self, tenant: &TenantId) -> Result<(), Problem> {
+        for status in [
+            RunStatus::Queued,
+            RunStatus::Running,
+            RunStatus::WaitingForApproval,
+        ] {
+            let query = RunQuery {
+                tenant: Some(tenant.clone()),
+                status: Some(status),
+                ..RunQuery::default()
+            };
+            let mut page = Page::first(500);
+            loop {
+                let found = self.state.runs(&query, &page).await?;
+                for run in found.items {
+                    let entry = NewEntry::by_hub("stop_run")
+                        .of(tenant)
+                        .to(run.run_id.as_str());
+                    match self.stop(tenant, &run.run_id, entry).await {
+                        Err(problem) if problem.reason != Some("run_ended") => return Err(problem),
+                        _ => {}
+                    }
+                }
+                match found.next {
+                    Some(next) => page = Page::after(500, next),
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows a run's events behind one of them, until the run ends. What was stored comes first.
+    pub fn events(self: &Arc<Self>, tenant: &TenantId, run: &RunId, after: u64) -> Watching {
+        watching::watch(Arc::clone(self), tenant.clone(), run.clone(), after)
+    }
+
+    /// Ends: runs under way get this long. Those that are cut off are taken up by the next start.
+    pub async fn close(&self, patience: Duration) {
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(patience, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("runs were still under way when the Hub ended");
+        }
+    }
+
+    /// Stores what happened and tells watchers: in this order.
+    async fn update(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        update: RunUpdate,
+    ) -> Result<RunUpdated, StateError> {
+        let updated = self.state.update_run(tenant, run, update).await?;
+        self.watchers.tell(run, &updated.events);
+        Ok(updated)
+    }
+
+    fn begin(self: &Arc<Self>, record: RunRecord) {
+        let runs = Arc::clone(self);
+        let id = record.run.run_id.clone();
+        let handle = Arc::new(Handle::default());
+        self.lock().insert(id.clone(), Arc::clone(&handle));
+        self.tasks.spawn(async move {
+            carry_out::carry_out(&runs, record, &handle).await;
+            runs.lock().remove(&id);
+            runs.look_at_queues();
+        });
+    }
+
+    fn handle(&self, run: &RunId) -> Option<Arc<Handle>> {
+        self.lock().get(run).cloned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Handle>>> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run of a job, to be stored.
+pub(crate) fn job_run(tenant: &TenantId, job: &JobId) -> Result<NewRun, Problem> {
+    Ok(NewRun {
+        id: new_id()?,
+        tenant: tenant.clone(),
+        trigger: RunTrigger::Cron,
+        request: serde_json::json!({"job": job}),
+        job: Some(job.clone()),
+        metadata: serde_json::Map::new(),
+        timeout_seconds: None,
+        retry_interrupted: false,
+    })
+}
+
+fn new_id() -> Result<RunId, Problem> {
+    RunId::random().map_err(|error| Problem::internal(&error))
+}
+
+/// An event of the Hub's own.
+fn event(name: &str) -> NewEvent {
+    NewEvent {
+        event: name.to_owned(),
+        body: serde_json::Map::new(),
+        agent_sequence: None,
+    }
+}

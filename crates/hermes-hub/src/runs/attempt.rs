@@ -1,0 +1,353 @@
+//! One stretch of following a run's events, from asking the agent for them until the run ends or they break off.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt, stream::BoxStream};
+use hermes_config::Redactor;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{
+    carry_out::Work,
+    decisions::{Waiting, new_approval},
+    joining::Joining,
+    request::errand,
+    translate::{self, translate},
+};
+use crate::{
+    agents::Terms,
+    runtime::{AgentEvent, AgentRun, RuntimeError},
+    shapes::{RunError, RunStatus},
+    state::{NewEvent, RunChange, RunUpdate, StateError},
+};
+
+/// How long an agent may take to end a run that was told to stop.
+const STOPPING: Duration = Duration::from_secs(15);
+
+/// Events that are stored in one transaction at most.
+const BATCH: usize = 200;
+
+/// Why following a run's events ended.
+pub(super) enum End {
+    /// The run has ended, and that is stored.
+    Over,
+    /// The agent does not work on it any more, and it has no end.
+    CutOff,
+    /// The connection broke, or the agent.
+    Lost(String),
+}
+
+type Events = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
+
+/// What happened next.
+enum Step {
+    Event(Option<Result<AgentEvent, RuntimeError>>),
+    Flush,
+    Stop,
+    Overdue,
+    TooSlow,
+    Decided,
+}
+
+impl Work<'_> {
+    /// Follows the run's events behind the last one that is stored.
+    pub(super) async fn attempt(&mut self, terms: &Terms) -> Result<End, StateError> {
+        let run = match self.agent_run().await? {
+            Ok(run) => run,
+            Err(end) => return Ok(end),
+        };
+        let runtime = self.runs.agents.runtime();
+        let after = self.record.agent_sequence;
+        let mut events = match runtime.events(&self.tenant, &run, after).await {
+            Ok(events) => events,
+            // Its journal is gone.
+            Err(RuntimeError::Unknown(_)) => return Ok(End::CutOff),
+            Err(error) => return Ok(End::Lost(error.to_string())),
+        };
+        let secrets = terms.launch.env.values().cloned();
+        let mut telling = Telling {
+            redactor: Redactor::new(secrets.chain([terms.launch.runtime_key.clone()])),
+            joining: Joining::default(),
+            approval_timeout: Duration::from_secs(terms.launch.directives.approval_timeout_seconds),
+        };
+        let deadline = Instant::now() + self.time_left(terms);
+        let mut told_to_stop: Option<Instant> = None;
+        loop {
+            match self
+                .step(&mut events, &telling, deadline, told_to_stop)
+                .await
+            {
+                None => return Ok(End::Lost("the Hub ends".into())),
+                Some(Step::Event(None)) => return Ok(End::Lost("its events ended".into())),
+                Some(Step::Event(Some(Err(error)))) => return Ok(End::Lost(error.to_string())),
+                Some(Step::Event(Some(Ok(first)))) => {
+                    let batch = take_ready(first, &mut events);
+                    if let Some(end) = self.take_in(batch, &mut telling).await? {
+                        return Ok(end);
+                    }
+                }
+                Some(Step::Flush) => {
+                    let joined = telling.joined().into_iter().collect();
+                    let update = RunUpdate {
+                        events: joined,
+                        ..RunUpdate::default()
+                    };
+                    self.store(update).await?;
+                }
+                Some(step @ (Step::Stop | Step::Overdue)) => {
+                    self.is_overdue |= matches!(step, Step::Overdue);
+                    told_to_stop = Some(Instant::now() + STOPPING);
+                    if let Err(error) = runtime.stop_run(&self.tenant, &run).await {
+                        tracing::debug!(run = %self.id, "a run could not be stopped: {error}");
+                    }
+                }
+                Some(Step::TooSlow) => {
+                    if self.is_overdue {
+                        self.fail("timeout", OVERDUE.into()).await?;
+                    } else {
+                        self.cancel().await?;
+                    }
+                    return Ok(End::Over);
+                }
+                Some(Step::Decided) => {
+                    if let Some(lost) = self.deliver_decisions(&run).await? {
+                        return Ok(lost);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what happens next; nothing if the Hub ends.
+    async fn step(
+        &self,
+        events: &mut Events,
+        telling: &Telling,
+        deadline: Instant,
+        told_to_stop: Option<Instant>,
+    ) -> Option<Step> {
+        let is_told = told_to_stop.is_some();
+        let is_waiting = !self.waiting.is_empty();
+        tokio::select! {
+            event = events.next() => Some(Step::Event(event)),
+            () = until(telling.joining.deadline()) => Some(Step::Flush),
+            () = self.handle.stop.cancelled(), if !is_told => Some(Step::Stop),
+            () = tokio::time::sleep_until(deadline), if !is_told => Some(Step::Overdue),
+            () = until(told_to_stop) => Some(Step::TooSlow),
+            () = self.handle.decided.notified(), if is_waiting => Some(Step::Decided),
+            () = tokio::time::sleep(self.until_next_look()), if is_waiting => Some(Step::Decided),
+            () = self.runs.closing.cancelled() => None,
+        }
+    }
+
+    /// What the agent calls the run; it is started if it has no name yet.
+    async fn agent_run(&mut self) -> Result<Result<AgentRun, End>, StateError> {
+        if let Some(run) = &self.record.agent_run {
+            return Ok(Ok(run.clone()));
+        }
+        if self.handle.stop.is_cancelled() {
+            self.cancel().await?;
+            return Ok(Err(End::Over));
+        }
+        let runtime = self.runs.agents.runtime();
+        let attempt = self.record.run.attempt;
+        let started = runtime
+            .run(&self.tenant, &self.id, attempt, &errand(&self.record))
+            .await;
+        let (code, message) = match started {
+            Ok(run) => {
+                let change = RunChange {
+                    agent_run: Some(run.clone()),
+                    ..RunChange::default()
+                };
+                let update = RunUpdate {
+                    change,
+                    ..RunUpdate::default()
+                };
+                self.store(update).await?;
+                return Ok(Ok(run));
+            }
+            Err(error @ (RuntimeError::Unreachable(_) | RuntimeError::NoStart(_))) => {
+                return Ok(Err(End::Lost(error.to_string())));
+            }
+            Err(RuntimeError::Unknown(message)) => ("not_found", message),
+            Err(RuntimeError::Refused(message)) => ("refused", message),
+            Err(RuntimeError::Unable(message)) => ("unimplemented", message),
+        };
+        self.fail(code, message).await?;
+        Ok(Err(End::Over))
+    }
+
+    /// Stores events, in one transaction, and tells whether the run is over.
+    async fn take_in(
+        &mut self,
+        batch: Vec<AgentEvent>,
+        telling: &mut Telling,
+    ) -> Result<Option<End>, StateError> {
+        self.fruitless = 0;
+        let mut update = RunUpdate::default();
+        let mut end = None;
+        for event in batch {
+            if telling.joining.add(&event) {
+                continue;
+            }
+            let Some((name, members)) = translate(&event, &telling.redactor) else {
+                continue;
+            };
+            update.events.extend(telling.joined());
+            end = self
+                .take_in_one(&mut update, name, members, &event, telling)
+                .await?;
+            if end.is_some() {
+                break;
+            }
+        }
+        if matches!(end, Some(End::CutOff)) {
+            update.events.extend(telling.joined());
+        }
+        let asked = !update.asked.is_empty();
+        if !update.events.is_empty() || update.change.status.is_some() {
+            self.store(update).await?;
+        }
+        if asked {
+            self.carry_decisions().await?;
+        }
+        Ok(end)
+    }
+
+    async fn take_in_one(
+        &mut self,
+        update: &mut RunUpdate,
+        name: &'static str,
+        mut members: Map<String, Value>,
+        event: &AgentEvent,
+        telling: &Telling,
+    ) -> Result<Option<End>, StateError> {
+        let mut name = name;
+        let mut end = None;
+        let change = &mut update.change;
+        match name {
+            "tool.started" => {
+                self.started_calls += 1;
+                change.called_tool = Some(true);
+            }
+            "tool.completed" => self.ended_calls += 1,
+            "approval.request" => {
+                let asked = new_approval(&members, telling.approval_timeout)?;
+                members.insert("approvalId".into(), json!(asked.id));
+                self.waiting.push(Waiting::of_new(&asked));
+                if let Some(agent) = &asked.agent_id {
+                    self.names.insert(agent.clone(), asked.id.clone());
+                }
+                update.asked.push(asked);
+                change.status = Some(RunStatus::WaitingForApproval);
+                // The only tool that was called so far is the one that waits.
+                if self.started_calls == 1 && self.ended_calls == 0 {
+                    change.called_tool = Some(false);
+                }
+            }
+            "approval.responded" => {
+                self.settle_approval(&mut members).await?;
+                if self.waiting.is_empty() {
+                    change.status = Some(RunStatus::Running);
+                }
+                if self.started_calls > 0 {
+                    change.called_tool = Some(true);
+                }
+            }
+            "run.completed" => {
+                change.status = Some(RunStatus::Completed);
+                let output = members.get("output").and_then(Value::as_str);
+                change.output = output.map(str::to_owned);
+                change.usage = translate::usage(&members);
+                end = Some(End::Over);
+            }
+            "run.failed" | "run.cancelled" => {
+                let error = (name == "run.failed").then(|| translate::error(&members));
+                let is_cut_off = error
+                    .as_ref()
+                    .is_some_and(|error| error.code == "interrupted");
+                if is_cut_off && !self.handle.stop.is_cancelled() && !self.is_overdue {
+                    return Ok(Some(End::CutOff));
+                }
+                name = self.note_end(change, &mut members, error);
+                end = Some(End::Over);
+            }
+            _ => {}
+        }
+        update.events.push(NewEvent {
+            event: name.to_owned(),
+            body: members,
+            agent_sequence: Some(event.sequence),
+        });
+        Ok(end)
+    }
+
+    /// How a run without an answer ended: who told it to stop decides what that means.
+    fn note_end(
+        &self,
+        change: &mut RunChange,
+        members: &mut Map<String, Value>,
+        error: Option<RunError>,
+    ) -> &'static str {
+        let error = if self.is_overdue {
+            Some(RunError {
+                code: "timeout".into(),
+                message: OVERDUE.into(),
+            })
+        } else {
+            error.filter(|_| !self.handle.stop.is_cancelled())
+        };
+        let Some(error) = error else {
+            members.clear();
+            change.status = Some(RunStatus::Cancelled);
+            return "run.cancelled";
+        };
+        members.insert("error".into(), json!(error));
+        change.status = Some(RunStatus::Failed);
+        change.error = Some(error);
+        "run.failed"
+    }
+}
+
+const OVERDUE: &str = "the run took longer than it may";
+
+/// What is needed to tell events.
+struct Telling {
+    redactor: Redactor,
+    joining: Joining,
+    approval_timeout: Duration,
+}
+
+impl Telling {
+    /// The pieces of the answer so far, as one event without secrets.
+    fn joined(&mut self) -> Option<NewEvent> {
+        let mut joined = self.joining.take()?;
+        if let Some(Value::String(text)) = joined.body.get_mut("delta") {
+            let redacted = self.redactor.redact(text).into_owned();
+            *text = redacted;
+        }
+        Some(joined)
+    }
+}
+
+/// An event, and those behind it that have arrived already.
+fn take_ready(first: AgentEvent, events: &mut Events) -> Vec<AgentEvent> {
+    let mut batch = vec![first];
+    while batch.len() < BATCH {
+        match events.next().now_or_never() {
+            Some(Some(Ok(event))) => batch.push(event),
+            // What went wrong shows again: a stream that has ended stays so.
+            _ => break,
+        }
+    }
+    batch
+}
+
+/// Waits for a moment, or for ever.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

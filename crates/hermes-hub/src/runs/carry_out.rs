@@ -1,0 +1,280 @@
+//! The life of one run on this node: its agent is woken, its events are followed, and if it is cut off it is resumed,
+//! queued again or ended.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{Handle, Runs, attempt::End, decisions::Waiting};
+use crate::{
+    ApprovalId, Problem, RunId, TenantId,
+    agents::Terms,
+    shapes::{Approval, ApprovalState, RunError, RunStatus},
+    state::{
+        ApprovalQuery, NewEvent, Page, RunChange, RunRecord, RunUpdate, RunUpdated, StateError,
+    },
+};
+
+/// How often a run is begun at most.
+const MOST_ATTEMPTS: u32 = 5;
+
+/// How often an agent that is well may break off without a single event.
+const MOST_FRUITLESS: u32 = 10;
+
+/// The first rest after a break; each is twice as long as the one before.
+const FIRST_REST: Duration = Duration::from_millis(50);
+
+/// The longest rest after a break.
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
+/// How long to wait for a database that does not answer.
+const DATABASE_REST: Duration = Duration::from_secs(2);
+
+/// Carries out a run until it has ended, waits in its queue again, or the Hub ends.
+pub(super) async fn carry_out(runs: &Arc<Runs>, record: RunRecord, handle: &Handle) {
+    let tenant = record.run.tenant_id.clone();
+    let _busy = runs.agents.enter(&tenant);
+    let mut work = Work {
+        runs,
+        handle,
+        id: record.run.run_id.clone(),
+        tenant,
+        record,
+        waiting: Vec::new(),
+        names: HashMap::new(),
+        carried: Vec::new(),
+        started_calls: 0,
+        ended_calls: 0,
+        is_overdue: false,
+        fruitless: 0,
+    };
+    loop {
+        match work.carry_out().await {
+            // Somebody else ended or removed it.
+            Ok(()) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => return,
+            Err(error) => tracing::warn!(run = %work.id, "a run can not go on: {error}"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(DATABASE_REST) => {}
+            () = runs.closing.cancelled() => return,
+        }
+        if let Ok(Some(record)) = runs.state.run(&work.tenant, &work.id).await {
+            work.record = record;
+        }
+    }
+}
+
+/// A run under way.
+pub(super) struct Work<'a> {
+    pub(super) runs: &'a Arc<Runs>,
+    pub(super) handle: &'a Handle,
+    pub(super) tenant: TenantId,
+    pub(super) id: RunId,
+    pub(super) record: RunRecord,
+    /// What has to be decided.
+    pub(super) waiting: Vec<Waiting>,
+    /// Approvals by what the agent calls them.
+    pub(super) names: HashMap<String, ApprovalId>,
+    /// What was decided in an attempt that was cut off before it could make use of it.
+    pub(super) carried: Vec<Approval>,
+    /// Tool calls of this attempt that this node has seen.
+    pub(super) started_calls: u32,
+    pub(super) ended_calls: u32,
+    /// It took too long.
+    pub(super) is_overdue: bool,
+    /// Breaks since the last event.
+    pub(super) fruitless: u32,
+}
+
+impl Work<'_> {
+    async fn carry_out(&mut self) -> Result<(), StateError> {
+        if self.record.run.status.is_final() {
+            return Ok(());
+        }
+        if self.record.run.status == RunStatus::Stopping {
+            self.handle.stop.cancel();
+        }
+        self.recall_approvals().await?;
+        // Only a run that a Hub before had begun waits here. Its agent starts again when there is a decision.
+        if !self.waiting.is_empty() && !self.await_decisions().await? {
+            return Ok(());
+        }
+        loop {
+            let woken = tokio::select! {
+                // An agent that is awake has to be told of a stop, so it comes first.
+                biased;
+                woken = self.runs.agents.wake(&self.tenant) => woken,
+                () = self.runs.closing.cancelled() => return Ok(()),
+                () = self.handle.stop.cancelled() => return self.cancel().await,
+            };
+            let terms = match woken {
+                Ok(terms) => terms,
+                Err(_) if self.runs.closing.is_cancelled() => return Ok(()),
+                Err(problem) => return self.give_up(&problem).await,
+            };
+            match self.attempt(&terms).await? {
+                End::Over => return Ok(()),
+                End::CutOff => return self.cut_off().await,
+                End::Lost(_) if self.runs.closing.is_cancelled() => return Ok(()),
+                End::Lost(reason) => {
+                    self.fruitless += 1;
+                    tracing::debug!(run = %self.id, "a run's events broke off: {reason}");
+                    if self.fruitless > MOST_FRUITLESS {
+                        return self.cut_off().await;
+                    }
+                    self.runs.agents.doubt(&self.tenant).await;
+                    let rest = FIRST_REST * (1 << (self.fruitless - 1).min(10));
+                    tokio::select! {
+                        () = tokio::time::sleep(rest.min(LONGEST_REST)) => {}
+                        () = self.runs.closing.cancelled() => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the database knows of decisions in this run.
+    async fn recall_approvals(&mut self) -> Result<(), StateError> {
+        let query = ApprovalQuery {
+            run: Some(self.id.clone()),
+            ..ApprovalQuery::default()
+        };
+        let known = self.runs.state.approvals(&query, &Page::first(500)).await?;
+        self.waiting.clear();
+        for approval in known.items {
+            let id = &approval.approval_id;
+            let agent = self.runs.state.agent_approval(id).await?;
+            if let Some(agent) = &agent {
+                self.names.insert(agent.clone(), id.clone());
+            }
+            match approval.state {
+                ApprovalState::Pending => {
+                    self.waiting.push(Waiting::new(&approval, agent));
+                }
+                // Had a tool been called, there would be no other attempt without being asked for it.
+                ApprovalState::Decided
+                    if self.record.run.attempt > 1 && !self.record.retry_interrupted =>
+                {
+                    self.carried.push(approval);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent lost the run: once more, unless a tool may have done something.
+    async fn cut_off(&mut self) -> Result<(), StateError> {
+        if self.handle.stop.is_cancelled() {
+            return self.cancel().await;
+        }
+        let may_repeat = !self.record.called_tool || self.record.retry_interrupted;
+        if !may_repeat || self.record.run.attempt >= MOST_ATTEMPTS {
+            let message = if may_repeat {
+                "the run was cut off too often"
+            } else {
+                "the run was cut off after it had called a tool; set `retryInterrupted` to let such runs begin anew"
+            };
+            return self.fail("interrupted", message.to_owned()).await;
+        }
+        let updated = self.runs.state.requeue_run(&self.tenant, &self.id).await?;
+        self.runs.watchers.tell(&self.id, &updated.events);
+        Ok(())
+    }
+
+    /// There is no agent to carry it out.
+    async fn give_up(&mut self, problem: &Problem) -> Result<(), StateError> {
+        match problem.reason {
+            Some("tenant_blocked") => self.cancel().await,
+            // It waits in the queue until somebody starts the agent.
+            Some("agent_stopped") => {
+                let updated = self.runs.state.requeue_run(&self.tenant, &self.id).await?;
+                self.runs.watchers.tell(&self.id, &updated.events);
+                Ok(())
+            }
+            _ => {
+                self.fail("agent_unavailable", problem.message.clone())
+                    .await
+            }
+        }
+    }
+
+    pub(super) async fn cancel(&mut self) -> Result<(), StateError> {
+        let change = RunChange {
+            status: Some(RunStatus::Cancelled),
+            ..RunChange::default()
+        };
+        self.end("run.cancelled", Map::new(), change).await
+    }
+
+    pub(super) async fn fail(&mut self, code: &str, message: String) -> Result<(), StateError> {
+        let error = RunError {
+            code: code.to_owned(),
+            message,
+        };
+        let members = Map::from_iter([("error".to_owned(), json!(error))]);
+        let change = RunChange {
+            status: Some(RunStatus::Failed),
+            error: Some(error),
+            ..RunChange::default()
+        };
+        self.end("run.failed", members, change).await
+    }
+
+    async fn end(
+        &mut self,
+        name: &str,
+        body: Map<String, Value>,
+        change: RunChange,
+    ) -> Result<(), StateError> {
+        let update = RunUpdate {
+            events: vec![NewEvent {
+                event: name.to_owned(),
+                body,
+                agent_sequence: None,
+            }],
+            change,
+            ..RunUpdate::default()
+        };
+        self.store(update).await.map(drop)
+    }
+
+    /// Stores what happened. A change of a status that somebody has set to `stopping` meanwhile is left out.
+    pub(super) async fn store(&mut self, mut update: RunUpdate) -> Result<(), StateError> {
+        let on_the_way = update.change.status.filter(|status| !status.is_final());
+        if on_the_way.is_some() {
+            update.only_from = vec![RunStatus::Running, RunStatus::WaitingForApproval];
+        }
+        let without = RunUpdate {
+            only_from: Vec::new(),
+            change: RunChange {
+                status: update.change.status.filter(|status| status.is_final()),
+                ..update.change.clone()
+            },
+            ..update.clone()
+        };
+        let stored: Result<RunUpdated, StateError> =
+            match self.runs.update(&self.tenant, &self.id, update).await {
+                Err(StateError::Conflict { .. }) if on_the_way.is_some() => {
+                    self.runs.update(&self.tenant, &self.id, without).await
+                }
+                stored => stored,
+            };
+        self.record = stored?.record;
+        Ok(())
+    }
+
+    /// How long the run may still take.
+    pub(super) fn time_left(&self, terms: &Terms) -> Duration {
+        let limit = self
+            .record
+            .timeout_seconds
+            .map_or(terms.longest_run, Duration::from_secs)
+            .min(terms.longest_run);
+        let begun = self.record.started_at.unwrap_or(self.record.run.created_at);
+        let end = begun.after(limit);
+        let left = end.millis() - crate::shapes::Time::now().millis();
+        // A clock that went back must not make it longer.
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(limit)
+    }
+}

@@ -1,0 +1,156 @@
+//! From an agent's events to the Hub's: names of members as in the rest of `/v1`, and no secrets.
+
+use hermes_config::Redactor;
+use serde_json::{Map, Value};
+
+use crate::{
+    runtime::AgentEvent,
+    shapes::{RunError, RunUsage},
+};
+
+/// Events that a run may have. An agent's others are left out.
+const KNOWN: [&str; 11] = [
+    "run.started",
+    "run.requeued",
+    "message.delta",
+    "tool.started",
+    "tool.completed",
+    "reasoning.available",
+    "approval.request",
+    "approval.responded",
+    "run.completed",
+    "run.failed",
+    "run.cancelled",
+];
+
+/// Members that the Hub sets itself.
+const OWN: [&str; 5] = ["id", "event", "run_id", "time", "timestamp"];
+
+/// Name and members of an event, if it is one that runs have.
+pub(super) fn translate(
+    event: &AgentEvent,
+    redactor: &Redactor,
+) -> Option<(&'static str, Map<String, Value>)> {
+    let name = event.body.get("event").and_then(Value::as_str)?;
+    let name = KNOWN.into_iter().find(|known| *known == name)?;
+    let members = event
+        .body
+        .iter()
+        .filter(|(member, _)| !OWN.contains(&member.as_str()))
+        .map(|(member, value)| {
+            let value = match (member.as_str(), value) {
+                ("usage", Value::Object(usage)) => Value::Object(
+                    usage
+                        .iter()
+                        .map(|(member, count)| (camel_case(member), count.clone()))
+                        .collect(),
+                ),
+                _ => redact(value, redactor),
+            };
+            (camel_case(member), value)
+        })
+        .collect();
+    Some((name, members))
+}
+
+/// A value whose texts hold no secrets.
+fn redact(value: &Value, redactor: &Redactor) -> Value {
+    match value {
+        Value::String(text) => redactor.redact(text).into_owned().into(),
+        Value::Array(items) => items.iter().map(|item| redact(item, redactor)).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(member, value)| (member.clone(), redact(value, redactor)))
+            .collect(),
+        other => other.clone(),
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut result = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        if let Some(first) = letters.next() {
+            result.extend(first.to_uppercase());
+            result.push_str(letters.as_str());
+        }
+    }
+    result
+}
+
+/// What a run took, as its last event says.
+pub(super) fn usage(members: &Map<String, Value>) -> Option<RunUsage> {
+    serde_json::from_value(members.get("usage")?.clone()).ok()
+}
+
+/// Why a run failed, as its last event says.
+pub(super) fn error(members: &Map<String, Value>) -> RunError {
+    let error = members.get("error").unwrap_or(&Value::Null);
+    let text = |member: &str| error.get(member).and_then(Value::as_str);
+    RunError {
+        code: text("code").unwrap_or("agent_error").to_owned(),
+        message: text("message")
+            .or(error.as_str())
+            .unwrap_or("the agent gave no reason")
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn translated(body: &Value) -> Option<(&'static str, Value)> {
+        let redactor = Redactor::new([String::from("hunter2hunter2").into()]);
+        let event = AgentEvent {
+            sequence: 1,
+            body: body.as_object().unwrap().clone(),
+        };
+        translate(&event, &redactor).map(|(name, members)| (name, Value::Object(members)))
+    }
+
+    #[test]
+    fn members_get_the_hubs_names_and_lose_secrets() {
+        let (name, members) = translated(&json!({
+            "event": "tool.started", "run_id": "run_1", "timestamp": 1.5, "id": 9,
+            "tool": "terminal", "call_id": "c1", "preview": "curl -H hunter2hunter2"
+        }))
+        .unwrap();
+        assert_eq!(name, "tool.started");
+        assert_eq!(members["callId"], "c1");
+        assert!(!members.to_string().contains("hunter2hunter2"), "{members}");
+        assert_eq!(members.as_object().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn usage_is_read_as_the_run_shows_it() {
+        let (_, members) = translated(&json!({
+            "event": "run.completed", "output": "x",
+            "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+        }))
+        .unwrap();
+        let usage = usage(members.as_object().unwrap()).unwrap();
+        assert_eq!((usage.input_tokens, usage.total_tokens), (1, 3));
+    }
+
+    #[test]
+    fn what_no_run_has_is_left_out() {
+        assert!(translated(&json!({"event": "gap"})).is_none());
+        assert!(translated(&json!({"delta": "x"})).is_none());
+    }
+
+    #[test]
+    fn an_error_is_read_as_text_or_as_object() {
+        let members = json!({"error": {"code": "interrupted", "message": "m"}});
+        let read = error(members.as_object().unwrap());
+        assert_eq!(
+            (read.code.as_str(), read.message.as_str()),
+            ("interrupted", "m")
+        );
+        let members = json!({"error": "m"});
+        assert_eq!(error(members.as_object().unwrap()).message, "m");
+    }
+}

@@ -1,0 +1,131 @@
+//! A runtime without agents: every run has its events and ends with a fixed text. For trying out the Hub's surface.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use serde_json::{Map, Value, json};
+
+use super::{
+    AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
+    RuntimeError,
+};
+use crate::{RunId, TenantId};
+
+/// What every run answers.
+pub const ANSWER: &str = "This Hub runs no agents (`runtime: mock`).";
+
+/// A runtime without agents.
+#[derive(Debug, Default)]
+pub struct MockRuntime {
+    awake: Mutex<HashSet<TenantId>>,
+}
+
+impl MockRuntime {
+    fn awake(&self) -> MutexGuard<'_, HashSet<TenantId>> {
+        self.awake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The events of a run, from beginning to end.
+fn events() -> Vec<AgentEvent> {
+    let usage = json!({"input_tokens": 0, "output_tokens": 0, "total_tokens": 0});
+    [
+        json!({"event": "run.started"}),
+        json!({"event": "message.delta", "delta": ANSWER}),
+        json!({"event": "run.completed", "output": ANSWER, "usage": usage}),
+    ]
+    .into_iter()
+    .zip(1..)
+    .map(|(body, sequence)| AgentEvent {
+        sequence,
+        body: match body {
+            Value::Object(body) => body,
+            _ => Map::new(),
+        },
+    })
+    .collect()
+}
+
+#[async_trait]
+impl Runtime for MockRuntime {
+    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
+        self.awake().insert(launch.tenant);
+        Ok(vec![Confinement {
+            means: "Sandboxed",
+            in_force: false,
+            reason: "mock".into(),
+        }])
+    }
+
+    async fn stop(&self, tenant: &TenantId, _: Duration) {
+        self.awake().remove(tenant);
+    }
+
+    async fn life(&self, tenant: &TenantId) -> Life {
+        if self.awake().contains(tenant) {
+            Life::Running { pid: None }
+        } else {
+            Life::Stopped
+        }
+    }
+
+    async fn apply(&self, _: &TenantId, _: &Directives) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        _: &TenantId,
+        run: &RunId,
+        attempt: u32,
+        _: &Errand,
+    ) -> Result<AgentRun, RuntimeError> {
+        Ok(AgentRun(format!("{run}-{attempt}")))
+    }
+
+    async fn events(
+        &self,
+        _: &TenantId,
+        _: &AgentRun,
+        after: u64,
+    ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
+        let rest = events()
+            .into_iter()
+            .filter(move |event| event.sequence > after)
+            .map(Ok);
+        Ok(futures::stream::iter(rest).boxed())
+    }
+
+    async fn decide(&self, _: &TenantId, _: &AgentRun, _: &Decision) -> Result<(), RuntimeError> {
+        Err(RuntimeError::Refused("nothing waits for a decision".into()))
+    }
+
+    async fn stop_run(&self, _: &TenantId, _: &AgentRun) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_ends_with_the_fixed_text_and_goes_on_where_it_was_left() {
+        let mock = MockRuntime::default();
+        let tenant = TenantId::parse("a").unwrap();
+        let run = RunId::random().unwrap();
+        let job = Errand::Job(crate::JobId::parse("j").unwrap());
+        let run = mock.run(&tenant, &run, 1, &job).await.unwrap();
+        for after in [0, 2] {
+            let events = mock.events(&tenant, &run, after).await.unwrap();
+            let events: Vec<_> = events.map(Result::unwrap).collect().await;
+            assert_eq!(events.len() as u64, 3 - after);
+            assert_eq!(events.last().unwrap().body["output"], ANSWER);
+        }
+    }
+}

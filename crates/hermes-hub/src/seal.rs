@@ -1,0 +1,274 @@
+//! Secrets at rest: sealed with a key that lies in a file beside the database, never in it.
+
+use std::{fmt, fs, io, path::Path};
+
+use chacha20poly1305::{
+    Key, KeyInit, XChaCha20Poly1305, XNonce,
+    aead::{Aead, Payload},
+};
+use hermes_config::Secret;
+
+use crate::state::{State, StateError};
+
+const NONCE: usize = 24;
+/// The first byte of what is sealed as it is here.
+const FORM: u8 = 1;
+/// Under which the database keeps a sealed word, to tell whether a key is the right one.
+const CHECK: &str = "secret_key_check";
+
+/// A sealed value: of no use without the key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// As it was stored.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// To store.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealed")
+    }
+}
+
+/// What a value is sealed for: put elsewhere, it does not open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place(String);
+
+impl Place {
+    /// A variable of a tenant.
+    pub fn variable(tenant_uid: &str, name: &str) -> Self {
+        Self(format!("env:{tenant_uid}:{name}"))
+    }
+
+    /// A tenant's runtime key.
+    pub fn runtime_key(tenant_uid: &str) -> Self {
+        Self(format!("runtime_key:{tenant_uid}"))
+    }
+
+    /// The reply that is kept for a request with this key.
+    pub fn reply(key: &str) -> Self {
+        Self(format!("reply:{key}"))
+    }
+
+    fn check() -> Self {
+        Self("check".into())
+    }
+}
+
+/// Why a value can not be sealed or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The key's file is gone.
+    #[error(
+        "the secret key `{path}` is missing, and the database has secrets that only it opens; put the file back, or restore a backup made with its key"
+    )]
+    KeyMissing {
+        /// Where it would be.
+        path: String,
+    },
+    /// The file holds another key.
+    #[error(
+        "the secret key `{path}` is not the one that the database's secrets were sealed with; put the right file back"
+    )]
+    WrongKey {
+        /// The file.
+        path: String,
+    },
+    /// The file holds no key.
+    #[error(
+        "`{path}` holds no secret key: 64 hexadecimal digits are expected; put the right file back"
+    )]
+    NoKey {
+        /// The file.
+        path: String,
+    },
+    /// The file can not be read or written.
+    #[error("the secret key `{path}`: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The value was damaged, or sealed for another place or with another key.
+    #[error("a stored secret does not open; set it again")]
+    Damaged,
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The database does not answer.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// The key that seals and opens.
+#[derive(Clone)]
+pub struct SecretKey(XChaCha20Poly1305);
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretKey")
+    }
+}
+
+impl SecretKey {
+    /// The key in this file, made if there is none and nothing is sealed yet. Makes sure that it is the one the
+    /// database's secrets were sealed with.
+    pub async fn load(path: &Path, state: &dyn State) -> Result<Self, SealError> {
+        let shown = path.display().to_string();
+        let check = state.meta(CHECK).await?;
+        let key = match read(path) {
+            Ok(Some(bytes)) => Self::from_bytes(bytes),
+            Ok(None) => return Err(SealError::NoKey { path: shown }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(SealError::File {
+                    path: shown,
+                    source: error,
+                });
+            }
+            Err(_) if check.is_some() && state.has_sealed().await? => {
+                return Err(SealError::KeyMissing { path: shown });
+            }
+            Err(_) => {
+                let key = Self::make(path)?;
+                let sealed = key.seal(&Place::check(), "hermes")?;
+                state.set_meta(CHECK, sealed.bytes()).await?;
+                return Ok(key);
+            }
+        };
+        match check {
+            None => {
+                let sealed = key.seal(&Place::check(), "hermes")?;
+                state.set_meta(CHECK, sealed.bytes()).await?;
+            }
+            Some(check) => {
+                key.open(&Place::check(), &Sealed::from_bytes(check))
+                    .map_err(|_| SealError::WrongKey { path: shown })?;
+            }
+        }
+        Ok(key)
+    }
+
+    /// Seals a value for a place.
+    pub fn seal(&self, place: &Place, value: &str) -> Result<Sealed, SealError> {
+        let mut nonce = [0; NONCE];
+        getrandom::fill(&mut nonce)?;
+        let payload = Payload {
+            msg: value.as_bytes(),
+            aad: place.0.as_bytes(),
+        };
+        let text = self
+            .0
+            .encrypt(&XNonce::from(nonce), payload)
+            .map_err(|_| SealError::Damaged)?;
+        let mut bytes = vec![FORM];
+        bytes.extend(nonce);
+        bytes.extend(text);
+        Ok(Sealed(bytes))
+    }
+
+    /// Opens what was sealed for a place.
+    pub fn open(&self, place: &Place, sealed: &Sealed) -> Result<Secret<String>, SealError> {
+        let rest = sealed.0.strip_prefix(&[FORM]).ok_or(SealError::Damaged)?;
+        let (nonce, text) = rest
+            .split_first_chunk::<NONCE>()
+            .ok_or(SealError::Damaged)?;
+        let payload = Payload {
+            msg: text,
+            aad: place.0.as_bytes(),
+        };
+        let value = self
+            .0
+            .decrypt(&XNonce::from(*nonce), payload)
+            .map_err(|_| SealError::Damaged)?;
+        String::from_utf8(value)
+            .map(Secret::new)
+            .map_err(|_| SealError::Damaged)
+    }
+
+    fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(XChaCha20Poly1305::new(&Key::from(bytes)))
+    }
+
+    fn make(path: &Path) -> Result<Self, SealError> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)?;
+        let text = format!("{}\n", crate::ids::hex(&bytes));
+        hermes_config::replace_file(path, text.as_bytes()).map_err(|source| SealError::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        Ok(Self::from_bytes(bytes))
+    }
+}
+
+/// The key's bytes; nothing if the file holds something else.
+fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
+    let text = fs::read_to_string(path)?;
+    let digits = text.trim();
+    if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(None);
+    }
+    let mut bytes = [0; 32];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        match u8::from_str_radix(&digits[2 * index..2 * index + 2], 16) {
+            Ok(value) => *byte = value,
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_value_opens_only_in_its_place_and_with_its_key() {
+        let key = SecretKey::from_bytes([7; 32]);
+        let place = Place::variable("uid", "API_KEY");
+        let sealed = key.seal(&place, "hunter2").unwrap();
+        assert_eq!(key.open(&place, &sealed).unwrap().expose(), "hunter2");
+        assert!(key.open(&Place::variable("uid", "OTHER"), &sealed).is_err());
+        assert!(
+            key.open(&Place::variable("uid2", "API_KEY"), &sealed)
+                .is_err()
+        );
+        assert!(
+            SecretKey::from_bytes([8; 32])
+                .open(&place, &sealed)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_is_noticed() {
+        let key = SecretKey::from_bytes([7; 32]);
+        let place = Place::runtime_key("uid");
+        let sealed = key.seal(&place, "value").unwrap();
+        for at in 0..sealed.0.len() {
+            let mut bytes = sealed.0.clone();
+            bytes[at] ^= 1;
+            assert!(key.open(&place, &Sealed(bytes)).is_err(), "at {at}");
+        }
+        assert!(key.open(&place, &Sealed(Vec::new())).is_err());
+    }
+
+    #[test]
+    fn neither_key_nor_value_shows() {
+        let key = SecretKey::from_bytes([7; 32]);
+        let sealed = key.seal(&Place::check(), "hunter2").unwrap();
+        assert_eq!(format!("{key:?} {sealed:?}"), "SecretKey Sealed");
+        assert!(!sealed.0.windows(7).any(|part| part == b"hunter2"));
+        let again = key.seal(&Place::check(), "hunter2").unwrap();
+        assert_ne!(sealed, again, "two seals of one value look the same");
+    }
+}

@@ -1,0 +1,95 @@
+//! What the operations do: one function for each, one file for each family.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    Problem,
+    state::{FileEffect, FileIntent, Page},
+};
+
+pub(crate) mod access;
+pub(crate) mod agent;
+pub(crate) mod audit;
+pub(crate) mod cron;
+pub(crate) mod documents;
+pub(crate) mod env;
+pub(crate) mod files;
+pub(crate) mod groups;
+pub(crate) mod hub;
+pub(crate) mod runs;
+pub(crate) mod shares;
+pub(crate) mod skills;
+pub(crate) mod sync;
+pub(crate) mod tenants;
+pub(crate) mod tokens;
+
+/// Tools have no pages: they get everything, in pieces of this size.
+const WHOLE: u32 = 500;
+
+/// The piece of a list that was asked for.
+fn page(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
+    let limit = limit.unwrap_or(100);
+    if !(1..=500).contains(&limit) {
+        return Err(Problem::invalid("`limit` must be 1 to 500").at("limit", "out of range"));
+    }
+    Ok(Page { limit, cursor })
+}
+
+/// Tells a member that is `null` from one that is not there.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Does blocking work on files without holding up others.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Problem::internal(&error)),
+    }
+}
+
+/// Input that takes nothing.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Input that names a tenant.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfTenant {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: crate::TenantId,
+}
+
+/// Does something that no transaction covers: first the log says that it will be done, then what came of it.
+async fn recorded<T>(
+    call: &crate::call::Call,
+    work: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    let state = call.hub.state();
+    let intent = state.begin_files(FileIntent { entry: call.entry.clone(), reserve: None }).await?;
+    call.is_logged.store(true, std::sync::atomic::Ordering::Relaxed);
+    let result = work.await;
+    let mut entry = call.entry.clone();
+    if let Err(problem) = &result {
+        entry.status = problem.code.status();
+    }
+    state.finish_files(intent, FileEffect { entry, grown: None }).await?;
+    result
+}
+
+/// Makes a directory that only the Hub's user can enter.
+fn private_directory(path: &std::path::Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}

@@ -1,0 +1,49 @@
+//! Whether a tenant may do anything.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::OfTenant;
+use crate::{
+    Problem, TenantId,
+    call::{Call, Reply},
+    shapes::AccessStatus,
+    state::NewAccess,
+};
+
+/// A change of access.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetAccess {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// `blocked` stops runs and cron jobs and keeps new ones from starting.
+    status: AccessStatus,
+    /// For the tenant's users.
+    message: Option<String>,
+    /// For operators.
+    reason: Option<String>,
+}
+
+pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+    Reply::json(&call.tenant()?.access)
+}
+
+pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> {
+    for (name, text) in [("message", &input.message), ("reason", &input.reason)] {
+        if text.as_ref().is_some_and(|text| text.chars().count() > 1000) {
+            return Err(Problem::invalid(format!("`{name}` may have 1000 characters at most")).at(name, "too long"));
+        }
+    }
+    let access = NewAccess {
+        status: input.status,
+        message: input.message,
+        reason: input.reason,
+        by: call.principal().token.to_string(),
+    };
+    let id = call.tenant_id()?;
+    let access = call.hub.state().set_access(id, access, call.entry.clone()).await?;
+    call.hub.access_changed(id, access.status).await;
+    Reply::json(&access)
+}

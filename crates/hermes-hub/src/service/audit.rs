@@ -1,0 +1,146 @@
+//! Reading and checking the audit log.
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{HeaderMap, HeaderValue, header};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Nothing, page};
+use crate::{
+    Problem, TenantId,
+    call::{Body, Call, Reply},
+    shapes::{AuditEntry, Decision, Time},
+    state::{AuditOrder, AuditQuery, Page},
+};
+
+/// How entries are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuditFormat {
+    /// A page of JSON.
+    Json,
+    /// All entries, one JSON document in each line, oldest first.
+    Ndjson,
+}
+
+/// Which entries.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListAudit {
+    /// Of one tenant.
+    tenant: Option<TenantId>,
+    /// By one token or tenant.
+    actor: Option<String>,
+    /// Of one operation.
+    action: Option<String>,
+    /// Allowed or denied ones.
+    decision: Option<Decision>,
+    /// Of one request.
+    request_id: Option<String>,
+    /// Not before this time.
+    since: Option<Time>,
+    /// Before this time.
+    until: Option<Time>,
+    /// `ndjson` exports all of them.
+    format: Option<AuditFormat>,
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Entries, newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditList {
+    entries: Vec<AuditEntry>,
+    next_cursor: Option<String>,
+}
+
+pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem> {
+    let mut query = AuditQuery {
+        only: call.principal().only(),
+        tenant: input.tenant,
+        actor: input.actor,
+        action: input.action,
+        decision: input.decision,
+        request_id: input.request_id,
+        since: input.since,
+        until: input.until,
+        order: AuditOrder::NewestFirst,
+    };
+    if input.format == Some(AuditFormat::Ndjson) {
+        query.order = AuditOrder::OldestFirst;
+        return Ok(export(call, query));
+    }
+    let page = page(input.limit, input.cursor)?;
+    let found = call.hub.state().audit(&query, &page).await?;
+    Reply::json(&AuditList { entries: found.items, next_cursor: found.next })
+}
+
+/// All entries as lines, read piece by piece while they are sent.
+fn export(call: Call, query: AuditQuery) -> Reply {
+    let state = call.hub.shared_state();
+    let pieces = stream::unfold(Some(Page::first(500)), move |page| {
+        let (state, query) = (state.clone(), query.clone());
+        async move {
+            let page = page?;
+            let found = state.audit(&query, &page).await;
+            Some(match found {
+                Ok(found) => {
+                    let lines: Vec<u8> = found.items.iter().filter_map(line).flatten().collect();
+                    (Ok(Bytes::from(lines)), found.next.map(|next| Page::after(500, next)))
+                }
+                Err(error) => (Err(std::io::Error::other(error.to_string())), None),
+            })
+        }
+    });
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))]);
+    Reply { status: 200, etag: None, body: Body::Bytes(headers, axum::body::Body::from_stream(pieces.boxed())) }
+}
+
+fn line(entry: &AuditEntry) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(entry).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
+
+/// What a look at all chains gave.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditCheck {
+    /// Whether every entry is as it was written.
+    ok: bool,
+    chains: Vec<ChainReport>,
+}
+
+/// What a look at one chain gave.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ChainReport {
+    chain: String,
+    first_seq: u64,
+    last_seq: u64,
+    entries: u64,
+    /// The first entry that is not as it was written.
+    first_broken_seq: Option<u64>,
+    reason: Option<String>,
+}
+
+pub(crate) async fn verify(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    let checks = call.hub.state().verify_audit().await?;
+    let chains: Vec<_> = checks
+        .into_iter()
+        .map(|check| ChainReport {
+            chain: check.chain,
+            first_seq: check.first,
+            last_seq: check.last,
+            entries: check.entries,
+            first_broken_seq: check.broken.as_ref().map(|fault| fault.seq),
+            reason: check.broken.map(|fault| fault.reason),
+        })
+        .collect();
+    let ok = chains.iter().all(|chain| chain.first_broken_seq.is_none());
+    Reply::json(&AuditCheck { ok, chains })
+}

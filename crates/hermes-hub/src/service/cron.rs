@@ -1,0 +1,313 @@
+//! Cron jobs of a tenant: the agent's own file, edited under its lock.
+
+use hermes_store::cron::{CronError, CronFile, Job, JobChanges};
+use jiff::Zoned;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::{OfTenant, blocking, recorded, tenants};
+use crate::{
+    Code, JobId, Problem, TenantId,
+    call::{Call, Reply},
+    dispatch::hex,
+    state::{Page, RunQuery},
+};
+
+mod fields;
+mod limits;
+
+/// Executions that are shown with a job.
+const SHOWN: u32 = 10;
+
+/// A job as the agent keeps it; members it does not know are kept, too.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(transparent)]
+#[serde(transparent)]
+pub(crate) struct JobRecord(Map<String, Value>);
+
+/// Jobs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct JobList {
+    jobs: Vec<JobRecord>,
+}
+
+/// A job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OneJob {
+    job: JobRecord,
+}
+
+/// A job and what became of it lately.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct JobDetails {
+    job: JobRecord,
+    /// The last ten, newest first.
+    executions: Vec<Execution>,
+}
+
+/// A time at which a job ran, or should have.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Execution {
+    run_id: Option<crate::RunId>,
+    status: String,
+    /// When it was due; absent if somebody ran it by hand.
+    due_at: Option<crate::shapes::Time>,
+    created_at: crate::shapes::Time,
+    updated_at: crate::shapes::Time,
+    /// Why it did not run, or failed.
+    error: Option<String>,
+}
+
+/// A job of a tenant.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfJob {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The job's id.
+    job_id: JobId,
+}
+
+/// A job to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateJob {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The job.
+    #[schemars(with = "fields::JobGiven")]
+    job: Map<String, Value>,
+}
+
+/// What to change of a job.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpdateJob {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The job's id.
+    job_id: JobId,
+    /// Members to set.
+    #[schemars(with = "fields::JobPatch")]
+    patch: Map<String, Value>,
+}
+
+/// A job to pause.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PauseJob {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The job's id.
+    job_id: JobId,
+    /// Why.
+    reason: Option<String>,
+}
+
+pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+    let jobs = load(&call).await?.jobs.iter().map(record).collect();
+    Reply::json(&JobList { jobs })
+}
+
+pub(crate) async fn get(call: Call, input: OfJob) -> Result<Reply, Problem> {
+    let file = load(&call).await?;
+    let job = find(&file, &input.job_id)?;
+    let executions = executions(&call, &input.job_id).await?;
+    Ok(Reply::json(&JobDetails { job: record(job), executions })?.etag(version(job)))
+}
+
+pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Problem> {
+    let standing = call.hub.standing();
+    let job = change(&call, move |file, now| {
+        let (new, others) = fields::new_job(input.job, now)?;
+        limits::check(file, &new.schedule, &standing.policy().cron, now)?;
+        let is_enabled = others.get("enabled").and_then(Value::as_bool) != Some(false);
+        if let Some(id) = &new.id
+            && file.jobs.iter().any(|job| job.id() == id)
+        {
+            return Err(Problem::new(Code::AlreadyExists, format!("the job `{id}` exists already; choose another id")));
+        }
+        let job = file.create(new, now).map_err(refused)?;
+        let changes = JobChanges { others, ..JobChanges::default() };
+        let job = file.update(job.id(), changes, now).map_err(refused)?;
+        if is_enabled { Ok(job) } else { file.pause(job.id(), None, now).map_err(refused) }
+    })
+    .await?;
+    Ok(show(&job)?.status(201))
+}
+
+pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Problem> {
+    if input.patch.is_empty() {
+        return Err(Problem::invalid("the patch is empty; name what is to change").at("patch", "empty"));
+    }
+    let standing = call.hub.standing();
+    let wanted = call.if_match.clone();
+    let job = change(&call, move |file, now| {
+        let before = find(file, &input.job_id)?;
+        if wanted.is_some_and(|wanted| !crate::call::names_version(&wanted, &version(before))) {
+            return Err(crate::call::changed_meanwhile());
+        }
+        let id = input.job_id.as_str();
+        let (changes, enabled) = fields::changes(input.patch, now)?;
+        if let Some(schedule) = &changes.schedule {
+            limits::check_interval(schedule, &standing.policy().cron, now)?;
+        }
+        let job = file.update(id, changes, now).map_err(refused)?;
+        match enabled {
+            Some(false) => file.pause(id, None, now).map_err(refused),
+            Some(true) if !job.is_enabled() => file.resume(id, now).map_err(refused),
+            _ => Ok(job),
+        }
+    })
+    .await?;
+    show(&job)
+}
+
+pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
+    let home = call.hub.home(call.tenant()?);
+    change(&call, move |file, _| {
+        find(file, &input.job_id)?;
+        let job = file.remove(input.job_id.as_str()).map_err(refused)?;
+        CronFile::remove_output(&home, &job).map_err(refused)?;
+        Ok(job)
+    })
+    .await?;
+    Ok(Reply::empty())
+}
+
+pub(crate) async fn pause(call: Call, input: PauseJob) -> Result<Reply, Problem> {
+    let job = change(&call, move |file, now| {
+        find(file, &input.job_id)?;
+        file.pause(input.job_id.as_str(), input.reason.as_deref(), now).map_err(refused)
+    })
+    .await?;
+    show(&job)
+}
+
+pub(crate) async fn resume(call: Call, input: OfJob) -> Result<Reply, Problem> {
+    let job = change(&call, move |file, now| {
+        find(file, &input.job_id)?;
+        file.resume(input.job_id.as_str(), now).map_err(refused)
+    })
+    .await?;
+    show(&job)
+}
+
+/// A job that runs now.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobStarted {
+    job: JobRecord,
+    run_id: crate::RunId,
+}
+
+pub(crate) async fn run(call: Call, input: OfJob) -> Result<Reply, Problem> {
+    let file = load(&call).await?;
+    let job = record(find(&file, &input.job_id)?);
+    let run = call.hub.runs().run_job(call.tenant_id()?, &input.job_id, call.entry.clone()).await?;
+    Ok(Reply::json(&JobStarted { job, run_id: run.run_id })?.status(202))
+}
+
+fn record(job: &Job) -> JobRecord {
+    JobRecord(job.as_json().clone())
+}
+
+fn show(job: &Job) -> Result<Reply, Problem> {
+    Ok(Reply::json(&OneJob { job: record(job) })?.etag(version(job)))
+}
+
+fn version(job: &Job) -> String {
+    let text = Value::Object(job.as_json().clone()).to_string();
+    crate::call::etag(&hex(&Sha256::digest(text))[..16])
+}
+
+/// By its id; a name may be somebody else's.
+fn find<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
+    let found = file.jobs.iter().find(|job| job.id() == id.as_str());
+    found.ok_or_else(|| Problem::not_found(format!("there is no cron job `{id}`")))
+}
+
+async fn load(call: &Call) -> Result<CronFile, Problem> {
+    let home = call.hub.home(call.tenant()?);
+    blocking(move || CronFile::load(&home).map_err(refused)).await
+}
+
+/// Edits the file: first the log says that it will be, then what came of it.
+async fn change(
+    call: &Call,
+    edit: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, Problem> + Send + 'static,
+) -> Result<Job, Problem> {
+    let record = call.tenant()?;
+    let home = call.hub.home(record);
+    let zone = tenants::zone(record, &call.hub.standing());
+    let edited = blocking(move || {
+        let now = Zoned::now().with_time_zone(zone);
+        let edited = CronFile::change(&home, &now, |file| {
+            let mut next = file.clone();
+            Ok(edit(&mut next, &now).inspect(|_| *file = next))
+        });
+        edited.map_err(refused)?
+    });
+    let result = recorded(call, edited).await;
+    if result.is_ok() {
+        call.hub.jobs_changed(&record.id);
+    }
+    result
+}
+
+async fn executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem> {
+    let tenant = call.tenant_id()?;
+    let state = call.hub.state();
+    let query = RunQuery { tenant: Some(tenant.clone()), job: Some(job.clone()), ..RunQuery::default() };
+    let runs = state.runs(&query, &Page::first(SHOWN)).await?.items;
+    let fires = state.fires(tenant, job, &Page::first(SHOWN)).await?.items;
+    let mut executions: Vec<Execution> = runs
+        .into_iter()
+        .map(|run| Execution {
+            due_at: fires.iter().find(|fire| fire.run.as_ref() == Some(&run.run_id)).map(|fire| fire.due),
+            status: run.status.to_string(),
+            created_at: run.created_at,
+            updated_at: run.updated_at,
+            error: run.error.map(|error| error.message),
+            run_id: Some(run.run_id),
+        })
+        .collect();
+    let skipped = fires.into_iter().filter(|fire| fire.run.is_none());
+    executions.extend(skipped.map(|fire| Execution {
+        run_id: None,
+        status: "skipped".into(),
+        due_at: Some(fire.due),
+        created_at: fire.fired_at,
+        updated_at: fire.fired_at,
+        error: fire.skipped,
+    }));
+    executions.sort_by_key(|execution| std::cmp::Reverse(execution.created_at));
+    executions.truncate(SHOWN as usize);
+    Ok(executions)
+}
+
+/// Why the file could not be read or changed, as clients see it.
+fn refused(error: CronError) -> Problem {
+    match error {
+        CronError::NoSuchJob { .. } => Problem::not_found(error.to_string()),
+        CronError::Damaged { .. } => {
+            tracing::warn!("{error}");
+            Problem::new(Code::Unavailable, "the tenant's `cron/jobs.json` is damaged; correct it or move it away").because("damaged")
+        }
+        CronError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            Problem::new(Code::OutOfSpace, "the Hub's disk is full; its operator must make room").because("disk_full")
+        }
+        CronError::Io { .. } => Problem::internal(&error),
+        CronError::BadId { .. } | CronError::Schedule(_) | CronError::NoScript | CronError::Ambiguous { .. } => {
+            Problem::invalid(error.to_string())
+        }
+        CronError::NoNextRun { .. } => Problem::invalid(error.to_string()).at("schedule", "over"),
+    }
+}

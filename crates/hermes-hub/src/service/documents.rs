@@ -1,0 +1,279 @@
+//! Documents that hold for the whole Hub: policy, tenant-impact configuration, specialization.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Nothing, page, tenants};
+use crate::{
+    Code, Problem, TenantId,
+    call::{Call, Reply, etag},
+    shapes::Time,
+    state::{Document, DocumentKind},
+};
+
+mod check;
+mod impact;
+mod merge;
+mod policy;
+mod specialization;
+mod standing;
+
+pub(crate) use policy::{CronLimits, Decision, decide, matches};
+pub(crate) use specialization::{get as get_specialization, put as put_specialization};
+pub(crate) use specialization::Specialization;
+pub(crate) use standing::Standing;
+
+/// The policy and which version it is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PolicyReply {
+    /// The document as it was put; missing members have their defaults.
+    policy: Map<String, Value>,
+    revision: u64,
+    etag: String,
+    /// How many tenants it holds for, after a change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affected_tenants: Option<u64>,
+}
+
+/// A whole policy.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutPolicy {
+    /// The document that replaces the one in force.
+    #[schemars(with = "policy::Policy")]
+    policy: Map<String, Value>,
+}
+
+pub(crate) async fn get_policy(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    policy_reply(call.hub.state().document(DocumentKind::Policy).await?, None)
+}
+
+fn policy_reply(document: Option<Document>, affected_tenants: Option<u64>) -> Result<Reply, Problem> {
+    let (policy, revision) = match document {
+        Some(Document { content: Value::Object(policy), revision, .. }) => (policy, revision),
+        _ => (policy::default_document(), 0),
+    };
+    let version = etag(revision);
+    let reply = PolicyReply { policy, revision, etag: version.clone(), affected_tenants };
+    Ok(Reply::json(&reply)?.etag(version))
+}
+
+pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
+    policy::check(&input.policy)?;
+    let document = put(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
+    policy_reply(Some(document), Some(tenants::count(&call.hub).await?))
+}
+
+/// What to explain.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExplainPolicy {
+    /// For which tenant.
+    tenant_id: TenantId,
+    /// Which tool.
+    tool: String,
+}
+
+pub(crate) async fn explain_policy(call: Call, input: ExplainPolicy) -> Result<Reply, Problem> {
+    let gone = || Problem::not_found(format!("there is no tenant `{}`", input.tenant_id));
+    if !call.principal().covers(&input.tenant_id) {
+        return Err(gone());
+    }
+    call.hub.tenant(&input.tenant_id).await?.filter(|tenant| tenant.deleted_at.is_none()).ok_or_else(gone)?;
+    Reply::json(&decide(call.hub.standing().policy(), &input.tool))
+}
+
+/// The tenant-impact configuration.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ImpactReply {
+    /// The document in force.
+    config: Map<String, Value>,
+    /// What it may hold.
+    schema: Map<String, Value>,
+    revision: u64,
+    etag: String,
+    /// Settings that tenants take up only when they start anew.
+    restart_required: Vec<&'static str>,
+    /// Which settings a patch has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<Vec<String>>,
+    /// Tenants that start anew when they are idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restart_tenants: Option<Vec<TenantId>>,
+}
+
+/// A change of the tenant-impact configuration.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PatchImpact {
+    /// A merge patch: members to set, `null` to go back to the default.
+    patch: Map<String, Value>,
+}
+
+pub(crate) async fn get_impact(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    impact_reply(call.hub.state().document(DocumentKind::TenantImpact).await?, None, None)
+}
+
+fn impact_reply(
+    document: Option<Document>,
+    changed: Option<Vec<String>>,
+    restart_tenants: Option<Vec<TenantId>>,
+) -> Result<Reply, Problem> {
+    let (config, revision) = impact::content(document);
+    let version = etag(revision);
+    let reply = ImpactReply {
+        config,
+        schema: impact::schema().clone(),
+        revision,
+        etag: version.clone(),
+        restart_required: impact::RESTART_REQUIRED.to_vec(),
+        changed,
+        restart_tenants,
+    };
+    Ok(Reply::json(&reply)?.etag(version))
+}
+
+pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply, Problem> {
+    // Somebody may write in between; then the patch is made again on what they wrote.
+    for _ in 0..5 {
+        let stored = call.hub.state().document(DocumentKind::TenantImpact).await?;
+        let (before, revision) = impact::content(stored);
+        call.check_version(&etag(revision))?;
+        let after = merge::merged(before.clone(), input.patch.clone());
+        impact::check(&after)?;
+        let changed = merge::changed_paths(&before, &after);
+        let content = Value::Object(after);
+        let put = call.hub.state().put_document(
+            DocumentKind::TenantImpact,
+            content,
+            call.principal().token.as_str(),
+            Some(revision),
+            call.entry.clone(),
+        );
+        match put.await {
+            Ok(document) => {
+                take_up(&call).await?;
+                let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
+                    call.hub.agents().awake()
+                } else {
+                    Vec::new()
+                };
+                return impact_reply(Some(document), Some(changed), Some(restart));
+            }
+            Err(crate::state::StateError::Changed { .. }) if call.if_match.is_none() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Problem::new(Code::Unavailable, "others change the configuration all the time; try again").retry_after(1000))
+}
+
+/// Writes a document and lets it take effect.
+async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document, Problem> {
+    let state = call.hub.state();
+    let expected = match &call.if_match {
+        None => None,
+        Some(_) => {
+            let revision = state.document(kind).await?.map_or(0, |document| document.revision);
+            call.check_version(&etag(revision))?;
+            Some(revision)
+        }
+    };
+    let by = call.principal().token.as_str();
+    let document = state.put_document(kind, content, by, expected, call.entry.clone()).await?;
+    take_up(call).await?;
+    Ok(document)
+}
+
+async fn take_up(call: &Call) -> Result<(), Problem> {
+    call.hub.set_standing(Standing::load(call.hub.state()).await?);
+    call.hub.directives_changed();
+    Ok(())
+}
+
+/// Which revisions to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListRevisions {
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Revisions of a document, newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RevisionList {
+    revisions: Vec<Revision>,
+    next_cursor: Option<String>,
+}
+
+/// A revision of a document.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Revision {
+    revision: u64,
+    content: Value,
+    updated_at: Time,
+    updated_by: String,
+}
+
+impl From<Document> for Revision {
+    fn from(document: Document) -> Self {
+        Self {
+            revision: document.revision,
+            content: document.content,
+            updated_at: document.updated_at,
+            updated_by: document.updated_by,
+        }
+    }
+}
+
+async fn revisions(call: &Call, kind: DocumentKind, input: ListRevisions) -> Result<Reply, Problem> {
+    let page = page(input.limit, input.cursor)?;
+    let found = call.hub.state().document_revisions(kind, &page).await?.map(Revision::from);
+    Reply::json(&RevisionList { revisions: found.items, next_cursor: found.next })
+}
+
+/// A revision to go back to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RestoreRevision {
+    /// Its number.
+    revision: u64,
+}
+
+async fn restore(call: &Call, kind: DocumentKind, input: &RestoreRevision) -> Result<Reply, Problem> {
+    let found = call.hub.state().document_revision(kind, input.revision).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format!("there is no revision {}", input.revision)))?;
+    let document = put(call, kind, found.content).await?;
+    let version = etag(document.revision);
+    Ok(Reply::json(&Revision::from(document))?.etag(version))
+}
+
+pub(crate) async fn policy_revisions(call: Call, input: ListRevisions) -> Result<Reply, Problem> {
+    revisions(&call, DocumentKind::Policy, input).await
+}
+
+pub(crate) async fn restore_policy(call: Call, input: RestoreRevision) -> Result<Reply, Problem> {
+    restore(&call, DocumentKind::Policy, &input).await
+}
+
+pub(crate) async fn impact_revisions(call: Call, input: ListRevisions) -> Result<Reply, Problem> {
+    revisions(&call, DocumentKind::TenantImpact, input).await
+}
+
+pub(crate) async fn restore_impact(call: Call, input: RestoreRevision) -> Result<Reply, Problem> {
+    restore(&call, DocumentKind::TenantImpact, &input).await
+}
+
+pub(crate) async fn specialization_revisions(call: Call, input: ListRevisions) -> Result<Reply, Problem> {
+    revisions(&call, DocumentKind::Specialization, input).await
+}
+
+pub(crate) async fn restore_specialization(call: Call, input: RestoreRevision) -> Result<Reply, Problem> {
+    restore(&call, DocumentKind::Specialization, &input).await
+}

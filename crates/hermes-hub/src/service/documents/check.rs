@@ -1,0 +1,90 @@
+//! Checking a document against its schema: what is wrong, where, and what was probably meant.
+
+use hermes_config::nearest;
+use jsonschema::{Validator, error::ValidationErrorKind};
+use serde_json::{Map, Value};
+
+use crate::{Code, Problem};
+
+/// The most faults that are told at once.
+const MOST: usize = 20;
+
+/// A schema to check documents against.
+pub(super) struct Checker {
+    schema: Map<String, Value>,
+    validator: Option<Validator>,
+    names: Vec<String>,
+}
+
+impl Checker {
+    pub(super) fn new(schema: Map<String, Value>) -> Self {
+        let whole = Value::Object(schema.clone());
+        let mut names = Vec::new();
+        collect_names(&whole, &mut names);
+        let validator = jsonschema::validator_for(&whole).inspect_err(|error| tracing::error!(%error, "a schema of ours is none")).ok();
+        Self { schema, validator, names }
+    }
+
+    pub(super) fn schema(&self) -> &Map<String, Value> {
+        &self.schema
+    }
+
+    /// Refuses a document that does not fit, with a pointer to each fault.
+    pub(super) fn check(&self, what: &str, document: &Value) -> Result<(), Problem> {
+        let Some(validator) = &self.validator else {
+            return Err(Problem::internal(&"a schema of ours is none"));
+        };
+        let faults: Vec<_> = validator.iter_errors(document).take(MOST).collect();
+        let Some(first) = faults.first() else {
+            return Ok(());
+        };
+        let mut problem = Problem::new(
+            Code::Unprocessable,
+            format!("{what} is not allowed so: {} at `{}`", self.told(first), first.instance_path()),
+        );
+        for fault in &faults {
+            problem = problem.at(fault.instance_path().to_string(), self.told(fault));
+        }
+        Err(problem)
+    }
+
+    fn told(&self, fault: &jsonschema::ValidationError<'_>) -> String {
+        let ValidationErrorKind::AdditionalProperties { unexpected } = fault.kind() else {
+            return fault.to_string();
+        };
+        let unknown = unexpected.first().map(String::as_str).unwrap_or_default();
+        match nearest(unknown, self.names.iter().cloned()) {
+            Some(meant) => format!("unknown member `{unknown}`; did you mean `{meant}`?"),
+            None => format!("unknown member `{unknown}`"),
+        }
+    }
+}
+
+/// All names of members that a schema knows.
+fn collect_names(schema: &Value, names: &mut Vec<String>) {
+    match schema {
+        Value::Object(members) => {
+            for (key, value) in members {
+                if let ("properties", Value::Object(properties)) = (key.as_str(), value) {
+                    names.extend(properties.keys().cloned());
+                }
+                collect_names(value, names);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_names(item, names)),
+        _ => {}
+    }
+}
+
+/// A document without the members that others may add for themselves.
+pub(super) fn without_extensions(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(name, _)| !name.starts_with("x-"))
+            .map(|(name, value)| (name.clone(), without_extensions(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        other => other.clone(),
+    }
+}

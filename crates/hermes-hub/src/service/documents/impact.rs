@@ -1,0 +1,186 @@
+//! The tenant-impact configuration: settings whose change alters running tenants.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::check::Checker;
+use crate::{
+    Code, Problem,
+    operations::schema,
+    service::tenants::{AgentGiven, BrowserGiven, StorageGiven},
+    state::Document,
+};
+
+/// Settings that tenants take up only when they start anew.
+pub(super) const RESTART_REQUIRED: [&str; 5] = ["agent.model", "agent.timezone", "browser", "limits", "flavors"];
+/// So large may the free map be.
+const LARGEST_FEATURE: usize = 64 * 1024;
+
+/// The document's form, for its schema.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Impact {
+    /// Defaults for every tenant's agent.
+    agent: Option<AgentGiven>,
+    /// Defaults for every tenant's disk space.
+    storage: Option<StorageGiven>,
+    /// Defaults for every tenant's browser.
+    browser: Option<BrowserGiven>,
+    /// Cron jobs.
+    cron: Option<CronRules>,
+    /// Runs.
+    runs: Option<RunRules>,
+    /// What blocked tenants are told.
+    access: Option<AccessRules>,
+    /// A tenant's share of the machine.
+    limits: Option<MachineLimits>,
+    /// Presets by name.
+    flavors: Option<BTreeMap<String, Flavor>>,
+    /// A free map that is handed to agents.
+    feature: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct CronRules {
+    /// What happens to due times that passed while the Hub was down.
+    missed_runs: Option<MissedRuns>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MissedRuns {
+    Once,
+    Skip,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RunRules {
+    /// Runs of a tenant at once.
+    #[schemars(range(min = 1))]
+    max_concurrent: Option<u32>,
+    /// Runs of a tenant that may wait.
+    queue_depth: Option<u32>,
+    /// Minutes a run may take.
+    #[schemars(range(min = 1))]
+    max_minutes: Option<u32>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AccessRules {
+    /// For users of a tenant that is blocked without a message.
+    blocked_message: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MachineLimits {
+    /// Resident bytes.
+    memory_bytes: Option<u64>,
+    /// Processes.
+    pids: Option<u64>,
+    /// Processors.
+    cpu: Option<f64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Flavor {
+    agent: Option<AgentGiven>,
+    storage: Option<StorageGiven>,
+    browser: Option<BrowserGiven>,
+    limits: Option<MachineLimits>,
+}
+
+static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input::<Impact>()));
+
+/// What the document may hold.
+pub(super) fn schema() -> &'static Map<String, Value> {
+    CHECKER.schema()
+}
+
+/// A stored document, or that of a fresh Hub.
+pub(super) fn content(document: Option<Document>) -> (Map<String, Value>, u64) {
+    match document {
+        Some(Document { content: Value::Object(config), revision, .. }) => (config, revision),
+        _ => (default_document(), 0),
+    }
+}
+
+fn default_document() -> Map<String, Value> {
+    let document = json!({"agent": {}, "storage": {}, "browser": {}, "cron": {"missedRuns": "once"}, "runs": {},
+        "access": {}, "limits": {}, "flavors": {"standard": {}}, "feature": {}});
+    document.as_object().cloned().unwrap_or_default()
+}
+
+/// Refuses a document that is none.
+pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
+    CHECKER.check("the configuration", &Value::Object(config.clone()))?;
+    let refuse = |pointer: &str, reason: &str| {
+        Err(Problem::new(Code::Unprocessable, format!("the configuration is not allowed so: {reason} at `{pointer}`")).at(pointer, reason))
+    };
+    let feature = config.get("feature").map(|feature| feature.to_string().len()).unwrap_or_default();
+    if feature > LARGEST_FEATURE {
+        return refuse("/feature", "it is larger than 64 KiB");
+    }
+    if !config.get("flavors").and_then(|flavors| flavors.get("standard")).is_some_and(Value::is_object) {
+        return refuse("/flavors/standard", "this flavor must stay: tenants without another have it");
+    }
+    let zones = std::iter::once(("/agent/timezone".to_owned(), config.get("agent")));
+    let flavors = config.get("flavors").and_then(Value::as_object).into_iter().flatten();
+    let zones = zones.chain(flavors.map(|(name, flavor)| (format!("/flavors/{name}/agent/timezone"), flavor.get("agent"))));
+    for (pointer, agent) in zones {
+        let zone = agent.and_then(|agent| agent.get("timezone")).and_then(Value::as_str);
+        if zone.is_some_and(|zone| jiff::tz::TimeZone::get(zone).is_err()) {
+            return refuse(&pointer, "it must be an IANA zone such as `Europe/Berlin`");
+        }
+    }
+    Ok(())
+}
+
+/// Whether tenants take up a change of this setting only when they start anew.
+pub(super) fn needs_restart(path: &str) -> bool {
+    RESTART_REQUIRED.iter().any(|known| path == *known || path.strip_prefix(known).is_some_and(|rest| rest.starts_with('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(change: Value) -> Result<(), Problem> {
+        let patch = change.as_object().unwrap().clone();
+        check(&super::super::merge::merged(default_document(), patch))
+    }
+
+    #[test]
+    fn the_documented_patch_is_taken() {
+        checked(json!({"feature": {"enabled": true}})).unwrap();
+        checked(json!({"flavors": {"large": {"agent": {"maxConcurrentRuns": 8}}}, "cron": {"missedRuns": "skip"}})).unwrap();
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_place() {
+        for (change, place) in [
+            (json!({"listen": "0.0.0.0"}), ""),
+            (json!({"agent": {"timezone": "Mars/Olympus"}}), "/agent/timezone"),
+            (json!({"flavors": {"standard": null}}), "/flavors/standard"),
+            (json!({"runs": {"maxConcurrent": 0}}), "/runs/maxConcurrent"),
+            (json!({"feature": {"x": "y".repeat(70_000)}}), "/feature"),
+        ] {
+            let problem = checked(change.clone()).unwrap_err();
+            assert_eq!(problem.code, Code::Unprocessable);
+            assert_eq!(problem.details[0].field, place, "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_section_need_a_restart_as_the_section_does() {
+        assert!(needs_restart("browser.enabled") && needs_restart("agent.model"));
+        assert!(!needs_restart("agent.idleStopSeconds") && !needs_restart("feature.enabled"));
+    }
+}

@@ -1,0 +1,294 @@
+//! The policy: what agents may do at most.
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::check::{Checker, without_extensions};
+use crate::{Problem, operations::schema};
+
+/// What agents may do. Missing members have their defaults; names that begin with `x-` are kept and mean nothing.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Policy {
+    #[schemars(range(min = 1, max = 1))]
+    pub(crate) version: One,
+    pub(crate) features: Features,
+    pub(crate) tools: Tools,
+    pub(crate) models: Models,
+    pub(crate) egress: Egress,
+    pub(crate) cron: CronLimits,
+    pub(crate) runs: RunLimits,
+    pub(crate) approvals: Approvals,
+    pub(crate) env: EnvRules,
+}
+
+/// The version of the document's form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct One(u64);
+
+impl Default for One {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+/// Optional features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Feature {
+    Browser,
+    Mcp,
+    Messaging,
+    A2a,
+    LearnedSkills,
+}
+
+/// Which optional features agents have.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Features {
+    pub(crate) enabled: Vec<Feature>,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        use Feature::{A2a, Browser, LearnedSkills, Mcp, Messaging};
+        Self { enabled: vec![Browser, Mcp, Messaging, A2a, LearnedSkills] }
+    }
+}
+
+/// Which tools agents may call. Patterns may have `*`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Tools {
+    pub(crate) allow: Vec<String>,
+    pub(crate) deny: Vec<String>,
+    pub(crate) require_approval: Vec<String>,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Self { allow: vec!["*".into()], deny: Vec::new(), require_approval: Vec::new() }
+    }
+}
+
+/// Which models agents may use.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Models {
+    pub(crate) allow: Vec<String>,
+}
+
+impl Default for Models {
+    fn default() -> Self {
+        Self { allow: vec!["*".into()] }
+    }
+}
+
+/// What agents may reach.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Egress {
+    pub(crate) allow_hosts: Vec<String>,
+    pub(crate) deny_private_networks: bool,
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self { allow_hosts: vec!["*".into()], deny_private_networks: false }
+    }
+}
+
+/// How many jobs a tenant may have, and how often they may run.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct CronLimits {
+    pub(crate) max_jobs: u32,
+    pub(crate) min_interval_minutes: u32,
+}
+
+impl Default for CronLimits {
+    fn default() -> Self {
+        Self { max_jobs: 50, min_interval_minutes: 1 }
+    }
+}
+
+/// How many runs a tenant may have at once, and how long each may take.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct RunLimits {
+    #[schemars(range(min = 1))]
+    pub(crate) max_concurrent: u32,
+    #[schemars(range(min = 1))]
+    pub(crate) max_minutes: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { max_concurrent: 4, max_minutes: 60 }
+    }
+}
+
+/// How long approvals wait, and what happens then.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Approvals {
+    #[schemars(range(min = 1))]
+    pub(crate) timeout_seconds: u64,
+    pub(crate) on_timeout: OnTimeout,
+}
+
+/// What an approval is that nobody decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnTimeout {
+    #[default]
+    Deny,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self { timeout_seconds: 900, on_timeout: OnTimeout::Deny }
+    }
+}
+
+/// Which variables tenants may not set.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct EnvRules {
+    pub(crate) deny: Vec<String>,
+}
+
+static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input::<Policy>()));
+
+/// Refuses a document that is none.
+pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
+    CHECKER.check("the policy", &without_extensions(&Value::Object(document.clone())))
+}
+
+/// The document of a fresh Hub.
+pub(super) fn default_document() -> Map<String, Value> {
+    match serde_json::to_value(Policy::default()) {
+        Ok(Value::Object(document)) => document,
+        _ => Map::new(),
+    }
+}
+
+impl Policy {
+    /// Whether agents may use messaging platforms.
+    pub(crate) fn has_messaging(&self) -> bool {
+        self.features.enabled.contains(&Feature::Messaging)
+    }
+
+    /// A stored document with the defaults of what it leaves out.
+    pub(super) fn read(document: &Value) -> Self {
+        serde_json::from_value(without_extensions(document)).unwrap_or_else(|error| {
+            tracing::error!(%error, "the stored policy can not be read; the default one holds");
+            Self::default()
+        })
+    }
+}
+
+/// What the policy says about a tool, and which rule says so.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Decision {
+    /// `allow`, `deny` or `require_approval`.
+    decision: &'static str,
+    /// The rule, as `tools.deny[0]: terminal`.
+    rule: String,
+}
+
+/// Decides on a tool.
+pub(crate) fn decide(policy: &Policy, tool: &str) -> Decision {
+    let found = |list: &[String], name: &str| {
+        let at = list.iter().position(|pattern| matches(pattern, tool))?;
+        Some(format!("tools.{name}[{at}]: {}", list[at]))
+    };
+    if let Some(rule) = found(&policy.tools.deny, "deny") {
+        return Decision { decision: "deny", rule };
+    }
+    match found(&policy.tools.allow, "allow") {
+        None => Decision { decision: "deny", rule: "tools.allow: no pattern names it".into() },
+        Some(rule) => match found(&policy.tools.require_approval, "requireApproval") {
+            Some(rule) => Decision { decision: "require_approval", rule },
+            None => Decision { decision: "allow", rule },
+        },
+    }
+}
+
+/// Whether a pattern with `*` stands for a name.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(document: Value) -> Result<(), Problem> {
+        check(document.as_object().unwrap())
+    }
+
+    #[test]
+    fn the_documented_policies_are_taken() {
+        checked(json!({"features": {"enabled": []}})).unwrap();
+        checked(Value::Object(default_document())).unwrap();
+        checked(json!({"x-note": {"any": 1}, "tools": {"x-why": "because"}})).unwrap();
+        assert_eq!(
+            Value::Object(default_document()),
+            json!({"version": 1, "features": {"enabled": ["browser", "mcp", "messaging", "a2a", "learned_skills"]},
+                "tools": {"allow": ["*"], "deny": [], "requireApproval": []}, "models": {"allow": ["*"]},
+                "egress": {"allowHosts": ["*"], "denyPrivateNetworks": false},
+                "cron": {"maxJobs": 50, "minIntervalMinutes": 1}, "runs": {"maxConcurrent": 4, "maxMinutes": 60},
+                "approvals": {"timeoutSeconds": 900, "onTimeout": "deny"}, "env": {"deny": []}})
+        );
+    }
+
+    #[test]
+    fn faults_are_told_with_their_place_and_what_was_meant() {
+        for (document, place, told) in [
+            (json!({"tools": {"dney": []}}), "/tools", "did you mean `deny`?"),
+            (json!({"features": {"enabled": ["telepathy"]}}), "/features/enabled/0", "telepathy"),
+            (json!({"cron": {"maxJobs": "many"}}), "/cron/maxJobs", "integer"),
+            (json!({"version": 2}), "/version", "2"),
+        ] {
+            let problem = checked(document.clone()).unwrap_err();
+            assert_eq!(problem.code, crate::Code::Unprocessable);
+            assert_eq!(problem.details[0].field, place, "{document}");
+            assert!(problem.details[0].reason.contains(told), "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn denial_comes_before_approval_and_that_before_permission() {
+        let policy = Policy::read(&json!({"tools": {"allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"]}}));
+        let decision = |tool: &str| decide(&policy, tool).decision;
+        assert_eq!(decision("mcp_shell_delete"), "deny");
+        assert_eq!(decision("mcp_files_delete"), "require_approval");
+        assert_eq!(decision("mcp_files_list"), "allow");
+        assert_eq!(decision("terminal"), "deny");
+        assert_eq!(decide(&policy, "read_file").rule, "tools.allow[1]: read_file");
+    }
+}

@@ -1,0 +1,85 @@
+//! The specialization: a text before every tenant's own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::put as put_document;
+use crate::{
+    Code, Problem,
+    call::{Call, Reply, etag},
+    service::Nothing,
+    shapes::Time,
+    state::{Document, DocumentKind},
+};
+
+/// The longest text.
+const LONGEST: usize = 64 * 1024;
+
+/// How far a text has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SpecializationStatus {
+    /// There is none.
+    Unset,
+    /// No tenant works with it yet.
+    Pending,
+    /// All tenants do.
+    Applied,
+    /// Some do.
+    Partial,
+}
+
+/// The text, and how many tenants work with it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Specialization {
+    content: String,
+    status: SpecializationStatus,
+    revision: u64,
+    applied_tenants: u64,
+    pending_tenants: u64,
+    updated_at: Option<Time>,
+}
+
+/// A text to be set.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutSpecialization {
+    /// Text up to 64 KiB; empty removes it.
+    content: String,
+}
+
+pub(crate) async fn get(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    let document = call.hub.state().document(DocumentKind::Specialization).await?;
+    reply(&call, document).await
+}
+
+pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, Problem> {
+    if input.content.len() > LONGEST {
+        return Err(Problem::new(Code::PayloadTooLarge, "the text is larger than 64 KiB; shorten it").at("content", "too long"));
+    }
+    let document = put_document(&call, DocumentKind::Specialization, Value::String(input.content)).await?;
+    reply(&call, Some(document)).await
+}
+
+async fn reply(call: &Call, document: Option<Document>) -> Result<Reply, Problem> {
+    let revision = document.as_ref().map_or(0, |document| document.revision);
+    let content = document.as_ref().and_then(|document| document.content.as_str()).unwrap_or_default().to_owned();
+    let reached = call.hub.state().applied(DocumentKind::Specialization, revision).await?;
+    let status = match (content.is_empty(), reached.applied, reached.pending) {
+        (true, ..) => SpecializationStatus::Unset,
+        (false, _, 0) => SpecializationStatus::Applied,
+        (false, 0, _) => SpecializationStatus::Pending,
+        (false, ..) => SpecializationStatus::Partial,
+    };
+    let specialization = Specialization {
+        content,
+        status,
+        revision,
+        applied_tenants: reached.applied,
+        pending_tenants: reached.pending,
+        updated_at: document.map(|document| document.updated_at),
+    };
+    Ok(Reply::json(&specialization)?.etag(etag(revision)))
+}

@@ -1,0 +1,102 @@
+//! A tenant's workspace, to look at and to download from.
+
+use http::{HeaderMap, HeaderValue, header};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
+
+use super::blocking;
+use crate::{
+    Code, Problem, TenantId,
+    call::{Body, Call, Reply},
+    files::{ByteRange, Lines, SharePath, Workspace},
+};
+
+/// A directory of a workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListWorkspace {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// Relative to the workspace; its root if absent.
+    path: Option<String>,
+}
+
+/// Lines of a file in a workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadWorkspaceFile {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The file.
+    path: String,
+    /// The first line, from 0.
+    offset: Option<u64>,
+    /// How many lines; 0 or absent means all that the Hub allows.
+    limit: Option<u64>,
+}
+
+/// A file in a workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DownloadFile {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The file.
+    path: String,
+    /// `raw`.
+    format: Option<String>,
+}
+
+async fn open(call: &Call) -> Result<Workspace, Problem> {
+    let root = call.hub.home(call.tenant()?).path().join("workspace");
+    let limits = call.hub.file_limits();
+    blocking(move || match Workspace::open(&root, limits) {
+        Ok(workspace) => Ok(workspace),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Problem::not_found("the tenant has no workspace yet")),
+        Err(error) => Err(Problem::internal(&error)),
+    })
+    .await
+}
+
+pub(crate) async fn list(call: Call, input: ListWorkspace) -> Result<Reply, Problem> {
+    let path = SharePath::parse(input.path.as_deref().unwrap_or_default())?;
+    Reply::json(&open(&call).await?.list(&path).await?)
+}
+
+pub(crate) async fn read(call: Call, input: ReadWorkspaceFile) -> Result<Reply, Problem> {
+    let path = SharePath::parse(&input.path)?;
+    let lines = Lines { offset: input.offset.unwrap_or(0), limit: input.limit.unwrap_or(0) };
+    let text = open(&call).await?.read(&path, lines).await?;
+    Ok(Reply::json(&text)?.etag(text.etag))
+}
+
+pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, Problem> {
+    match input.format.as_deref() {
+        None | Some("raw") => {}
+        Some("tar.zst") => {
+            return Err(Problem::new(Code::Unimplemented, "archives are not offered; download files one by one"));
+        }
+        Some(_) => return Err(Problem::invalid("`format` must be `raw`").at("format", "unknown")),
+    }
+    let path = SharePath::parse(&input.path)?;
+    let range = call.range.as_deref().and_then(ByteRange::parse);
+    let download = open(&call).await?.download(&path, range).await?;
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CONTENT_LENGTH, download.length.into());
+    let is_part = range.is_some();
+    if is_part {
+        let last = (download.start + download.length).saturating_sub(1);
+        let said = format!("bytes {}-{last}/{}", download.start, download.entry.size);
+        headers.insert(header::CONTENT_RANGE, HeaderValue::try_from(said).map_err(|error| Problem::internal(&error))?);
+    }
+    let body = axum::body::Body::from_stream(ReaderStream::new(download.file.take(download.length)));
+    Ok(Reply { status: if is_part { 206 } else { 200 }, etag: download.entry.etag, body: Body::Bytes(headers, body) })
+}

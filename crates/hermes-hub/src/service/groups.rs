@@ -1,0 +1,204 @@
+//! Groups of tenants and their members.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::page;
+use crate::{
+    GroupId, Problem, TenantId,
+    call::{Call, Reply, etag},
+    shapes::{Group, GroupKind, Member, MemberAccess},
+    state::{Emptiness, GroupChange, GroupRecord},
+};
+
+/// A page of a list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListGroups {
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Groups.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GroupList {
+    groups: Vec<Group>,
+    next_cursor: Option<String>,
+}
+
+/// A group to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateGroup {
+    /// Its id, which never changes.
+    id: GroupId,
+    /// Its name for people.
+    display_name: Option<String>,
+    /// What it stands for; `team` if absent.
+    kind: Option<GroupKind>,
+    /// Bytes its files may take; 0 or absent means any number.
+    quota_bytes: Option<u64>,
+}
+
+/// A group.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfGroup {
+    /// The group's id.
+    group_id: GroupId,
+}
+
+/// What to change of a group.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdateGroup {
+    /// The group's id.
+    #[serde(rename = "group_id")]
+    group_id: GroupId,
+    /// Its name for people.
+    display_name: Option<String>,
+    /// What it stands for.
+    kind: Option<GroupKind>,
+    /// Bytes its files may take; 0 means any number.
+    quota_bytes: Option<u64>,
+}
+
+/// Which group to delete.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteGroup {
+    /// The group's id.
+    group_id: GroupId,
+    /// Whether it is deleted although it has members or files.
+    force: Option<bool>,
+}
+
+pub(crate) async fn list(call: Call, input: ListGroups) -> Result<Reply, Problem> {
+    let page = page(input.limit, input.cursor)?;
+    let found = call.hub.state().groups(&page).await?;
+    let groups = found.items.into_iter().map(|record| record.group).collect();
+    Reply::json(&GroupList { groups, next_cursor: found.next })
+}
+
+fn show(record: &GroupRecord) -> Result<Reply, Problem> {
+    Ok(Reply::json(&record.group)?.etag(etag(record.revision)))
+}
+
+async fn find(call: &Call, id: &GroupId) -> Result<GroupRecord, Problem> {
+    let found = call.hub.state().group(id).await?;
+    found.ok_or_else(|| Problem::not_found(format!("there is no group `{id}`")))
+}
+
+pub(crate) async fn get(call: Call, input: OfGroup) -> Result<Reply, Problem> {
+    show(&find(&call, &input.group_id).await?)
+}
+
+pub(crate) async fn create(call: Call, input: CreateGroup) -> Result<Reply, Problem> {
+    let display_name = input.display_name.unwrap_or_else(|| input.id.to_string());
+    check_name(&display_name)?;
+    let group = Group {
+        id: input.id,
+        display_name,
+        kind: input.kind.unwrap_or(GroupKind::Team),
+        quota_bytes: input.quota_bytes.unwrap_or(0),
+    };
+    let record = call.hub.state().create_group(group, call.entry.clone()).await?;
+    Ok(show(&record)?.status(201))
+}
+
+pub(crate) async fn update(call: Call, input: UpdateGroup) -> Result<Reply, Problem> {
+    if let Some(name) = &input.display_name {
+        check_name(name)?;
+    }
+    let before = find(&call, &input.group_id).await?;
+    call.check_version(&etag(before.revision))?;
+    let change = GroupChange { display_name: input.display_name, kind: input.kind, quota_bytes: input.quota_bytes };
+    let expected = call.if_match.is_some().then_some(before.revision);
+    let record = call.hub.state().update_group(&input.group_id, change, expected, call.entry.clone()).await?;
+    call.hub.share_changed(&input.group_id);
+    show(&record)
+}
+
+pub(crate) async fn delete(call: Call, input: DeleteGroup) -> Result<Reply, Problem> {
+    let before = find(&call, &input.group_id).await?;
+    call.check_version(&etag(before.revision))?;
+    let emptiness = if input.force == Some(true) { Emptiness::Forced } else { Emptiness::Required };
+    let expected = call.if_match.is_some().then_some(before.revision);
+    call.hub.state().delete_group(&input.group_id, emptiness, expected, call.entry.clone()).await?;
+    call.hub.share_changed(&input.group_id);
+    super::shares::discard(&call.hub, &input.group_id).await;
+    Ok(Reply::empty())
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    if (1..=200).contains(&name.chars().count()) {
+        return Ok(());
+    }
+    Err(Problem::invalid("`displayName` must have 1 to 200 characters").at("displayName", "length"))
+}
+
+/// A page of a group's members.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListMembers {
+    /// The group's id.
+    group_id: GroupId,
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Members of a group.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemberList {
+    members: Vec<Member>,
+    next_cursor: Option<String>,
+}
+
+/// A member to be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutMember {
+    /// The group's id.
+    group_id: GroupId,
+    /// The tenant's id.
+    member_id: TenantId,
+    /// What it may do with the group's files.
+    access: MemberAccess,
+}
+
+/// A member.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfMember {
+    /// The group's id.
+    group_id: GroupId,
+    /// The tenant's id.
+    member_id: TenantId,
+}
+
+pub(crate) async fn members(call: Call, input: ListMembers) -> Result<Reply, Problem> {
+    find(&call, &input.group_id).await?;
+    let page = page(input.limit, input.cursor)?;
+    let mut found = call.hub.state().members(&input.group_id, &page).await?;
+    found.items.retain(|member| call.principal().covers(&member.tenant_id));
+    Reply::json(&MemberList { members: found.items, next_cursor: found.next })
+}
+
+pub(crate) async fn put_member(call: Call, input: PutMember) -> Result<Reply, Problem> {
+    let entry = call.entry.clone().of(&input.member_id);
+    let member = call.hub.state().put_member(&input.group_id, &input.member_id, input.access, entry).await?;
+    Reply::json(&member)
+}
+
+pub(crate) async fn remove_member(call: Call, input: OfMember) -> Result<Reply, Problem> {
+    find(&call, &input.group_id).await?;
+    let entry = call.entry.clone().of(&input.member_id);
+    call.hub.state().remove_member(&input.group_id, &input.member_id, entry).await?;
+    Ok(Reply::empty())
+}

@@ -1,0 +1,111 @@
+//! The Hub about itself: health, version, who somebody is, and its documents.
+
+use std::path::Path;
+
+use http::{HeaderMap, HeaderValue, header};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Nothing;
+use crate::{
+    Code, Problem, TenantId, TokenId,
+    auth::Scope,
+    call::{Body, Call, Reply},
+    document,
+    shapes::Time,
+};
+
+/// That it runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Health {
+    status: &'static str,
+}
+
+pub(crate) async fn healthz(_: Call, _: Nothing) -> Result<Reply, Problem> {
+    Reply::json(&Health { status: "ok" })
+}
+
+/// What is ready.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Readiness {
+    status: &'static str,
+    database: bool,
+    objects: bool,
+    disk: bool,
+}
+
+pub(crate) async fn readyz(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    let database = call.hub.state().ping().await.is_ok();
+    let data_dir = call.hub.settings().data_dir.clone();
+    let (objects, disk) = super::blocking(move || Ok((data_dir.join("shares").is_dir(), has_room(&data_dir)))).await?;
+    let is_ready = database && objects && disk && !call.hub.is_draining();
+    let reply = Readiness { status: if is_ready { "ready" } else { "not ready" }, database, objects, disk };
+    Ok(Reply::json(&reply)?.status(if is_ready { 200 } else { Code::Unavailable.status() }))
+}
+
+/// Whether a few megabytes can still be written.
+fn has_room(directory: &Path) -> bool {
+    const LEAST: u64 = 16 << 20;
+    rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= LEAST)
+}
+
+/// What this Hub is and speaks.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Version {
+    name: &'static str,
+    version: &'static str,
+    node: String,
+    api: &'static str,
+    /// Revisions of the Model Context Protocol.
+    protocols: Vec<String>,
+    features: Vec<&'static str>,
+    started_at: Time,
+}
+
+pub(crate) async fn version(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    let settings = call.hub.settings();
+    let mut features = vec!["rest", "openapi"];
+    if settings.mcp.enabled {
+        features.push("mcp");
+    }
+    let protocols = rmcp::model::ProtocolVersion::KNOWN_VERSIONS.iter().map(ToString::to_string).collect();
+    Reply::json(&Version {
+        name: "hermes-hub",
+        version: env!("CARGO_PKG_VERSION"),
+        node: call.hub.node().to_owned(),
+        api: "v1",
+        protocols,
+        features,
+        started_at: call.hub.started_at(),
+    })
+}
+
+/// A token as its holder sees it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WhoAmI {
+    token_id: TokenId,
+    name: String,
+    scopes: Vec<Scope>,
+    /// The tenants it sees; all, if absent.
+    tenants: Option<Vec<TenantId>>,
+    expires_at: Option<Time>,
+}
+
+pub(crate) async fn whoami(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    let principal = call.principal();
+    Reply::json(&WhoAmI {
+        token_id: principal.token.clone(),
+        name: principal.name.clone(),
+        scopes: Scope::ALL.iter().copied().filter(|scope| principal.scopes.has(*scope)).collect(),
+        tenants: principal.only(),
+        expires_at: principal.expires_at,
+    })
+}
+
+pub(crate) async fn openapi(call: Call, _: Nothing) -> Result<Reply, Problem> {
+    let text = document::openapi_text(&call.hub.settings().public_url);
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    Ok(Reply { status: 200, etag: None, body: Body::Bytes(headers, axum::body::Body::from(text)) })
+}

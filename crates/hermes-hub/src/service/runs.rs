@@ -1,0 +1,276 @@
+//! Runs of a tenant's agent, and what they wait for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::page;
+use crate::{
+    ApprovalId, Hub, Problem, RunId, TenantId,
+    call::{Body, Call, Reply},
+    dispatch::Visitor,
+    mcp::token_ends,
+    runs::{Answer, RunRequest, Watched, Watching},
+    shapes::{Approval, Run, RunStatus, RunTrigger, Via},
+    state::{ApprovalQuery, RunQuery},
+};
+
+/// How often a stream without news shows that it lives.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// What to run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateRun {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// A text, or messages ending with the user's turn.
+    input: Value,
+    /// Added to the system prompt.
+    instructions: Option<String>,
+    /// The session to continue.
+    session_id: Option<String>,
+    /// What was said before.
+    conversation_history: Option<Vec<Value>>,
+    /// Kept with the run.
+    metadata: Option<Map<String, Value>>,
+    /// How long it may take.
+    timeout_seconds: Option<u64>,
+    /// Whether it may begin anew after it was cut off within a tool call.
+    retry_interrupted: Option<bool>,
+}
+
+/// Which runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListRuns {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// Only those in this state.
+    status: Option<RunStatus>,
+    /// Only those with this cause.
+    trigger: Option<RunTrigger>,
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Runs, newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunList {
+    runs: Vec<Run>,
+    next_cursor: Option<String>,
+}
+
+/// A run of a tenant.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfRun {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The run's id.
+    run_id: RunId,
+}
+
+/// Events of a run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WatchRun {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The run's id.
+    run_id: RunId,
+    /// The last event that was seen.
+    after: Option<u64>,
+}
+
+/// A run that is told to stop.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunStopped {
+    run_id: RunId,
+    status: RunStatus,
+}
+
+/// A decision on what a run waits for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecideRun {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The run's id.
+    run_id: RunId,
+    /// `once`, `session`, `always` or `deny`.
+    choice: String,
+    /// Which approval; the oldest if absent.
+    approval_id: Option<ApprovalId>,
+    /// All that the run waits for.
+    all: Option<bool>,
+    /// Why.
+    reason: Option<String>,
+}
+
+/// What was decided.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ApprovalList {
+    approvals: Vec<Approval>,
+}
+
+/// A page of approvals.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListApprovals {
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// What waits for a decision, oldest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApprovalInbox {
+    approvals: Vec<Approval>,
+    next_cursor: Option<String>,
+}
+
+/// A decision on an approval.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RespondApproval {
+    /// The approval's id.
+    approval_id: ApprovalId,
+    /// `once`, `session`, `always` or `deny`.
+    choice: String,
+    /// Why.
+    reason: Option<String>,
+}
+
+pub(crate) async fn create(call: Call, input: CreateRun) -> Result<Reply, Problem> {
+    let request = RunRequest {
+        input: input.input,
+        instructions: input.instructions,
+        session_id: input.session_id,
+        conversation_history: input.conversation_history,
+        metadata: input.metadata.unwrap_or_default(),
+        timeout_seconds: input.timeout_seconds,
+        retry_interrupted: input.retry_interrupted.unwrap_or(false),
+    };
+    let trigger = if call.via == Via::Mcp { RunTrigger::Mcp } else { RunTrigger::Api };
+    let run = call.hub.runs().create(call.tenant_id()?, request, trigger, call.entry.clone()).await?;
+    Ok(Reply::json(&run)?.status(202))
+}
+
+pub(crate) async fn list(call: Call, input: ListRuns) -> Result<Reply, Problem> {
+    let query = RunQuery {
+        tenant: Some(call.tenant_id()?.clone()),
+        status: input.status,
+        trigger: input.trigger,
+        ..RunQuery::default()
+    };
+    let found = call.hub.state().runs(&query, &page(input.limit, input.cursor)?).await?;
+    Reply::json(&RunList { runs: found.items, next_cursor: found.next })
+}
+
+async fn find(call: &Call, id: &RunId) -> Result<Run, Problem> {
+    let found = call.hub.state().run(call.tenant_id()?, id).await?;
+    Ok(found.ok_or_else(|| Problem::not_found(format!("there is no run `{id}`")))?.run)
+}
+
+pub(crate) async fn get(call: Call, input: OfRun) -> Result<Reply, Problem> {
+    Reply::json(&find(&call, &input.run_id).await?)
+}
+
+pub(crate) async fn stop(call: Call, input: OfRun) -> Result<Reply, Problem> {
+    find(&call, &input.run_id).await?;
+    let status = call.hub.runs().stop(call.tenant_id()?, &input.run_id, call.entry.clone()).await?;
+    Ok(Reply::json(&RunStopped { run_id: input.run_id, status })?.status(202))
+}
+
+pub(crate) async fn watch(call: Call, input: WatchRun) -> Result<Reply, Problem> {
+    find(&call, &input.run_id).await?;
+    let after = input.after.or(call.last_event_id).unwrap_or(0);
+    let events = call.hub.runs().events(call.tenant_id()?, &input.run_id, after);
+    let stream = lines(call.hub.clone(), call.visitor.clone(), events).boxed();
+    Ok(Reply { status: 200, etag: None, body: Body::Events(stream) })
+}
+
+/// Events as lines, with signs of life in between. Ends with the run, with the token and with the Hub.
+fn lines(hub: Hub, visitor: Visitor, events: Watching) -> impl futures::Stream<Item = Bytes> + Send {
+    let ended = {
+        let hub = hub.clone();
+        async move {
+            tokio::select! {
+                () = token_ends(&hub, Some(&visitor)) => {}
+                () = hub.stop().cancelled() => {}
+            }
+        }
+    };
+    let told = stream::unfold(Some(events), |events| async move {
+        let mut events = events?;
+        match tokio::time::timeout(KEEPALIVE, events.next()).await {
+            Err(_) => Some((Bytes::from_static(b": keepalive\n\n"), Some(events))),
+            Ok(Some(Ok(Watched::Event(event)))) => {
+                let data = serde_json::to_string(&*event).unwrap_or_default();
+                Some((Bytes::from(format!("id: {}\ndata: {data}\n\n", event.id)), Some(events)))
+            }
+            Ok(Some(Ok(Watched::Gap { oldest }))) => {
+                let data = json!({"event": "gap", "oldest": oldest});
+                Some((Bytes::from(format!("data: {data}\n\n")), Some(events)))
+            }
+            Ok(Some(Err(problem))) => {
+                tracing::warn!("a watcher is left alone: {problem}");
+                Some((Bytes::from_static(b": stream closed\n\n"), None))
+            }
+            Ok(None) => Some((Bytes::from_static(b": stream closed\n\n"), None)),
+        }
+    });
+    told.take_until(Box::pin(ended))
+}
+
+pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Problem> {
+    find(&call, &input.run_id).await?;
+    let answer = Answer {
+        choice: input.choice,
+        approval_id: input.approval_id,
+        all: input.all.unwrap_or(false),
+        reason: input.reason,
+        by: call.principal().token.to_string(),
+    };
+    let approvals = call.hub.runs().decide(call.tenant_id()?, &input.run_id, answer, call.entry.clone()).await?;
+    Reply::json(&ApprovalList { approvals })
+}
+
+pub(crate) async fn inbox(call: Call, input: ListApprovals) -> Result<Reply, Problem> {
+    let query = ApprovalQuery { only: call.principal().only(), pending: true, ..ApprovalQuery::default() };
+    let found = call.hub.state().approvals(&query, &page(input.limit, input.cursor)?).await?;
+    Reply::json(&ApprovalInbox { approvals: found.items, next_cursor: found.next })
+}
+
+pub(crate) async fn respond(call: Call, input: RespondApproval) -> Result<Reply, Problem> {
+    let gone = || Problem::not_found(format!("there is no approval `{}`", input.approval_id));
+    let approval = call.hub.state().approval(&input.approval_id).await?.ok_or_else(gone)?;
+    if !call.principal().covers(&approval.tenant_id) {
+        return Err(gone());
+    }
+    let answer = Answer {
+        choice: input.choice,
+        approval_id: None,
+        all: false,
+        reason: input.reason,
+        by: call.principal().token.to_string(),
+    };
+    let entry = call.entry.clone().of(&approval.tenant_id);
+    Reply::json(&call.hub.runs().decide_approval(&input.approval_id, answer, entry).await?)
+}

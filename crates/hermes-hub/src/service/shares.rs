@@ -1,0 +1,363 @@
+//! The shares of a tenant's groups: what its own agent could do with them, no more.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::{OfTenant, blocking};
+use crate::{
+    Code, GroupId, Hub, Problem, TenantId,
+    call::{Call, Reply},
+    files::{
+        Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines, Placed,
+        Removal, Search, SharePath, WriteMode,
+    },
+    shapes::Share,
+    state::{FileEffect, FileIntent, Owner, Usage},
+};
+
+/// The open shares of this node.
+#[derive(Default)]
+pub(crate) struct Shares(std::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
+
+/// Searches that one token may have under way.
+const SEARCHES_PER_TOKEN: usize = 2;
+
+/// Searches under way.
+#[derive(Default)]
+pub(crate) struct Searches(std::sync::Mutex<HashMap<crate::TokenId, usize>>);
+
+impl Shares {
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Closes one whose limits have changed, or that is gone.
+    pub(crate) fn forget(&self, group: &GroupId) {
+        self.locked().remove(group);
+    }
+
+    /// Closes all, so that they open with other limits.
+    pub(crate) fn forget_all(&self) {
+        self.locked().clear();
+    }
+}
+
+/// A search that ends with whoever wanted it.
+struct Searching<'h> {
+    hub: &'h Hub,
+    token: crate::TokenId,
+    cancel: CancellationToken,
+}
+
+impl<'h> Searching<'h> {
+    fn begin(call: &'h Call) -> Result<Self, Problem> {
+        let token = call.principal().token.clone();
+        let mut searches = call.hub.searches().0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let count = searches.entry(token.clone()).or_default();
+        if *count >= SEARCHES_PER_TOKEN {
+            let message = format!("{SEARCHES_PER_TOKEN} searches of this token are under way; wait for one to end");
+            return Err(Problem::new(Code::ResourceExhausted, message).because("concurrency").retry_after(1000));
+        }
+        *count += 1;
+        Ok(Self { hub: &call.hub, token, cancel: CancellationToken::new() })
+    }
+}
+
+impl Drop for Searching<'_> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        let mut searches = self.hub.searches().0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(count) = searches.get_mut(&self.token) {
+            *count -= 1;
+            if *count == 0 {
+                searches.remove(&self.token);
+            }
+        }
+    }
+}
+
+/// Shares.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ShareList {
+    shares: Vec<Share>,
+}
+
+macro_rules! share_input {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            /// The tenant's id.
+            #[expect(dead_code, reason = "the gate has found the tenant")]
+            tenant_id: TenantId,
+            /// The group whose share it is.
+            group_id: GroupId,
+            $($(#[$field_doc])* $field: $kind,)*
+        }
+    };
+}
+
+share_input! {
+    /// A directory of a share.
+    ListFiles {
+        /// Relative to the share; its root if absent or empty.
+        path: Option<String>,
+    }
+}
+share_input! {
+    /// Lines of a file.
+    ReadFile {
+        /// The file.
+        path: String,
+        /// The first line, from 0.
+        offset: Option<u64>,
+        /// How many lines; 0 or absent means all that the Hub allows.
+        limit: Option<u64>,
+    }
+}
+share_input! {
+    /// A path of a share.
+    OfPath {
+        /// The path, relative to the share.
+        path: String,
+    }
+}
+share_input! {
+    /// What to search.
+    Grep {
+        /// A regular expression in Go's syntax, matched line by line.
+        pattern: String,
+        /// A directory or a file; the whole share if absent.
+        path: Option<String>,
+        /// How many matches at most, 1 to 1000; 100 if absent.
+        max: Option<u64>,
+        /// Whether capitals and small letters are the same.
+        ignore_case: Option<bool>,
+    }
+}
+share_input! {
+    /// What to find.
+    FindFiles {
+        /// The directory to begin in; the root if absent.
+        path: Option<String>,
+        /// A pattern with `*`, `?` and `[a-z]`; with `/` it is matched against the whole path. All files if absent.
+        name: Option<String>,
+        /// How many at most, 1 to 1000; 100 if absent.
+        max: Option<u64>,
+    }
+}
+
+/// How content meets what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    /// It takes its place.
+    Overwrite,
+    /// It follows it.
+    Append,
+}
+
+share_input! {
+    /// What to write.
+    WriteFile {
+        /// The file; directories on the way are made.
+        path: String,
+        /// Its text.
+        content: String,
+        /// `overwrite` if absent.
+        mode: Option<Mode>,
+    }
+}
+share_input! {
+    /// What to move.
+    Move {
+        /// What is moved.
+        from: String,
+        /// Where to; nothing may be there.
+        to: String,
+    }
+}
+share_input! {
+    /// What to remove.
+    Remove {
+        /// The path, relative to the share.
+        path: String,
+        /// Needed for directories that are not empty.
+        recursive: Option<bool>,
+    }
+}
+
+pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+    let shares = call.hub.state().shares(call.tenant_id()?).await?;
+    Reply::json(&ShareList { shares })
+}
+
+pub(crate) async fn list_files(call: Call, input: ListFiles) -> Result<Reply, Problem> {
+    let path = optional(input.path.as_deref())?.unwrap_or_else(SharePath::root);
+    Reply::json(&open(&call.hub, &input.group_id).await?.list(&path).await?)
+}
+
+pub(crate) async fn read(call: Call, input: ReadFile) -> Result<Reply, Problem> {
+    let path = SharePath::parse(&input.path)?;
+    let lines = Lines { offset: input.offset.unwrap_or(0), limit: input.limit.unwrap_or(0) };
+    let text = open(&call.hub, &input.group_id).await?.read(&path, lines).await?;
+    Ok(Reply::json(&text)?.etag(text.etag))
+}
+
+pub(crate) async fn stat(call: Call, input: OfPath) -> Result<Reply, Problem> {
+    let path = SharePath::parse(&input.path)?;
+    let entry = open(&call.hub, &input.group_id).await?.stat(&path).await?;
+    show(&entry)
+}
+
+fn show(entry: &FileEntry) -> Result<Reply, Problem> {
+    let mut reply = Reply::json(entry)?;
+    reply.etag.clone_from(&entry.etag);
+    Ok(reply)
+}
+
+pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
+    let search = Search {
+        pattern: input.pattern,
+        path: optional(input.path.as_deref())?,
+        max: input.max,
+        case: if input.ignore_case == Some(true) { Case::Ignore } else { Case::default() },
+    };
+    let searching = Searching::begin(&call)?;
+    let files = open(&call.hub, &input.group_id).await?;
+    Reply::json(&files.grep(search, searching.cancel.clone()).await?)
+}
+
+pub(crate) async fn find(call: Call, input: FindFiles) -> Result<Reply, Problem> {
+    let find = Find { path: optional(input.path.as_deref())?, name: input.name, max: input.max };
+    let searching = Searching::begin(&call)?;
+    let files = open(&call.hub, &input.group_id).await?;
+    Reply::json(&files.find(find, searching.cancel.clone()).await?)
+}
+
+pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem> {
+    let path = SharePath::parse(&input.path)?;
+    let condition = condition(&call)?;
+    let mode = match input.mode {
+        Some(Mode::Append) => WriteMode::Append,
+        Some(Mode::Overwrite) | None => WriteMode::Overwrite,
+    };
+    let files = open(&call.hub, &input.group_id).await?;
+    let content = Bytes::from(input.content);
+    let work = files.write(&path, content, mode, condition);
+    let (placed, written) = changing(&call, &input.group_id, &files, work).await?;
+    let mut reply = Reply::json(&written)?.status(status(placed));
+    reply.etag.clone_from(&written.entry.etag);
+    Ok(reply)
+}
+
+pub(crate) async fn make_dir(call: Call, input: OfPath) -> Result<Reply, Problem> {
+    let path = SharePath::parse(&input.path)?;
+    let files = open(&call.hub, &input.group_id).await?;
+    let (placed, entry) = changing(&call, &input.group_id, &files, files.make_dir(&path)).await?;
+    Ok(show(&entry)?.status(status(placed)))
+}
+
+pub(crate) async fn move_path(call: Call, input: Move) -> Result<Reply, Problem> {
+    let (from, to) = (SharePath::parse(&input.from)?, SharePath::parse(&input.to)?);
+    let condition = condition(&call)?;
+    let files = open(&call.hub, &input.group_id).await?;
+    let entry = changing(&call, &input.group_id, &files, files.relocate(&from, &to, condition)).await?;
+    show(&entry)
+}
+
+pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> {
+    let path = SharePath::parse(&input.path)?;
+    let condition = condition(&call)?;
+    let removal = if input.recursive == Some(true) { Removal::Recursive } else { Removal::Single };
+    let files = open(&call.hub, &input.group_id).await?;
+    changing(&call, &input.group_id, &files, files.remove(&path, removal, condition)).await?;
+    Ok(Reply::empty())
+}
+
+fn optional(path: Option<&str>) -> Result<Option<SharePath>, Problem> {
+    path.map(SharePath::parse).transpose()
+}
+
+fn condition(call: &Call) -> Result<Option<IfMatch>, Problem> {
+    call.if_match.as_deref().map(IfMatch::parse).transpose()
+}
+
+fn status(placed: Placed) -> u16 {
+    match placed {
+        Placed::Created => 201,
+        Placed::Replaced => 200,
+    }
+}
+
+/// Changes a share: first the log says that it will be, then what came of it, and how much the share holds now.
+async fn changing<T>(
+    call: &Call,
+    group: &GroupId,
+    files: &DirectoryFiles,
+    work: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    let state = call.hub.state();
+    let intent = state.begin_files(FileIntent { entry: call.entry.clone(), reserve: None }).await?;
+    call.is_logged.store(true, std::sync::atomic::Ordering::Relaxed);
+    let result = work.await;
+    let mut entry = call.entry.clone();
+    if let Err(problem) = &result {
+        entry.status = problem.code.status();
+    }
+    state.finish_files(intent, FileEffect { entry, grown: None }).await?;
+    if result.is_ok() {
+        let used = files.used().await?;
+        let usage = Usage { bytes: used.bytes, files: used.files };
+        state.set_usage(&Owner::Group(group.clone()), usage).await?;
+    }
+    result
+}
+
+/// The files of a group, made if nobody has written there yet.
+pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
+    if let Some(files) = hub.shares().locked().get(group) {
+        return Ok(Arc::clone(files));
+    }
+    let quota = hub.state().group(group).await?.map_or(0, |record| record.group.quota_bytes);
+    let allowance = Allowance { bytes: (quota > 0).then_some(quota), files: None };
+    let limits = FileLimits { allowance, ..hub.file_limits() };
+    let (root, trash) = (directory(hub, group), hub.settings().data_dir.join("trash"));
+    let opened = blocking(move || {
+        let made = super::private_directory(&root).and_then(|()| super::private_directory(&trash));
+        made.and_then(|()| DirectoryFiles::open(&root, &trash, limits)).map_err(|error| {
+            tracing::error!("a share can not be opened: {error}");
+            Problem::new(Code::Unavailable, "the share's files can not be reached").retry_after(1000)
+        })
+    })
+    .await?;
+    let mut shares = hub.shares().locked();
+    Ok(Arc::clone(shares.entry(group.clone()).or_insert(Arc::new(opened))))
+}
+
+fn directory(hub: &Hub, group: &GroupId) -> PathBuf {
+    hub.settings().data_dir.join("shares").join(group.as_str())
+}
+
+/// Puts the files of a deleted group into the trash.
+pub(crate) async fn discard(hub: &Hub, group: &GroupId) {
+    hub.shares().forget(group);
+    let root = directory(hub, group);
+    let trash = hub.settings().data_dir.join("trash");
+    let name = format!("group-{group}-{}", crate::shapes::Time::now().millis());
+    let moved = blocking(move || {
+        let moved = super::private_directory(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
+        match moved {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Problem::internal(&error)),
+            _ => Ok(()),
+        }
+    });
+    if let Err(problem) = moved.await {
+        tracing::warn!(%group, "the files of a deleted group stay: {problem}");
+    }
+}

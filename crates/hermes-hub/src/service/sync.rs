@@ -1,0 +1,72 @@
+//! Copying a tenant's context to a directory of the Hub's machine.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{WHOLE, recorded};
+use crate::{
+    Hub, Problem, TenantId,
+    auth::Scope,
+    call::{Call, Reply},
+    state::{Page, StateError, TenantQuery},
+    sync::{Extras, SyncRequest, SyncRules, SyncRun, sync_context},
+};
+
+/// What to copy, and where to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SyncContext {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// A directory beneath an allowed root, or relative to the Hub's own one.
+    destination: String,
+    /// Whether only the plan is made.
+    dry_run: Option<bool>,
+    /// Whether files go that an earlier copy made and that the home no longer has.
+    delete: Option<bool>,
+}
+
+pub(crate) async fn run(call: Call, input: SyncContext) -> Result<Reply, Problem> {
+    let extras = if input.delete == Some(true) {
+        call.principal().require(Scope::SyncDelete)?;
+        Extras::Delete
+    } else {
+        Extras::Keep
+    };
+    let settings = call.hub.settings();
+    let rules = SyncRules {
+        data_dir: settings.data_dir.clone(),
+        allowed_roots: settings.sync.allowed_roots.clone(),
+        sources: settings.sync.sources.clone(),
+        protected: protected(&call.hub).await?,
+        node: call.hub.node().to_owned(),
+    };
+    let record = call.tenant()?;
+    let request = SyncRequest {
+        tenant: record.id.clone(),
+        home: call.hub.home(record).path().to_owned(),
+        destination: input.destination,
+        run: if input.dry_run == Some(true) { SyncRun::Dry } else { SyncRun::Real },
+        extras,
+    };
+    let report = recorded(&call, sync_context(rules, request)).await?;
+    Reply::json(&report)
+}
+
+/// Homes and shares.
+async fn protected(hub: &Hub) -> Result<Vec<PathBuf>, StateError> {
+    let data_dir = hub.settings().data_dir.clone();
+    let mut protected = vec![data_dir.join("tenants"), data_dir.join("shares")];
+    let mut page = Page::first(WHOLE);
+    loop {
+        let found = hub.state().tenants(&TenantQuery::default(), &page).await?;
+        protected.extend(found.items.into_iter().filter_map(|record| record.linked_home));
+        match found.next {
+            Some(next) => page = Page::after(WHOLE, next),
+            None => return Ok(protected),
+        }
+    }
+}

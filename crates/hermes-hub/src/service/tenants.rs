@@ -1,0 +1,328 @@
+//! Tenants: making, changing, deleting and restoring them.
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{OfTenant, WHOLE, documents::Standing, page, present};
+use crate::{
+    Code, Hub, Problem, TenantId,
+    auth::{KeyKind, NewKey, new_uid},
+    call::{Call, Reply, etag},
+    seal::Place,
+    shapes::{GroupMembership, Tenant, TenantStatus, Via},
+    state::{NewRuntimeKey, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord},
+};
+
+mod given;
+mod home;
+mod resolve;
+
+pub(crate) use given::{AgentGiven, BrowserGiven, StorageGiven};
+pub(crate) use home::{provision_unfinished, purge_overdue};
+pub(crate) use resolve::{agent, shape};
+
+/// Which tenants to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListTenants {
+    /// Only tenants in this state; `deleted` shows those that can be restored.
+    status: Option<TenantStatus>,
+    /// Only tenants whose id or name contains this.
+    search: Option<String>,
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Tenants.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TenantList {
+    tenants: Vec<Tenant>,
+    next_cursor: Option<String>,
+}
+
+/// A tenant to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateTenant {
+    /// Its id, which never changes; one is made if absent.
+    id: Option<TenantId>,
+    /// Its name for people, 1 to 200 characters.
+    display_name: Option<String>,
+    /// Settings of its agent, where they differ from the flavor's.
+    #[serde(default)]
+    #[schemars(with = "Option<AgentGiven>")]
+    agent: Option<Map<String, Value>>,
+    /// Its disk space, where that differs from the flavor's.
+    #[serde(default)]
+    #[schemars(with = "Option<StorageGiven>")]
+    storage: Option<Map<String, Value>>,
+    /// Its browser, where that differs from the flavor's.
+    #[serde(default)]
+    #[schemars(with = "Option<BrowserGiven>")]
+    browser: Option<Map<String, Value>>,
+    /// The preset of defaults; `standard` if absent.
+    flavor: Option<String>,
+    /// The groups it is a member of.
+    groups: Option<Vec<GroupMembership>>,
+    /// Variables of its environment; they are never shown again.
+    env: Option<BTreeMap<String, String>>,
+    /// Free texts.
+    labels: Option<BTreeMap<String, String>>,
+    /// Whether its agent is started at once; true if absent.
+    start: Option<bool>,
+}
+
+/// What to change of a tenant; `null` goes back to the flavor's default.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdateTenant {
+    /// The tenant's id.
+    #[serde(rename = "tenant_id")]
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// Its name for people, 1 to 200 characters.
+    display_name: Option<String>,
+    /// Settings of its agent to change.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<AgentGiven>")]
+    agent: Option<Option<Map<String, Value>>>,
+    /// Limits of its disk space to change.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<StorageGiven>")]
+    storage: Option<Option<Map<String, Value>>>,
+    /// Settings of its browser to change.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<BrowserGiven>")]
+    browser: Option<Option<Map<String, Value>>>,
+    /// Another preset of defaults.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<String>")]
+    flavor: Option<Option<String>>,
+    /// All the groups it is a member of.
+    groups: Option<Vec<GroupMembership>>,
+    /// Variables to set; they are never shown again.
+    env: Option<BTreeMap<String, String>>,
+    /// Labels to set, `null` to remove one.
+    labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// Which tenant to delete.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteTenant {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// Whether it is removed at once and for ever.
+    #[serde(default)]
+    purge: Option<bool>,
+}
+
+/// The zone of a tenant's schedules.
+pub(crate) fn zone(record: &TenantRecord, standing: &Standing) -> TimeZone {
+    // It was checked when it was stored.
+    TimeZone::get(&agent(record, standing).timezone).unwrap_or(TimeZone::UTC)
+}
+
+/// How many there are that are not deleted.
+pub(crate) async fn count(hub: &Hub) -> Result<u64, Problem> {
+    let counts = hub.state().count_tenants().await?;
+    Ok(counts.iter().filter(|(status, _)| *status != TenantStatus::Deleted).map(|(_, count)| count).sum())
+}
+
+pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Problem> {
+    let query = TenantQuery {
+        filter: input.status.map_or(TenantFilter::Present, TenantFilter::Status),
+        only: call.principal().only(),
+        text: input.search,
+    };
+    let standing = call.hub.standing();
+    let mut tenants = Vec::new();
+    let mut asked = if call.via == Via::Mcp { Page::first(WHOLE) } else { page(input.limit, input.cursor)? };
+    let next_cursor = loop {
+        let found = call.hub.state().tenants(&query, &asked).await?;
+        tenants.extend(found.items.iter().map(|record| shape(record, &standing)));
+        match found.next {
+            Some(next) if call.via == Via::Mcp => asked = Page::after(WHOLE, next),
+            next => break next,
+        }
+    };
+    Reply::json(&TenantList { tenants, next_cursor })
+}
+
+pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+    show(&call, call.tenant()?)
+}
+
+fn show(call: &Call, record: &TenantRecord) -> Result<Reply, Problem> {
+    let tenant = shape(record, &call.hub.standing());
+    Ok(Reply::json(&tenant)?.etag(etag(record.revision)))
+}
+
+pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Problem> {
+    let hub = &call.hub;
+    let standing = hub.standing();
+    let flavor = input.flavor.unwrap_or_else(|| "standard".into());
+    standing.check_flavor(&flavor)?;
+    let id = match input.id {
+        Some(id) => id,
+        None => TenantId::random().map_err(|error| Problem::internal(&error))?,
+    };
+    let display_name = input.display_name.unwrap_or_else(|| id.to_string());
+    check_name(&display_name)?;
+    let agent = given::merged::<AgentGiven>("agent", Map::new(), input.agent.unwrap_or_default())?;
+    let storage = given::merged::<StorageGiven>("storage", Map::new(), input.storage.unwrap_or_default())?;
+    let browser = given::merged::<BrowserGiven>("browser", Map::new(), input.browser.unwrap_or_default())?;
+    let labels = input.labels.unwrap_or_default();
+    check_labels(&labels)?;
+    let uid = new_uid().map_err(|error| Problem::internal(&error))?;
+    let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
+    let sealed = hub.key().seal(&Place::runtime_key(&uid), key.secret.expose()).map_err(|error| Problem::internal(&error))?;
+    let env = super::env::sealed(hub, &uid, input.env.unwrap_or_default())?;
+    let tenant = NewTenant {
+        display_name,
+        status: TenantStatus::Provisioning,
+        flavor,
+        agent,
+        storage,
+        browser,
+        groups: input.groups.unwrap_or_default(),
+        labels,
+        linked_home: None,
+        runtime_key: NewRuntimeKey { hash: key.hash, sealed, last4: key.last4, grace_until: None },
+        env,
+        uid,
+        id: id.clone(),
+    };
+    let entry = call.entry.clone().of(&id).to(id.as_str());
+    let record = hub.state().create_tenant(tenant, entry).await.map_err(|error| group_missing(error.into()))?;
+    home::provision(hub, &record, input.start.unwrap_or(true));
+    let mut reply = show(&call, &record)?.status(201);
+    if call.via != Via::Mcp
+        && let crate::call::Body::Json(Value::Object(members)) = &mut reply.body
+    {
+        members.insert("runtimeKey".into(), key.secret.expose().as_str().into());
+    }
+    Ok(reply)
+}
+
+/// A group that is not there is a mistake in the request, not a route that does not exist.
+fn group_missing(problem: Problem) -> Problem {
+    if problem.code == Code::NotFound && problem.message.contains("group") {
+        return Problem::invalid("a group in `groups` does not exist; create it first").at("groups", "unknown group");
+    }
+    problem
+}
+
+pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Problem> {
+    let hub = &call.hub;
+    let record = call.tenant()?;
+    call.check_version(&etag(record.revision))?;
+    let flavor = input.flavor.map(|flavor| flavor.unwrap_or_else(|| "standard".into()));
+    if let Some(flavor) = &flavor {
+        hub.standing().check_flavor(flavor)?;
+    }
+    if let Some(name) = &input.display_name {
+        check_name(name)?;
+    }
+    let labels = input.labels.map(|changes| {
+        let mut labels = record.labels.clone();
+        for (name, value) in changes {
+            match value {
+                Some(value) => labels.insert(name, value),
+                None => labels.remove(&name),
+            };
+        }
+        labels
+    });
+    if let Some(labels) = &labels {
+        check_labels(labels)?;
+    }
+    let change = TenantChange {
+        display_name: input.display_name,
+        flavor,
+        agent: given::changed::<AgentGiven>("agent", &record.agent, input.agent)?,
+        storage: given::changed::<StorageGiven>("storage", &record.storage, input.storage)?,
+        browser: given::changed::<BrowserGiven>("browser", &record.browser, input.browser)?,
+        groups: input.groups,
+        labels,
+        env: super::env::sealed(hub, &record.uid, input.env.unwrap_or_default())?,
+    };
+    let expected = call.if_match.is_some().then_some(record.revision);
+    let updated = hub.state().update_tenant(&record.id, change, expected, call.entry.clone()).await;
+    let updated = updated.map_err(|error| group_missing(error.into()))?;
+    hub.settings_changed(&updated);
+    show(&call, &updated)
+}
+
+pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Problem> {
+    let hub = &call.hub;
+    let record = call.tenant()?;
+    call.check_version(&etag(record.revision))?;
+    let expected = call.if_match.is_some().then_some(record.revision);
+    let deleted = hub.state().delete_tenant(&record.id, expected, call.entry.clone()).await?;
+    hub.tenant_gone(&deleted.id).await;
+    if input.purge == Some(true) {
+        home::purge(hub, &deleted, call.entry.clone()).await?;
+    }
+    Ok(Reply::empty())
+}
+
+pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+    let record = call.tenant()?;
+    let restored = call.hub.state().restore_tenant(&record.id, call.entry.clone()).await?;
+    call.hub.jobs_changed(&record.id);
+    show(&call, &restored)
+}
+
+/// How long the runtime key before lives on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RotateRuntimeKey {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// Seconds that the key before works beside the new one, 0 to 86400.
+    grace: Option<u64>,
+}
+
+/// A runtime key, in the one reply that shows it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ShownRuntimeKey {
+    runtime_key: String,
+    last4: String,
+}
+
+pub(crate) async fn rotate_runtime_key(call: Call, input: RotateRuntimeKey) -> Result<Reply, Problem> {
+    let hub = &call.hub;
+    let record = call.tenant()?;
+    let grace_until = super::tokens::grace(input.grace)?;
+    let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
+    let sealed = hub.key().seal(&Place::runtime_key(&record.uid), key.secret.expose()).map_err(|error| Problem::internal(&error))?;
+    let new = NewRuntimeKey { hash: key.hash, sealed, last4: key.last4.clone(), grace_until };
+    hub.state().set_runtime_key(&record.id, new, call.entry.clone()).await?;
+    Reply::json(&ShownRuntimeKey { runtime_key: key.secret.expose().clone(), last4: key.last4 })
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    if (1..=200).contains(&name.chars().count()) {
+        return Ok(());
+    }
+    Err(Problem::invalid("`displayName` must have 1 to 200 characters").at("displayName", "length"))
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let fits = labels.len() <= 64 && labels.iter().all(|(name, value)| (1..=128).contains(&name.len()) && value.len() <= 1024);
+    if fits {
+        return Ok(());
+    }
+    Err(Problem::invalid("at most 64 labels, with names of 1 to 128 bytes and values up to 1024").at("labels", "too large"))
+}

@@ -1,0 +1,116 @@
+//! What is given for a tenant itself, over what its flavor says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::{Code, Problem};
+
+/// Settings of an agent that may be given.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AgentGiven {
+    /// `provider/model`.
+    pub(crate) model: Option<String>,
+    /// An IANA zone such as `Europe/Berlin`.
+    pub(crate) timezone: Option<String>,
+    /// Whether the agent starts by itself when there is something to do.
+    pub(crate) auto_start: Option<bool>,
+    /// Seconds without work before it sleeps.
+    pub(crate) idle_stop_seconds: Option<u64>,
+    /// Runs at once.
+    pub(crate) max_concurrent_runs: Option<u32>,
+}
+
+/// Limits of disk space that may be given.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct StorageGiven {
+    /// Bytes.
+    pub(crate) quota_bytes: Option<u64>,
+    /// Files.
+    pub(crate) files_quota: Option<u64>,
+}
+
+/// Settings of a browser that may be given.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct BrowserGiven {
+    /// Whether there is one.
+    pub(crate) enabled: Option<bool>,
+    /// Which kind.
+    pub(crate) mode: Option<String>,
+    /// Pages at once.
+    pub(crate) max_tabs: Option<u32>,
+}
+
+/// What can be checked beyond its form.
+pub(crate) trait Sensible {
+    fn check(&self) -> Result<(), (&'static str, String)>;
+}
+
+impl Sensible for AgentGiven {
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if let Some(zone) = &self.timezone
+            && jiff::tz::TimeZone::get(zone).is_err()
+        {
+            return Err(("timezone", "must be an IANA zone such as `Europe/Berlin`".into()));
+        }
+        if self.max_concurrent_runs == Some(0) {
+            return Err(("maxConcurrentRuns", "must be at least 1".into()));
+        }
+        Ok(())
+    }
+}
+
+impl Sensible for StorageGiven {
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        Ok(())
+    }
+}
+
+impl Sensible for BrowserGiven {
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        match self.mode.as_deref() {
+            None | Some("none" | "headless" | "headed") => Ok(()),
+            Some(_) => Err(("mode", "must be `none`, `headless` or `headed`".into())),
+        }
+    }
+}
+
+/// A merge patch on what was given before; `null` takes a member away.
+pub(super) fn merged<T: DeserializeOwned + Sensible>(
+    section: &str,
+    mut given: Map<String, Value>,
+    patch: Map<String, Value>,
+) -> Result<Map<String, Value>, Problem> {
+    for (name, value) in patch {
+        if value.is_null() {
+            given.shift_remove(&name);
+        } else {
+            given.insert(name, value);
+        }
+    }
+    let read: T = serde_json::from_value(Value::Object(given.clone())).map_err(|error| {
+        let reason = crate::operations::without_values(&error.to_string());
+        Problem::invalid(format!("`{section}`: {reason}")).at(section, reason)
+    })?;
+    read.check().map_err(|(member, reason)| {
+        Problem::new(Code::Unprocessable, format!("`{section}.{member}` {reason}")).at(format!("/{section}/{member}"), reason)
+    })?;
+    Ok(given)
+}
+
+/// The same for a change that may be absent, or take everything away.
+#[expect(clippy::option_option, reason = "absent, `null` and a patch are three things")]
+pub(super) fn changed<T: DeserializeOwned + Sensible>(
+    section: &str,
+    before: &Map<String, Value>,
+    patch: Option<Option<Map<String, Value>>>,
+) -> Result<Option<Map<String, Value>>, Problem> {
+    match patch {
+        None => Ok(None),
+        Some(None) => Ok(Some(Map::new())),
+        Some(Some(patch)) => merged::<T>(section, before.clone(), patch).map(Some),
+    }
+}

@@ -1,0 +1,100 @@
+//! The homes of tenants: made after the tenant, gone after it.
+
+use std::{io, path::Path};
+
+use crate::{
+    Hub, Problem,
+    audit::NewEntry,
+    shapes::{Condition, ConditionStatus, TenantStatus, Time},
+    state::{Observation, Page, StateError, TenantFilter, TenantQuery, TenantRecord},
+};
+
+/// Makes the home beside the reply, then says that the tenant is ready.
+pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
+    let (hub, record) = (hub.clone(), record.clone());
+    hub.work().clone().spawn(async move {
+        let home = hub.home(&record);
+        let made = super::super::blocking(move || make(home.path()).map_err(|error| Problem::internal(&error))).await;
+        let observation = match made {
+            Ok(()) => Observation {
+                status: Some(TenantStatus::Ready),
+                observed_generation: Some(record.generation),
+                conditions: Vec::new(),
+            },
+            Err(_) => Observation {
+                status: Some(TenantStatus::Failed),
+                observed_generation: None,
+                conditions: vec![Condition {
+                    kind: "HomeReady".into(),
+                    status: ConditionStatus::False,
+                    reason: "not_created".into(),
+                    message: "the home could not be made; the Hub's log has the reason".into(),
+                    last_transition_time: Time::now(),
+                }],
+            },
+        };
+        let is_ready = observation.status == Some(TenantStatus::Ready);
+        if let Err(error) = hub.state().observe_tenant(&record.id, observation).await {
+            tracing::error!(%error, tenant = %record.id, "the tenant's state could not be stored");
+        } else if is_ready && starts {
+            hub.tenant_ready(&record.id);
+        }
+    });
+}
+
+/// Directories that only the Hub's user can enter.
+fn make(home: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(home)?;
+    hermes_config::Home::at(home).create()?;
+    for inside in ["workspace", "skills", "cron", "memories"] {
+        builder.create(home.join(inside))?;
+    }
+    Ok(())
+}
+
+/// Goes on with tenants that an earlier Hub left half made.
+pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
+    let query = TenantQuery { filter: TenantFilter::Status(TenantStatus::Provisioning), ..TenantQuery::default() };
+    let mut page = Page::first(500);
+    loop {
+        let found = hub.state().tenants(&query, &page).await?;
+        for record in &found.items {
+            provision(hub, record, false);
+        }
+        match found.next {
+            Some(next) => page = Page::after(500, next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Forgets a tenant and removes its files, unless they were there before it.
+pub(super) async fn purge(hub: &Hub, record: &TenantRecord, entry: NewEntry) -> Result<(), Problem> {
+    hub.state().purge_tenant(&record.id, entry).await?;
+    if record.linked_home.is_some() {
+        return Ok(());
+    }
+    let directory = hub.tenant_directory(&record.id);
+    super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Problem::internal(&error)),
+        _ => Ok(()),
+    })
+    .await
+}
+
+/// Purges tenants that were deleted before.
+pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateError> {
+    let query = TenantQuery { filter: TenantFilter::DeletedBefore(before), ..TenantQuery::default() };
+    let found = hub.state().tenants(&query, &Page::first(500)).await?;
+    for record in found.items {
+        let entry = NewEntry::by_hub("purge_tenant").of(&record.id);
+        if let Err(problem) = purge(hub, &record, entry).await {
+            tracing::warn!(tenant = %record.id, "a deleted tenant could not be removed: {problem}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! A tenant as it is shown: what was given for it, over its flavor, over the whole Hub's defaults.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{AgentGiven, BrowserGiven, StorageGiven};
+use crate::{
+    service::documents::Standing,
+    shapes::{AgentSettings, BrowserSettings, Keys, StorageSettings, Tenant},
+    state::TenantRecord,
+};
+
+/// The tenant as clients see it.
+pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
+    let storage: StorageGiven = effective(standing, record, "storage", &record.storage);
+    Tenant {
+        id: record.id.clone(),
+        display_name: record.display_name.clone(),
+        status: record.status,
+        access: record.access.clone(),
+        flavor: record.flavor.clone(),
+        agent: agent(record, standing),
+        storage: StorageSettings {
+            quota_bytes: storage.quota_bytes.unwrap_or(5 << 30),
+            used_bytes: record.used.bytes,
+            files_quota: storage.files_quota.unwrap_or(200_000),
+            linked: record.linked_home.is_some(),
+        },
+        browser: browser(record, standing),
+        groups: record.groups.clone(),
+        labels: record.labels.clone(),
+        keys: Keys { runtime_key: record.runtime_key.clone() },
+        conditions: record.conditions.clone(),
+        generation: record.generation,
+        observed_generation: record.observed_generation,
+        created_at: record.created_at,
+        updated_at: record.updated_at,
+        deleted_at: record.deleted_at,
+    }
+}
+
+/// The settings of its agent. The policy is a ceiling.
+pub(crate) fn agent(record: &TenantRecord, standing: &Standing) -> AgentSettings {
+    let given: AgentGiven = effective(standing, record, "agent", &record.agent);
+    let runs = given.max_concurrent_runs.unwrap_or(standing.max_concurrent_runs());
+    AgentSettings {
+        model: given.model,
+        timezone: given.timezone.unwrap_or_else(|| "UTC".into()),
+        auto_start: given.auto_start.unwrap_or(true),
+        idle_stop_seconds: given.idle_stop_seconds.unwrap_or(standing.idle_stop_seconds()),
+        max_concurrent_runs: runs.min(standing.max_concurrent_runs_ceiling()),
+    }
+}
+
+fn browser(record: &TenantRecord, standing: &Standing) -> BrowserSettings {
+    let given: BrowserGiven = effective(standing, record, "browser", &record.browser);
+    BrowserSettings {
+        enabled: given.enabled.unwrap_or(false),
+        mode: given.mode.unwrap_or_else(|| "none".into()),
+        max_tabs: given.max_tabs.unwrap_or(4),
+    }
+}
+
+fn effective<T: DeserializeOwned + Default>(
+    standing: &Standing,
+    record: &TenantRecord,
+    section: &str,
+    own: &Map<String, Value>,
+) -> T {
+    let mut members = standing.section(section).clone();
+    members.extend(standing.flavor_section(&record.flavor, section).clone());
+    members.extend(own.clone());
+    // All three were checked when they were stored.
+    serde_json::from_value(Value::Object(members)).unwrap_or_default()
+}

@@ -1,0 +1,106 @@
+//! Management tokens.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::page;
+use crate::{
+    Problem, TokenId,
+    auth::TokenRequest,
+    call::{Body, Call, Reply},
+    shapes::{MintedToken, Time, Token},
+};
+
+/// The longest that an old secret lives beside the new one.
+const LONGEST_GRACE: u64 = 86_400;
+
+/// A page of tokens.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListTokens {
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Tokens.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TokenList {
+    tokens: Vec<Token>,
+    next_cursor: Option<String>,
+}
+
+/// A token in the one reply that shows its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ShownToken {
+    #[serde(flatten)]
+    listed: Token,
+    /// The secret, shown this once.
+    token: String,
+}
+
+/// A token.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfToken {
+    /// The token's id.
+    token_id: TokenId,
+}
+
+/// A token whose secret is to change.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RotateToken {
+    /// The token's id.
+    token_id: TokenId,
+    /// Seconds that the secret before works beside the new one, 0 to 86400.
+    grace: Option<u64>,
+}
+
+pub(crate) async fn list(call: Call, input: ListTokens) -> Result<Reply, Problem> {
+    let page = page(input.limit, input.cursor)?;
+    let found = call.hub.state().tokens(&page).await?;
+    let tokens = found.items.into_iter().map(|record| record.token).collect();
+    Reply::json(&TokenList { tokens, next_cursor: found.next })
+}
+
+pub(crate) async fn create(call: Call, input: TokenRequest) -> Result<Reply, Problem> {
+    let minted = call.hub.authenticator().mint(call.principal(), input, call.entry.clone()).await?;
+    Ok(show(&minted)?.status(201))
+}
+
+pub(crate) async fn rotate(call: Call, input: RotateToken) -> Result<Reply, Problem> {
+    let seconds = input.grace.unwrap_or(0);
+    grace(Some(seconds))?;
+    let grace = Duration::from_secs(seconds);
+    let minted = call.hub.authenticator().rotate(call.principal(), &input.token_id, grace, call.entry.clone()).await?;
+    show(&minted)
+}
+
+pub(crate) async fn revoke(call: Call, input: OfToken) -> Result<Reply, Problem> {
+    call.hub.authenticator().revoke(&input.token_id, call.entry.clone()).await?;
+    call.hub.end_sessions(&input.token_id).await;
+    Ok(Reply::empty())
+}
+
+fn show(minted: &MintedToken) -> Result<Reply, Problem> {
+    let mut reply = Reply::json(&minted.token)?;
+    if let Body::Json(Value::Object(members)) = &mut reply.body {
+        members.insert("token".into(), minted.secret.expose().as_str().into());
+    }
+    Ok(reply)
+}
+
+/// Until when an old secret lives.
+pub(super) fn grace(seconds: Option<u64>) -> Result<Option<Time>, Problem> {
+    match seconds.unwrap_or(0) {
+        0 => Ok(None),
+        seconds if seconds <= LONGEST_GRACE => Ok(Some(Time::now().after(Duration::from_secs(seconds)))),
+        _ => Err(Problem::invalid("`grace` must be 0 to 86400 seconds").at("grace", "out of range")),
+    }
+}

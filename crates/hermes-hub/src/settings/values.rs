@@ -1,0 +1,191 @@
+//! Keys with their values, from wherever they came, and reading them as what they should be.
+
+use std::{collections::BTreeMap, path::{Path, PathBuf}, str::FromStr};
+
+use hermes_config::{Home, ReferencePolicy, Template, Variables, nearest};
+use serde_json::Value;
+
+use super::{SettingsError, keys::KEYS, sizes, unusable};
+
+/// How a variable of the Hub begins.
+const PREFIX: &str = "HERMES_HUB_";
+/// Variables of that form that belong to the command line.
+const FOREIGN: [&str; 2] = ["URL", "TOKEN"];
+
+/// Known keys, each with what was written for it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Values(BTreeMap<&'static str, Value>);
+
+impl Values {
+    pub(super) fn take(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub(super) fn take_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+        for (name, value) in environment {
+            let Some(rest) = name.strip_prefix(PREFIX).filter(|rest| !FOREIGN.contains(rest)) else {
+                continue;
+            };
+            let key = known(&rest.to_lowercase().replace("__", ".")).map_err(|error| match error {
+                SettingsError::Unknown { nearest, .. } => SettingsError::Unknown {
+                    key: name.clone(),
+                    nearest: nearest.map(|key| format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))),
+                },
+                other => other,
+            })?;
+            self.0.insert(key, value.as_str().into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_flags(&mut self, flags: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+        for (key, value) in flags {
+            self.0.insert(known(key)?, value.as_str().into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_document(&mut self, document: &Value) -> Result<(), SettingsError> {
+        let Value::Object(members) = document else {
+            return Err(unusable("hub.yaml", "must be a mapping of keys to values"));
+        };
+        for (key, value) in members {
+            self.take_member(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn take_member(&mut self, key: &str, value: &Value) -> Result<(), SettingsError> {
+        if let Some(known) = KEYS.into_iter().find(|known| *known == key) {
+            if !value.is_null() {
+                self.0.insert(known, value.clone());
+            }
+            return Ok(());
+        }
+        let group = format!("{key}.");
+        match value {
+            _ if !KEYS.iter().any(|known| known.starts_with(&group)) => Err(unknown(key)),
+            Value::Null => Ok(()),
+            Value::Object(members) => members
+                .iter()
+                .try_for_each(|(name, value)| self.take_member(&format!("{key}.{name}"), value)),
+            _ => Err(unusable(key, "must be a mapping")),
+        }
+    }
+
+    /// Fills in `${…}`. What has no value stops the start.
+    pub(super) fn fill_references(
+        &mut self,
+        directory: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(), SettingsError> {
+        let home = Home::at(directory);
+        let variables = Variables::from_pairs(environment.clone());
+        let fill = |key: &str, text: &mut String| {
+            if !text.contains("${") {
+                return Ok(());
+            }
+            let filled = Template::new(text.as_str()).fill(key, &home, &variables, &ReferencePolicy::owner());
+            match filled {
+                Ok(Some(value)) => value.expose().clone_into(text),
+                Ok(None) => return Err(unusable(key, "a reference in it has no value")),
+                Err(error) => return Err(unusable(key, error.to_string())),
+            }
+            Ok(())
+        };
+        for (key, value) in &mut self.0 {
+            match value {
+                Value::String(text) => fill(key, text)?,
+                Value::Array(items) => {
+                    for item in items {
+                        if let Value::String(text) = item {
+                            fill(key, text)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, SettingsError> {
+        match self.0.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(Some(value.to_string())),
+            Some(_) => Err(unusable(key, "must be a text")),
+        }
+    }
+
+    pub(super) fn path(&self, key: &str) -> Result<Option<PathBuf>, SettingsError> {
+        Ok(self.text(key)?.map(PathBuf::from))
+    }
+
+    pub(super) fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, SettingsError> {
+        self.text(key)?
+            .map(|text| text.parse().map_err(|_| unusable(key, format!("`{text}` is not {what}"))))
+            .transpose()
+    }
+
+    pub(super) fn count<T: TryFrom<u64>>(&self, key: &str, default: u64) -> Result<T, SettingsError> {
+        let number = self.parsed(key, "a whole number")?.unwrap_or(default);
+        T::try_from(number).map_err(|_| unusable(key, format!("{number} is too large")))
+    }
+
+    pub(super) fn size<T: TryFrom<u64>>(&self, key: &str, default: u64) -> Result<T, SettingsError> {
+        let size = match self.text(key)? {
+            None => default,
+            Some(text) => sizes::parse(&text)
+                .ok_or_else(|| unusable(key, format!("`{text}` is not a size such as `16 MiB`")))?,
+        };
+        T::try_from(size).map_err(|_| unusable(key, format!("{size} is too large")))
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, SettingsError> {
+        match self.text(key)?.map(|text| text.to_lowercase()).as_deref() {
+            None => Ok(None),
+            Some("true" | "yes" | "on" | "1") => Ok(Some(true)),
+            Some("false" | "no" | "off" | "0") => Ok(Some(false)),
+            Some(_) => Err(unusable(key, "must be `true` or `false`")),
+        }
+    }
+
+    /// A list; in a variable or flag, with commas.
+    pub(super) fn list(&self, key: &str) -> Result<Option<Vec<String>>, SettingsError> {
+        let split = |text: &str| {
+            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        };
+        match self.0.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(split(text))),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| unusable(key, "must be a list of texts")))
+                .collect::<Result<_, _>>()
+                .map(Some),
+            Some(_) => Err(unusable(key, "must be a list of texts")),
+        }
+    }
+
+    /// One of some words, the first if nothing is written.
+    pub(super) fn one_of<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<T, SettingsError> {
+        let written = self.text(key)?;
+        let word = written.as_deref().unwrap_or(words[0].0);
+        words.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let names: Vec<_> = words.iter().map(|(name, _)| format!("`{name}`")).collect();
+            unusable(key, format!("must be one of {}", names.join(", ")))
+        })
+    }
+}
+
+fn known(key: &str) -> Result<&'static str, SettingsError> {
+    KEYS.into_iter().find(|known| *known == key).ok_or_else(|| unknown(key))
+}
+
+fn unknown(key: &str) -> SettingsError {
+    SettingsError::Unknown {
+        key: key.to_owned(),
+        nearest: nearest(key, KEYS.into_iter().map(str::to_owned)),
+    }
+}

@@ -1,0 +1,22 @@
+//! What the Hub shows of itself: the JSON of REST and MCP, one file per family.
+
+mod agent;
+mod audit;
+mod group;
+mod run;
+mod tenant;
+mod time;
+mod token;
+mod vocabulary;
+
+pub use agent::{AgentPhase, AgentState};
+pub use audit::{AuditEntry, AuditPhase, Decision, Via};
+pub use group::{Group, GroupKind, Member, MemberAccess, Share};
+pub use run::{Approval, ApprovalState, Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage};
+pub use tenant::{
+    Access, AccessStatus, AgentSettings, BrowserSettings, Condition, ConditionStatus, EnvVariable,
+    GroupMembership, Keys, RuntimeKey, StorageSettings, Tenant, TenantStatus,
+};
+pub use time::Time;
+pub use token::{MintedToken, Token};
+pub(crate) use vocabulary::vocabulary;

@@ -1,0 +1,45 @@
+//! Management tokens as they are listed.
+
+use hermes_config::Secret;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Time;
+use crate::{
+    TenantId, TokenId,
+    auth::{Cidr, Role, Scope},
+};
+
+/// A management token; its secret is not part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Token {
+    /// Its id.
+    pub id: TokenId,
+    /// Its name for people.
+    pub name: String,
+    /// A set of scopes that goes by a name.
+    pub role: Option<Role>,
+    /// Scopes beside those of the role.
+    pub scopes: Vec<Scope>,
+    /// The tenants it sees; all, if absent.
+    pub tenants: Option<Vec<TenantId>>,
+    /// Where it may be used from; anywhere, if empty.
+    pub cidrs: Vec<Cidr>,
+    /// The end of its secret.
+    pub last4: String,
+    /// When it ends.
+    pub expires_at: Option<Time>,
+    /// When it was last used.
+    pub last_used_at: Option<Time>,
+}
+
+/// A token in the one reply that shows its secret. It can not be serialized by accident: the reply is put together
+/// where it is sent.
+#[derive(Debug, Clone)]
+pub struct MintedToken {
+    /// As it is listed from now on.
+    pub token: Token,
+    /// `hub_mgmt_` and so on.
+    pub secret: Secret<String>,
+}

@@ -1,0 +1,79 @@
+//! What runs wait for a decision on.
+
+use async_trait::async_trait;
+
+use super::{Page, Paged, StateError};
+use crate::{
+    ApprovalId, RunId, TenantId,
+    audit::NewEntry,
+    shapes::{Approval, Time},
+};
+
+/// An approval to be asked for.
+#[derive(Debug, Clone)]
+pub struct NewApproval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// What the agent calls it.
+    pub agent_id: Option<String>,
+    /// What is to be run, without secrets.
+    pub command: String,
+    /// Why it is asked about.
+    pub description: String,
+    /// When it is denied unless somebody decides.
+    pub expires_at: Option<Time>,
+}
+
+/// A decision.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// `once`, `session`, `always` or `deny`.
+    pub choice: String,
+    /// Which token; none when time ran out.
+    pub by: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Which approvals.
+#[derive(Debug, Clone, Default)]
+pub struct ApprovalQuery {
+    /// Of these tenants: what a token covers.
+    pub only: Option<Vec<TenantId>>,
+    /// Of one run.
+    pub run: Option<RunId>,
+    /// Pending ones only.
+    pub pending: bool,
+    /// Pending ones that ran out before.
+    pub expired_before: Option<Time>,
+    /// Decided ones that the agent has not been told of.
+    pub undelivered: bool,
+}
+
+/// Approvals.
+#[async_trait]
+pub trait Approvals {
+    /// An approval.
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StateError>;
+
+    /// What the agent calls an approval.
+    async fn agent_approval(&self, id: &ApprovalId) -> Result<Option<String>, StateError>;
+
+    /// Some approvals, oldest first.
+    async fn approvals(
+        &self,
+        query: &ApprovalQuery,
+        page: &Page,
+    ) -> Result<Paged<Approval>, StateError>;
+
+    /// Decides one. Only the first decision counts; later ones are conflicts.
+    async fn decide(
+        &self,
+        id: &ApprovalId,
+        choice: Choice,
+        entry: NewEntry,
+    ) -> Result<Approval, StateError>;
+
+    /// Writes down that the agent knows of a decision.
+    async fn mark_delivered(&self, id: &ApprovalId) -> Result<(), StateError>;
+}

@@ -1,0 +1,129 @@
+//! Long lists, a piece at a time.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+use super::StateError;
+
+/// Which piece of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// How many at most.
+    pub limit: u32,
+    /// What the piece before ended with; none for the first.
+    pub cursor: Option<String>,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::first(100)
+    }
+}
+
+impl Page {
+    /// The beginning.
+    pub fn first(limit: u32) -> Self {
+        Self {
+            limit,
+            cursor: None,
+        }
+    }
+
+    /// What follows a piece.
+    pub fn after(limit: u32, cursor: impl Into<String>) -> Self {
+        Self {
+            limit,
+            cursor: Some(cursor.into()),
+        }
+    }
+
+    /// The key of the last item of the piece before: as many parts as the list's order has.
+    pub(crate) fn key<const PARTS: usize>(&self) -> Result<Option<[String; PARTS]>, StateError> {
+        let Some(cursor) = &self.cursor else {
+            return Ok(None);
+        };
+        let bytes = URL_SAFE_NO_PAD
+            .decode(cursor)
+            .map_err(|_| StateError::BadCursor)?;
+        let parts: Vec<String> =
+            serde_json::from_slice(&bytes).map_err(|_| StateError::BadCursor)?;
+        parts
+            .try_into()
+            .map(Some)
+            .map_err(|_| StateError::BadCursor)
+    }
+
+    /// One more than asked for, to know whether there are more.
+    pub(crate) fn fetch(&self) -> i64 {
+        i64::from(self.limit.clamp(1, 500)) + 1
+    }
+}
+
+/// A piece of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paged<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Where the next piece begins; none at the end.
+    pub next: Option<String>,
+}
+
+impl<T> Paged<T> {
+    /// From what was fetched for a page, one item too many included.
+    pub(crate) fn of<const PARTS: usize>(
+        mut items: Vec<T>,
+        page: &Page,
+        key: impl Fn(&T) -> [String; PARTS],
+    ) -> Self {
+        let limit = usize::try_from(page.fetch() - 1).unwrap_or(usize::MAX);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items
+            .last()
+            .filter(|_| more)
+            .and_then(|last| serde_json::to_vec(key(last).as_slice()).ok())
+            .map(|key| URL_SAFE_NO_PAD.encode(key));
+        Self { items, next }
+    }
+
+    /// With other items.
+    pub fn map<U>(self, change: impl FnMut(T) -> U) -> Paged<U> {
+        Paged {
+            items: self.items.into_iter().map(change).collect(),
+            next: self.next,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_leads_on_from_the_last_item() {
+        let page = Page::first(2);
+        let paged = Paged::of(vec!["a", "b", "c"], &page, |item| [(*item).to_owned()]);
+        assert_eq!(paged.items, ["a", "b"]);
+        let next = Page::after(2, paged.next.unwrap());
+        assert_eq!(next.key::<1>().unwrap().unwrap(), ["b"]);
+        assert!(
+            next.key::<2>().is_err(),
+            "a cursor of another list was taken"
+        );
+    }
+
+    #[test]
+    fn the_last_piece_has_no_cursor() {
+        let paged = Paged::of(vec![1, 2], &Page::first(2), |item| [item.to_string()]);
+        assert_eq!((paged.items.len(), paged.next), (2, None));
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        for text in ["", "x", "bm8", "WzFd"] {
+            assert!(
+                Page::after(1, text).key::<1>().is_err(),
+                "{text:?} was taken"
+            );
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The Hub's memory in one SQLite file.
+
+use std::{path::Path, time::Duration};
+
+use async_trait::async_trait;
+use hermes_store::{
+    StoreError,
+    db::{self, Code, Database, Durability, Opening, Write},
+};
+use sqlx::SqlitePool;
+
+use super::{State, StateError};
+
+mod approvals;
+mod audit;
+mod cron;
+mod documents;
+mod env;
+mod files;
+mod groups;
+mod idempotency;
+mod mcp_sessions;
+mod queue;
+mod row;
+mod runs;
+mod tenants;
+mod tokens;
+
+/// The steps from an empty file to the present tables, in order. A step that was released is never changed.
+const STEPS: &[&str] = &[include_str!("../../migrations/sqlite/0001.sql")];
+/// How long a write waits before it is refused.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All that the Hub remembers, in one file.
+#[derive(Debug)]
+pub struct SqliteState {
+    database: Database,
+    /// This node, whose chain the audit entries belong to.
+    node: String,
+}
+
+impl SqliteState {
+    /// Opens the file, making or migrating it.
+    pub async fn open(path: &Path, node: &str) -> Result<Self, StoreError> {
+        let opening = Opening {
+            steps: STEPS,
+            durability: Durability::Power,
+            patience: PATIENCE,
+        };
+        Ok(Self {
+            database: Database::open(path, opening).await?,
+            node: node.to_owned(),
+        })
+    }
+
+    /// Writes a consistent copy to a new file while the Hub goes on.
+    pub async fn copy_to(&self, copy: &Path) -> Result<(), StoreError> {
+        self.database.copy_to(copy).await
+    }
+
+    fn readers(&self) -> &SqlitePool {
+        self.database.readers()
+    }
+
+    async fn begin(&self) -> Result<Write<'_>, StateError> {
+        self.database.begin().await.map_err(unwritable)
+    }
+}
+
+/// Makes a write last.
+async fn commit(write: Write<'_>) -> Result<(), StateError> {
+    write.commit_at_once().await.map_err(unwritable)
+}
+
+/// Whatever keeps a write from beginning or lasting, it may work later.
+fn unwritable(error: StoreError) -> StateError {
+    match error {
+        StoreError::DiskFull { .. } => StateError::DiskFull(error.to_string()),
+        error => StateError::Unavailable(error.to_string()),
+    }
+}
+
+impl From<sqlx::Error> for StateError {
+    fn from(error: sqlx::Error) -> Self {
+        match db::code(&error) {
+            Some(Code::Full) => Self::DiskFull(error.to_string()),
+            Some(Code::Busy | Code::CanNotOpen | Code::Disk) => {
+                Self::Unavailable(error.to_string())
+            }
+            _ => match error {
+                sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_) => {
+                    Self::Unavailable(error.to_string())
+                }
+                error => Self::Broken(error.to_string()),
+            },
+        }
+    }
+}
+
+impl From<serde_json::Error> for StateError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+/// A count for a column; SQLite has no larger numbers.
+fn column(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl State for SqliteState {
+    async fn ping(&self) -> Result<(), StateError> {
+        sqlx::query("SELECT 1 FROM meta LIMIT 1")
+            .fetch_optional(self.readers())
+            .await?;
+        Ok(())
+    }
+
+    async fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {
+        Ok(sqlx::query_scalar("SELECT value FROM meta WHERE name = ?1")
+            .bind(name)
+            .fetch_optional(self.readers())
+            .await?)
+    }
+
+    async fn set_meta(&self, name: &str, value: &[u8]) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        sqlx::query(
+            "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        )
+        .bind(name)
+        .bind(value)
+        .execute(&mut *write)
+        .await?;
+        commit(write).await
+    }
+
+    async fn has_sealed(&self) -> Result<bool, StateError> {
+        Ok(sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM env) OR EXISTS (SELECT 1 FROM tenants WHERE key_sealed IS NOT NULL)",
+        )
+        .fetch_one(self.readers())
+        .await?)
+    }
+
+    async fn close(&self) {
+        self.database.close().await;
+    }
+}

@@ -1,0 +1,388 @@
+//! The audit log: one chain per node, each entry added in the transaction of what it tells.
+
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
+
+use super::{
+    SqliteState, column, commit,
+    row::{Columns, hash, list},
+};
+use crate::{
+    audit::{Link, NewEntry, chain},
+    ids::hex,
+    shapes::{AuditEntry, AuditPhase, Time},
+    state::{
+        AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault, Page, Paged, StateError,
+    },
+};
+
+/// Under which the heads of other chains are written down.
+const RECORD_HEAD: &str = "record_chain_head";
+/// Under which pruning is written down.
+const PRUNE: &str = "prune_audit";
+
+impl SqliteState {
+    /// Adds the entry of a change to its transaction, and marks its idempotency key as having taken effect.
+    pub(super) async fn effect(
+        &self,
+        write: &mut SqliteConnection,
+        entry: NewEntry,
+    ) -> Result<(), StateError> {
+        let key = entry.idempotency.clone();
+        self.append(write, entry, None, None).await?;
+        if let Some(key) = key {
+            super::idempotency::mark_effected(write, &key).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry to the transaction; gives its number.
+    pub(super) async fn append(
+        &self,
+        write: &mut SqliteConnection,
+        entry: NewEntry,
+        phase: Option<AuditPhase>,
+        intent: Option<u64>,
+    ) -> Result<u64, StateError> {
+        let mut link = head(write, &self.node).await?;
+        self.append_after(write, &mut link, entry, phase, intent)
+            .await
+    }
+
+    async fn append_after(
+        &self,
+        write: &mut SqliteConnection,
+        link: &mut Link,
+        entry: NewEntry,
+        phase: Option<AuditPhase>,
+        intent: Option<u64>,
+    ) -> Result<u64, StateError> {
+        let (entry, text) = link.add(&self.node, entry, phase, intent)?;
+        sqlx::query(
+            "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )
+        .bind(&entry.chain)
+        .bind(column(entry.seq))
+        .bind(entry.time.millis())
+        .bind(&entry.tenant)
+        .bind(&entry.actor)
+        .bind(&entry.action)
+        .bind(entry.decision.word())
+        .bind(&entry.request_id)
+        .bind(text)
+        .bind(link.hash.as_slice())
+        .execute(write)
+        .await
+        .map_err(|error| match StateError::from(error) {
+            full @ StateError::DiskFull(_) => full,
+            // Nothing is done that can not be written down.
+            other => StateError::Unavailable(format!("the audit log: {other}")),
+        })?;
+        Ok(entry.seq)
+    }
+}
+
+/// The end of a chain: its last entry, or where it was cut off.
+async fn head(connection: &mut SqliteConnection, chain: &str) -> Result<Link, StateError> {
+    let row = sqlx::query(
+        "SELECT seq, hash FROM (SELECT seq, hash FROM audit WHERE chain = ?1 ORDER BY seq DESC LIMIT 1)
+         UNION ALL SELECT seq, hash FROM audit_anchors WHERE chain = ?1 ORDER BY seq DESC LIMIT 1",
+    )
+    .bind(chain)
+    .fetch_optional(connection)
+    .await?;
+    row.map_or(Ok(Link::origin()), |row| link(&row))
+}
+
+fn link(row: &SqliteRow) -> Result<Link, StateError> {
+    Ok(Link {
+        seq: row.count("seq")?,
+        hash: hash(row.bytes("hash")?)?,
+    })
+}
+
+pub(super) fn entry(row: &SqliteRow) -> Result<AuditEntry, StateError> {
+    Ok(chain::parse(&row.text("text")?, &row.bytes("hash")?)?)
+}
+
+#[async_trait]
+impl AuditLog for SqliteState {
+    async fn append_audit(&self, entries: Vec<NewEntry>) -> Result<(), StateError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut write = self.begin().await?;
+        let mut link = head(&mut write, &self.node).await?;
+        for entry in entries {
+            self.append_after(&mut write, &mut link, entry, None, None)
+                .await?;
+        }
+        commit(write).await
+    }
+
+    async fn audit(
+        &self,
+        query: &AuditQuery,
+        page: &Page,
+    ) -> Result<Paged<AuditEntry>, StateError> {
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT text, hash FROM audit WHERE TRUE");
+        if let Some(only) = list(query.only.as_deref())? {
+            sql.push(" AND tenant IN (SELECT value FROM json_each(")
+                .push_bind(only)
+                .push("))");
+        }
+        if let Some(tenant) = &query.tenant {
+            sql.push(" AND tenant = ").push_bind(tenant.as_str());
+        }
+        for (name, value) in [
+            ("actor", query.actor.as_deref()),
+            ("action", query.action.as_deref()),
+            (
+                "decision",
+                query.decision.map(crate::shapes::Decision::word),
+            ),
+            ("request_id", query.request_id.as_deref()),
+        ] {
+            if let Some(value) = value {
+                sql.push(format_args!(" AND {name} = "))
+                    .push_bind(value.to_owned());
+            }
+        }
+        if let Some(since) = query.since {
+            sql.push(" AND time >= ").push_bind(since.millis());
+        }
+        if let Some(until) = query.until {
+            sql.push(" AND time < ").push_bind(until.millis());
+        }
+        let (relation, direction) = match query.order {
+            AuditOrder::NewestFirst => ("<", "DESC"),
+            AuditOrder::OldestFirst => (">", "ASC"),
+        };
+        if let Some([time, chain, seq]) = page.key::<3>()? {
+            let time: i64 = time.parse().map_err(|_| StateError::BadCursor)?;
+            let seq: i64 = seq.parse().map_err(|_| StateError::BadCursor)?;
+            sql.push(format_args!(" AND (time, chain, seq) {relation} ("))
+                .push_bind(time)
+                .push(", ")
+                .push_bind(chain)
+                .push(", ")
+                .push_bind(seq)
+                .push(")");
+        }
+        sql.push(format_args!(
+            " ORDER BY time {direction}, chain {direction}, seq {direction} LIMIT "
+        ))
+        .push_bind(page.fetch());
+        let rows = sql.build().fetch_all(self.readers()).await?;
+        let entries: Vec<_> = rows.iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(Paged::of(entries, page, |entry| {
+            [
+                entry.time.millis().to_string(),
+                entry.chain.clone(),
+                entry.seq.to_string(),
+            ]
+        }))
+    }
+
+    async fn audit_heads(&self) -> Result<Vec<ChainHead>, StateError> {
+        let mut connection = self.readers().acquire().await?;
+        heads(&mut connection).await
+    }
+
+    async fn record_heads(&self) -> Result<(), StateError> {
+        let mut others = self.audit_heads().await?;
+        others.retain(|head| head.chain != self.node);
+        let entries = others
+            .into_iter()
+            .map(|head| {
+                NewEntry::by_hub(RECORD_HEAD)
+                    .to(format!("{}:{}:{}", head.chain, head.seq, head.hash))
+            })
+            .collect();
+        self.append_audit(entries).await
+    }
+
+    async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
+        let mut connection = self.readers().acquire().await?;
+        let heads = heads(&mut connection).await?;
+        let mut checks = Vec::new();
+        let mut recorded = Vec::new();
+        for head in heads {
+            checks.push(walk(&mut connection, &head.chain, &mut recorded).await?);
+        }
+        for known in recorded {
+            compare(&mut connection, &mut checks, &known).await?;
+        }
+        Ok(checks)
+    }
+
+    async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {
+        let chains: Vec<String> = sqlx::query_scalar("SELECT DISTINCT chain FROM audit")
+            .fetch_all(self.readers())
+            .await?;
+        let mut pruned = 0;
+        for chain in chains {
+            pruned += self.prune_chain(&chain, before).await?;
+        }
+        Ok(pruned)
+    }
+}
+
+impl SqliteState {
+    /// Removes the beginning of a chain, up to the first entry that is young enough or belongs to an operation under
+    /// way. The last entry always stays.
+    async fn prune_chain(&self, chain: &str, before: Time) -> Result<u64, StateError> {
+        let mut write = self.begin().await?;
+        let row = sqlx::query(
+            "SELECT seq, hash FROM audit WHERE chain = ?1 AND seq < MIN(
+                 (SELECT MAX(seq) FROM audit WHERE chain = ?1),
+                 IFNULL((SELECT MIN(seq) FROM audit WHERE chain = ?1 AND time >= ?2), 9223372036854775807),
+                 IFNULL((SELECT MIN(seq) FROM intents WHERE chain = ?1), 9223372036854775807))
+             ORDER BY seq DESC LIMIT 1",
+        )
+        .bind(chain)
+        .bind(before.millis())
+        .fetch_optional(&mut *write)
+        .await?;
+        let Some(anchor) = row.map(|row| link(&row)).transpose()? else {
+            return Ok(0);
+        };
+        let removed = sqlx::query("DELETE FROM audit WHERE chain = ?1 AND seq <= ?2")
+            .bind(chain)
+            .bind(column(anchor.seq))
+            .execute(&mut *write)
+            .await?
+            .rows_affected();
+        sqlx::query(
+            "INSERT INTO audit_anchors (chain, seq, hash) VALUES (?1, ?2, ?3)
+             ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
+        )
+        .bind(chain)
+        .bind(column(anchor.seq))
+        .bind(anchor.hash.as_slice())
+        .execute(&mut *write)
+        .await?;
+        let entry =
+            NewEntry::by_hub(PRUNE).to(format!("{chain}:{}:{}", anchor.seq, hex(&anchor.hash)));
+        self.append(&mut write, entry, None, None).await?;
+        commit(write).await?;
+        Ok(removed)
+    }
+}
+
+async fn heads(connection: &mut SqliteConnection) -> Result<Vec<ChainHead>, StateError> {
+    let chains: Vec<String> =
+        sqlx::query_scalar("SELECT chain FROM audit UNION SELECT chain FROM audit_anchors")
+            .fetch_all(&mut *connection)
+            .await?;
+    let mut heads = Vec::new();
+    for chain in chains {
+        let link = head(connection, &chain).await?;
+        heads.push(ChainHead {
+            chain,
+            seq: link.seq,
+            hash: hex(&link.hash),
+        });
+    }
+    Ok(heads)
+}
+
+/// Goes through a chain, as far as it holds. Notes what it says of other chains' heads.
+async fn walk(
+    connection: &mut SqliteConnection,
+    chain: &str,
+    recorded: &mut Vec<String>,
+) -> Result<ChainCheck, StateError> {
+    let anchor = sqlx::query("SELECT seq, hash FROM audit_anchors WHERE chain = ?1")
+        .bind(chain)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let mut link = anchor.map_or(Ok(Link::origin()), |row| link(&row))?;
+    let mut check = ChainCheck {
+        chain: chain.to_owned(),
+        first: link.seq + 1,
+        last: link.seq,
+        entries: 0,
+        broken: None,
+    };
+    let mut rows = sqlx::query(
+        "SELECT seq, time, tenant, actor, action, decision, request_id, text, hash FROM audit
+         WHERE chain = ?1 ORDER BY seq",
+    )
+    .bind(chain)
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let seq = row.count("seq")?;
+        let followed = link
+            .follow(chain, &row.text("text")?, &row.bytes("hash")?)
+            .and_then(|entry| same(&row, entry));
+        match followed {
+            Ok(entry) => {
+                check.entries += 1;
+                check.last = seq;
+                if entry.action == RECORD_HEAD {
+                    recorded.extend(entry.target);
+                }
+            }
+            Err(reason) => {
+                // A missing entry is one that is not as it was written.
+                let seq = seq.min(check.last + 1);
+                check.broken = Some(Fault { seq, reason });
+                break;
+            }
+        }
+    }
+    Ok(check)
+}
+
+/// Whether the columns to search by say what the entry says.
+fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
+    let read = || -> Result<bool, StateError> {
+        Ok(row.count("seq")? == entry.seq
+            && row.time("time")? == entry.time
+            && row.optional_text("tenant")? == entry.tenant
+            && row.text("actor")? == entry.actor
+            && row.text("action")? == entry.action
+            && row.text("decision")? == entry.decision.word()
+            && row.text("request_id")? == entry.request_id)
+    };
+    match read() {
+        Ok(true) => Ok(entry),
+        Ok(false) | Err(_) => Err("its columns differ from its content".into()),
+    }
+}
+
+/// Whether a chain still has the head that another chain saw.
+async fn compare(
+    connection: &mut SqliteConnection,
+    checks: &mut [ChainCheck],
+    known: &str,
+) -> Result<(), StateError> {
+    let mut parts = known.rsplitn(3, ':');
+    let (Some(known_hash), Some(seq), Some(chain)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Ok(());
+    };
+    let seq: u64 = seq.parse().unwrap_or_default();
+    let Some(check) = checks
+        .iter_mut()
+        .find(|check| check.chain == chain && check.broken.is_none() && seq >= check.first)
+    else {
+        return Ok(());
+    };
+    let stored: Option<Vec<u8>> =
+        sqlx::query_scalar("SELECT hash FROM audit WHERE chain = ?1 AND seq = ?2")
+            .bind(chain)
+            .bind(column(seq))
+            .fetch_optional(connection)
+            .await?;
+    if stored.is_none_or(|stored| hex(&stored) != known_hash) {
+        check.broken = Some(Fault {
+            seq,
+            reason: "another chain saw another entry here".into(),
+        });
+    }
+    Ok(())
+}

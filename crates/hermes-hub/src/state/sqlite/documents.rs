@@ -1,0 +1,155 @@
+//! Documents and their revisions in SQLite.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use sqlx::sqlite::SqliteRow;
+
+use super::{SqliteState, column, commit, row::Columns};
+use crate::{
+    TenantId,
+    audit::NewEntry,
+    shapes::Time,
+    state::{Applied, Document, DocumentKind, Documents, Page, Paged, StateError},
+};
+
+fn document(row: &SqliteRow) -> Result<Document, StateError> {
+    Ok(Document {
+        kind: row.word("kind", DocumentKind::from_word)?,
+        revision: row.count("revision")?,
+        content: row.json("content")?,
+        updated_at: row.time("updated_at")?,
+        updated_by: row.text("updated_by")?,
+    })
+}
+
+#[async_trait]
+impl Documents for SqliteState {
+    async fn document(&self, kind: DocumentKind) -> Result<Option<Document>, StateError> {
+        let row =
+            sqlx::query("SELECT * FROM documents WHERE kind = ?1 ORDER BY revision DESC LIMIT 1")
+                .bind(kind.word())
+                .fetch_optional(self.readers())
+                .await?;
+        row.map(|row| document(&row)).transpose()
+    }
+
+    async fn document_revision(
+        &self,
+        kind: DocumentKind,
+        revision: u64,
+    ) -> Result<Option<Document>, StateError> {
+        let row = sqlx::query("SELECT * FROM documents WHERE kind = ?1 AND revision = ?2")
+            .bind(kind.word())
+            .bind(column(revision))
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(|row| document(&row)).transpose()
+    }
+
+    async fn document_revisions(
+        &self,
+        kind: DocumentKind,
+        page: &Page,
+    ) -> Result<Paged<Document>, StateError> {
+        let last: i64 = match page.key::<1>()? {
+            Some([last]) => last.parse().map_err(|_| StateError::BadCursor)?,
+            None => i64::MAX,
+        };
+        let rows = sqlx::query(
+            "SELECT * FROM documents WHERE kind = ?1 AND revision < ?2 ORDER BY revision DESC LIMIT ?3",
+        )
+        .bind(kind.word())
+        .bind(last)
+        .bind(page.fetch())
+        .fetch_all(self.readers())
+        .await?;
+        let documents: Vec<_> = rows.iter().map(document).collect::<Result<_, _>>()?;
+        Ok(Paged::of(documents, page, |document| {
+            [document.revision.to_string()]
+        }))
+    }
+
+    async fn put_document(
+        &self,
+        kind: DocumentKind,
+        content: Value,
+        by: &str,
+        expected: Option<u64>,
+        entry: NewEntry,
+    ) -> Result<Document, StateError> {
+        let mut write = self.begin().await?;
+        let last: i64 =
+            sqlx::query_scalar("SELECT IFNULL(MAX(revision), 0) FROM documents WHERE kind = ?1")
+                .bind(kind.word())
+                .fetch_one(&mut *write)
+                .await?;
+        if expected.is_some_and(|expected| column(expected) != last) {
+            return Err(StateError::Changed { what: "document" });
+        }
+        let document = Document {
+            kind,
+            revision: u64::try_from(last + 1).map_err(StateError::broken)?,
+            content,
+            updated_at: Time::now(),
+            updated_by: by.to_owned(),
+        };
+        sqlx::query(
+            "INSERT INTO documents (kind, revision, content, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+        .bind(kind.word())
+        .bind(column(document.revision))
+        .bind(document.content.to_string())
+        .bind(document.updated_at.millis())
+        .bind(by)
+        .execute(&mut *write)
+        .await?;
+        self.effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(document)
+    }
+
+    async fn mark_applied(
+        &self,
+        tenant: &TenantId,
+        kind: DocumentKind,
+        revision: u64,
+    ) -> Result<(), StateError> {
+        let known: Option<i64> =
+            sqlx::query_scalar("SELECT revision FROM applied WHERE kind = ?1 AND tenant = ?2")
+                .bind(kind.word())
+                .bind(tenant.as_str())
+                .fetch_optional(self.readers())
+                .await?;
+        if known == Some(column(revision)) {
+            return Ok(());
+        }
+        let mut write = self.begin().await?;
+        sqlx::query(
+            "INSERT INTO applied (kind, tenant, revision) SELECT ?1, id, ?3 FROM tenants WHERE id = ?2
+             ON CONFLICT (kind, tenant) DO UPDATE SET revision = excluded.revision",
+        )
+        .bind(kind.word())
+        .bind(tenant.as_str())
+        .bind(column(revision))
+        .execute(&mut *write)
+        .await?;
+        commit(write).await
+    }
+
+    async fn applied(&self, kind: DocumentKind, revision: u64) -> Result<Applied, StateError> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS tenants, COUNT(a.tenant) AS applied FROM tenants t
+             LEFT JOIN applied a ON a.kind = ?1 AND a.tenant = t.id AND a.revision >= ?2
+             WHERE t.deleted_at IS NULL",
+        )
+        .bind(kind.word())
+        .bind(column(revision))
+        .fetch_one(self.readers())
+        .await?;
+        let applied = row.count("applied")?;
+        Ok(Applied {
+            applied,
+            pending: row.count("tenants")? - applied,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Variables in SQLite.
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use super::{SqliteState, commit, row::Columns};
+use crate::{
+    TenantId,
+    audit::NewEntry,
+    seal::Sealed,
+    shapes::{EnvVariable, Time},
+    state::{Env, NewVariable, StateError},
+};
+
+/// Sets a variable of a tenant that is there.
+pub(super) async fn set_variable(
+    write: &mut SqliteConnection,
+    tenant: &TenantId,
+    variable: &NewVariable,
+) -> Result<(), StateError> {
+    sqlx::query(
+        "INSERT INTO env (tenant, name, sealed, last4, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (tenant, name) DO UPDATE SET sealed = excluded.sealed, last4 = excluded.last4,
+             updated_at = excluded.updated_at",
+    )
+    .bind(tenant.as_str())
+    .bind(&variable.name)
+    .bind(variable.sealed.bytes())
+    .bind(&variable.last4)
+    .bind(Time::now().millis())
+    .execute(write)
+    .await?;
+    Ok(())
+}
+
+/// The tenant's agent has to start anew to see other variables.
+async fn changed(write: &mut SqliteConnection, tenant: &TenantId) -> Result<(), StateError> {
+    let found = sqlx::query(
+        "UPDATE tenants SET generation = generation + 1, revision = revision + 1, updated_at = ?2
+         WHERE id = ?1 AND deleted_at IS NULL",
+    )
+    .bind(tenant.as_str())
+    .bind(Time::now().millis())
+    .execute(write)
+    .await?;
+    if found.rows_affected() == 0 {
+        return Err(StateError::NotFound { what: "tenant" });
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Env for SqliteState {
+    async fn env(&self, tenant: &TenantId) -> Result<Vec<EnvVariable>, StateError> {
+        let rows =
+            sqlx::query("SELECT name, last4, updated_at FROM env WHERE tenant = ?1 ORDER BY name")
+                .bind(tenant.as_str())
+                .fetch_all(self.readers())
+                .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(EnvVariable {
+                    name: row.text("name")?,
+                    set: true,
+                    last4: row.optional_text("last4")?,
+                    updated_at: row.time("updated_at")?,
+                })
+            })
+            .collect()
+    }
+
+    async fn sealed_env(&self, tenant: &TenantId) -> Result<Vec<(String, Sealed)>, StateError> {
+        let rows = sqlx::query("SELECT name, sealed FROM env WHERE tenant = ?1 ORDER BY name")
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter()
+            .map(|row| Ok((row.text("name")?, Sealed::from_bytes(row.bytes("sealed")?))))
+            .collect()
+    }
+
+    async fn set_env(
+        &self,
+        tenant: &TenantId,
+        variable: NewVariable,
+        entry: NewEntry,
+    ) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        changed(&mut write, tenant).await?;
+        set_variable(&mut write, tenant, &variable).await?;
+        self.effect(&mut write, entry).await?;
+        commit(write).await
+    }
+
+    async fn unset_env(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        entry: NewEntry,
+    ) -> Result<bool, StateError> {
+        let mut write = self.begin().await?;
+        let removed = sqlx::query("DELETE FROM env WHERE tenant = ?1 AND name = ?2")
+            .bind(tenant.as_str())
+            .bind(name)
+            .execute(&mut *write)
+            .await?
+            .rows_affected();
+        if removed > 0 {
+            changed(&mut write, tenant).await?;
+        }
+        self.effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(removed > 0)
+    }
+}

@@ -1,0 +1,198 @@
+//! Operations on files, and disk space, in SQLite.
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use super::{SqliteState, audit, column, commit, row::Columns};
+use crate::{
+    audit::NewEntry,
+    shapes::{AuditEntry, AuditPhase, Via},
+    state::{FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, StateError, Usage},
+};
+
+fn key(owner: &Owner) -> (&'static str, &str) {
+    match owner {
+        Owner::Tenant(id) => ("tenant", id.as_str()),
+        Owner::Group(id) => ("group", id.as_str()),
+    }
+}
+
+/// Refuses what the owner has no room for, counting the room kept for operations under way.
+async fn check_room(write: &mut SqliteConnection, reserve: &Reserve) -> Result<(), StateError> {
+    let (kind, owner) = key(&reserve.owner);
+    let row = sqlx::query(
+        "SELECT SUM(bytes) AS bytes, SUM(files) AS files FROM (
+             SELECT bytes, files FROM usage WHERE kind = ?1 AND owner = ?2
+             UNION ALL SELECT bytes, files FROM intents WHERE kind = ?1 AND owner = ?2)",
+    )
+    .bind(kind)
+    .bind(owner)
+    .fetch_one(write)
+    .await?;
+    for (what, taken, wanted, most) in [
+        (
+            "bytes",
+            row.optional_count("bytes")?,
+            reserve.bytes,
+            reserve.most_bytes,
+        ),
+        (
+            "files",
+            row.optional_count("files")?,
+            reserve.files,
+            reserve.most_files,
+        ),
+    ] {
+        let taken = taken.unwrap_or_default();
+        if most.is_some_and(|most| wanted > 0 && taken.saturating_add(wanted) > most) {
+            return Err(StateError::OverQuota {
+                message: format!(
+                    "{wanted} more {what} exceed the quota of {} ({taken} are taken); remove something, or ask for a larger quota",
+                    most.unwrap_or_default()
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+impl SqliteState {
+    /// Ends an intent, in the transaction of what settles it.
+    async fn end_intent(
+        &self,
+        write: &mut SqliteConnection,
+        intent: &Intent,
+    ) -> Result<(), StateError> {
+        let ended = sqlx::query("DELETE FROM intents WHERE chain = ?1 AND seq = ?2")
+            .bind(&self.node)
+            .bind(column(intent.seq))
+            .execute(write)
+            .await?;
+        if ended.rows_affected() == 0 {
+            return Err(StateError::Conflict {
+                reason: "not_under_way",
+                message: "the operation was settled before".into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl FileOperations for SqliteState {
+    async fn begin_files(&self, intent: FileIntent) -> Result<Intent, StateError> {
+        let mut write = self.begin().await?;
+        if let Some(reserve) = &intent.reserve {
+            check_room(&mut write, reserve).await?;
+        }
+        let phase = Some(AuditPhase::Intent);
+        let seq = self.append(&mut write, intent.entry, phase, None).await?;
+        let reserve = intent.reserve.as_ref();
+        let owner = reserve.map(|reserve| key(&reserve.owner));
+        sqlx::query(
+            "INSERT INTO intents (chain, seq, kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )
+        .bind(&self.node)
+        .bind(column(seq))
+        .bind(owner.map(|(kind, _)| kind))
+        .bind(owner.map(|(_, owner)| owner))
+        .bind(reserve.map_or(0, |reserve| column(reserve.bytes)))
+        .bind(reserve.map_or(0, |reserve| column(reserve.files)))
+        .execute(&mut *write)
+        .await?;
+        commit(write).await?;
+        Ok(Intent { seq })
+    }
+
+    async fn finish_files(&self, intent: Intent, effect: FileEffect) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        self.end_intent(&mut write, &intent).await?;
+        if let Some((owner, bytes, files)) = &effect.grown {
+            let (kind, owner) = key(owner);
+            sqlx::query(
+                "INSERT INTO usage (kind, owner, bytes, files) VALUES (?1, ?2, MAX(0, ?3), MAX(0, ?4))
+                 ON CONFLICT (kind, owner) DO UPDATE SET bytes = MAX(0, bytes + ?3), files = MAX(0, files + ?4)",
+            )
+            .bind(kind)
+            .bind(owner)
+            .bind(bytes)
+            .bind(files)
+            .execute(&mut *write)
+            .await?;
+        }
+        let key = effect.entry.idempotency.clone();
+        let phase = Some(AuditPhase::Done);
+        self.append(&mut write, effect.entry, phase, Some(intent.seq))
+            .await?;
+        if let Some(key) = key {
+            super::idempotency::mark_effected(&mut write, &key).await?;
+        }
+        commit(write).await
+    }
+
+    async fn unfinished_files(&self) -> Result<Vec<AuditEntry>, StateError> {
+        let rows = sqlx::query(
+            "SELECT a.text, a.hash FROM intents i JOIN audit a ON a.chain = i.chain AND a.seq = i.seq
+             WHERE i.chain = ?1 ORDER BY i.seq",
+        )
+        .bind(&self.node)
+        .fetch_all(self.readers())
+        .await?;
+        rows.iter().map(audit::entry).collect()
+    }
+
+    async fn settle_files(&self, intent: Intent, phase: AuditPhase) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        let row = sqlx::query("SELECT text, hash FROM audit WHERE chain = ?1 AND seq = ?2")
+            .bind(&self.node)
+            .bind(column(intent.seq))
+            .fetch_optional(&mut *write)
+            .await?;
+        self.end_intent(&mut write, &intent).await?;
+        let mut entry = NewEntry::by_hub("settle");
+        if let Some(row) = row {
+            let begun = audit::entry(&row)?;
+            entry = NewEntry::new(begun.actor, Via::Hub, begun.action);
+            entry.tenant = begun.tenant;
+            entry.target = begun.target;
+            entry.request_id = begun.request_id;
+        }
+        if phase == AuditPhase::Interrupted {
+            entry.status = 500;
+        }
+        self.append(&mut write, entry, Some(phase), Some(intent.seq))
+            .await?;
+        commit(write).await
+    }
+
+    async fn usage(&self, owner: &Owner) -> Result<Usage, StateError> {
+        let (kind, owner) = key(owner);
+        let row = sqlx::query("SELECT bytes, files FROM usage WHERE kind = ?1 AND owner = ?2")
+            .bind(kind)
+            .bind(owner)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map_or(Ok(Usage::default()), |row| {
+            Ok(Usage {
+                bytes: row.count("bytes")?,
+                files: row.count("files")?,
+            })
+        })
+    }
+
+    async fn set_usage(&self, owner: &Owner, usage: Usage) -> Result<(), StateError> {
+        let (kind, owner) = key(owner);
+        let mut write = self.begin().await?;
+        sqlx::query(
+            "INSERT INTO usage (kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (kind, owner) DO UPDATE SET bytes = excluded.bytes, files = excluded.files",
+        )
+        .bind(kind)
+        .bind(owner)
+        .bind(column(usage.bytes))
+        .bind(column(usage.files))
+        .execute(&mut *write)
+        .await?;
+        commit(write).await
+    }
+}

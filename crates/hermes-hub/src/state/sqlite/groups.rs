@@ -1,0 +1,297 @@
+//! Groups and members in SQLite.
+
+use async_trait::async_trait;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
+
+use super::{SqliteState, column, commit, row::Columns};
+use crate::{
+    GroupId, TenantId,
+    audit::NewEntry,
+    shapes::{Group, GroupKind, Member, MemberAccess, Share, Time},
+    state::{Emptiness, GroupChange, GroupRecord, Groups, Page, Paged, StateError, Usage},
+};
+
+/// A group with the space its files take, under a condition.
+macro_rules! select_group {
+    ($condition:literal) => {
+        concat!(
+            "SELECT g.*, u.bytes AS used_bytes, u.files AS used_files FROM share_groups g
+             LEFT JOIN usage u ON u.kind = 'group' AND u.owner = g.id WHERE ",
+            $condition
+        )
+    };
+}
+
+/// A group as a member sees it, under a condition.
+macro_rules! select_share {
+    ($condition:literal) => {
+        concat!(
+            "SELECT g.*, m.access, IFNULL(u.bytes, 0) AS used_bytes FROM members m
+             JOIN share_groups g ON g.id = m.group_id
+             LEFT JOIN usage u ON u.kind = 'group' AND u.owner = g.id WHERE ",
+            $condition
+        )
+    };
+}
+
+const NO_GROUP: StateError = StateError::NotFound { what: "group" };
+
+fn record(row: &SqliteRow) -> Result<GroupRecord, StateError> {
+    Ok(GroupRecord {
+        group: Group {
+            id: row.id("id", GroupId::parse)?,
+            display_name: row.text("display_name")?,
+            kind: row.word("kind", GroupKind::from_word)?,
+            quota_bytes: row.count("quota_bytes")?,
+        },
+        used: Usage {
+            bytes: row.optional_count("used_bytes")?.unwrap_or_default(),
+            files: row.optional_count("used_files")?.unwrap_or_default(),
+        },
+        revision: row.count("revision")?,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
+    })
+}
+
+fn share(row: &SqliteRow) -> Result<Share, StateError> {
+    Ok(Share {
+        group_id: row.id("id", GroupId::parse)?,
+        display_name: row.text("display_name")?,
+        kind: row.word("kind", GroupKind::from_word)?,
+        access: row.word("access", MemberAccess::from_word)?,
+        used_bytes: row.count("used_bytes")?,
+        quota_bytes: row.count("quota_bytes")?,
+    })
+}
+
+async fn find(
+    connection: &mut SqliteConnection,
+    id: &GroupId,
+    expected: Option<u64>,
+) -> Result<GroupRecord, StateError> {
+    let row = sqlx::query(select_group!("g.id = ?1"))
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await?;
+    let group = record(&row.ok_or(NO_GROUP)?)?;
+    if expected.is_some_and(|expected| expected != group.revision) {
+        return Err(StateError::Changed { what: "group" });
+    }
+    Ok(group)
+}
+
+/// Other groups are another environment for the agent, and another record of the tenant.
+async fn touch_members(
+    write: &mut SqliteConnection,
+    group: &GroupId,
+    tenant: Option<&TenantId>,
+) -> Result<u64, StateError> {
+    let touched = sqlx::query(
+        "UPDATE tenants SET generation = generation + 1, revision = revision + 1, updated_at = ?3
+         WHERE id = ?2 OR (?2 IS NULL AND id IN (SELECT tenant FROM members WHERE group_id = ?1))",
+    )
+    .bind(group.as_str())
+    .bind(tenant.map(TenantId::as_str))
+    .bind(Time::now().millis())
+    .execute(write)
+    .await?;
+    Ok(touched.rows_affected())
+}
+
+#[async_trait]
+impl Groups for SqliteState {
+    async fn create_group(&self, group: Group, entry: NewEntry) -> Result<GroupRecord, StateError> {
+        let mut write = self.begin().await?;
+        let made = sqlx::query(
+            "INSERT INTO share_groups (id, display_name, kind, quota_bytes, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(group.id.as_str())
+        .bind(&group.display_name)
+        .bind(group.kind.word())
+        .bind(column(group.quota_bytes))
+        .bind(Time::now().millis())
+        .execute(&mut *write)
+        .await?;
+        if made.rows_affected() == 0 {
+            return Err(StateError::Exists {
+                what: "group",
+                name: group.id.to_string(),
+            });
+        }
+        self.effect(&mut write, entry).await?;
+        let made = find(&mut write, &group.id, None).await?;
+        commit(write).await?;
+        Ok(made)
+    }
+
+    async fn group(&self, id: &GroupId) -> Result<Option<GroupRecord>, StateError> {
+        let row = sqlx::query(select_group!("g.id = ?1"))
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(|row| record(&row)).transpose()
+    }
+
+    async fn groups(&self, page: &Page) -> Result<Paged<GroupRecord>, StateError> {
+        let mut sql = QueryBuilder::<Sqlite>::new(select_group!("TRUE"));
+        if let Some([last]) = page.key::<1>()? {
+            sql.push(" AND g.id > ").push_bind(last);
+        }
+        sql.push(" ORDER BY g.id LIMIT ").push_bind(page.fetch());
+        let rows = sql.build().fetch_all(self.readers()).await?;
+        let groups: Vec<_> = rows.iter().map(record).collect::<Result<_, _>>()?;
+        Ok(Paged::of(groups, page, |group| {
+            [group.group.id.to_string()]
+        }))
+    }
+
+    async fn update_group(
+        &self,
+        id: &GroupId,
+        change: GroupChange,
+        expected: Option<u64>,
+        entry: NewEntry,
+    ) -> Result<GroupRecord, StateError> {
+        let mut write = self.begin().await?;
+        let old = find(&mut write, id, expected).await?.group;
+        sqlx::query(
+            "UPDATE share_groups SET display_name = ?2, kind = ?3, quota_bytes = ?4, revision = revision + 1,
+                 updated_at = ?5 WHERE id = ?1",
+        )
+        .bind(id.as_str())
+        .bind(change.display_name.unwrap_or(old.display_name))
+        .bind(change.kind.unwrap_or(old.kind).word())
+        .bind(column(change.quota_bytes.unwrap_or(old.quota_bytes)))
+        .bind(Time::now().millis())
+        .execute(&mut *write)
+        .await?;
+        self.effect(&mut write, entry).await?;
+        let changed = find(&mut write, id, None).await?;
+        commit(write).await?;
+        Ok(changed)
+    }
+
+    async fn delete_group(
+        &self,
+        id: &GroupId,
+        emptiness: Emptiness,
+        expected: Option<u64>,
+        entry: NewEntry,
+    ) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        let group = find(&mut write, id, expected).await?;
+        let members = touch_members(&mut write, id, None).await?;
+        if emptiness == Emptiness::Required && (members > 0 || group.used.files > 0) {
+            return Err(StateError::Conflict {
+                reason: "not_empty",
+                message: format!(
+                    "`{id}` has {members} members and {} files; pass force=true to delete it all the same",
+                    group.used.files
+                ),
+            });
+        }
+        sqlx::query("DELETE FROM share_groups WHERE id = ?1")
+            .bind(id.as_str())
+            .execute(&mut *write)
+            .await?;
+        sqlx::query("DELETE FROM usage WHERE kind = 'group' AND owner = ?1")
+            .bind(id.as_str())
+            .execute(&mut *write)
+            .await?;
+        self.effect(&mut write, entry).await?;
+        commit(write).await
+    }
+
+    async fn members(&self, id: &GroupId, page: &Page) -> Result<Paged<Member>, StateError> {
+        let last = page.key::<1>()?.map(|[last]| last).unwrap_or_default();
+        let rows = sqlx::query(
+            "SELECT tenant, access FROM members WHERE group_id = ?1 AND tenant > ?2 ORDER BY tenant LIMIT ?3",
+        )
+        .bind(id.as_str())
+        .bind(last)
+        .bind(page.fetch())
+        .fetch_all(self.readers())
+        .await?;
+        let members: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                Ok::<_, StateError>(Member {
+                    tenant_id: row.id("tenant", TenantId::parse)?,
+                    access: row.word("access", MemberAccess::from_word)?,
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Paged::of(members, page, |member| {
+            [member.tenant_id.to_string()]
+        }))
+    }
+
+    async fn put_member(
+        &self,
+        id: &GroupId,
+        tenant: &TenantId,
+        access: MemberAccess,
+        entry: NewEntry,
+    ) -> Result<Member, StateError> {
+        let mut write = self.begin().await?;
+        find(&mut write, id, None).await?;
+        if touch_members(&mut write, id, Some(tenant)).await? == 0 {
+            return Err(StateError::NotFound { what: "tenant" });
+        }
+        sqlx::query(
+            "INSERT INTO members (tenant, group_id, access) VALUES (?1, ?2, ?3)
+             ON CONFLICT (tenant, group_id) DO UPDATE SET access = excluded.access",
+        )
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .bind(access.word())
+        .execute(&mut *write)
+        .await?;
+        self.effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(Member {
+            tenant_id: tenant.clone(),
+            access,
+        })
+    }
+
+    async fn remove_member(
+        &self,
+        id: &GroupId,
+        tenant: &TenantId,
+        entry: NewEntry,
+    ) -> Result<bool, StateError> {
+        let mut write = self.begin().await?;
+        let removed = sqlx::query("DELETE FROM members WHERE tenant = ?1 AND group_id = ?2")
+            .bind(tenant.as_str())
+            .bind(id.as_str())
+            .execute(&mut *write)
+            .await?
+            .rows_affected();
+        if removed > 0 {
+            touch_members(&mut write, id, Some(tenant)).await?;
+        }
+        self.effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(removed > 0)
+    }
+
+    async fn share(&self, tenant: &TenantId, id: &GroupId) -> Result<Option<Share>, StateError> {
+        let row = sqlx::query(select_share!("m.tenant = ?1 AND m.group_id = ?2"))
+            .bind(tenant.as_str())
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(|row| share(&row)).transpose()
+    }
+
+    async fn shares(&self, tenant: &TenantId) -> Result<Vec<Share>, StateError> {
+        let rows = sqlx::query(select_share!("m.tenant = ?1 ORDER BY g.id"))
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter().map(share).collect()
+    }
+}

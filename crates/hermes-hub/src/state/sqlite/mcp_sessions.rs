@@ -1,0 +1,148 @@
+//! MCP sessions in SQLite.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{
+    SqliteState, commit,
+    row::{Columns, hash},
+};
+use crate::{
+    TokenId,
+    shapes::Time,
+    state::{McpSession, McpSessions, Opened, SessionHash, StateError},
+};
+
+/// A use sooner after the last one is not written down.
+const USE_STEP: Duration = Duration::from_mins(1);
+
+#[async_trait]
+impl McpSessions for SqliteState {
+    async fn open_mcp_session(
+        &self,
+        session: &SessionHash,
+        token: &TokenId,
+        agreed: &Value,
+        most: u32,
+    ) -> Result<Opened, StateError> {
+        let now = Time::now().millis();
+        let mut write = self.begin().await?;
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM mcp_sessions WHERE token = ?1")
+            .bind(token.as_str())
+            .fetch_one(&mut *write)
+            .await?;
+        let mut opened = Opened::Yes;
+        if count >= i64::from(most) {
+            let ended: Option<Vec<u8>> = sqlx::query_scalar(
+                "DELETE FROM mcp_sessions WHERE hash = (
+                     SELECT hash FROM mcp_sessions WHERE token = ?1 AND IFNULL(stream_until, 0) <= ?2
+                     ORDER BY used_at, created_at LIMIT 1)
+                 RETURNING hash",
+            )
+            .bind(token.as_str())
+            .bind(now)
+            .fetch_optional(&mut *write)
+            .await?;
+            opened = match ended {
+                Some(ended) => Opened::InsteadOf(hash(ended)?),
+                None => return Ok(Opened::No),
+            };
+        }
+        sqlx::query(
+            "INSERT INTO mcp_sessions (hash, token, agreed, created_at, used_at)
+             SELECT ?1, id, ?3, ?4, ?4 FROM tokens WHERE id = ?2",
+        )
+        .bind(session.as_slice())
+        .bind(token.as_str())
+        .bind(agreed.to_string())
+        .bind(now)
+        .execute(&mut *write)
+        .await?;
+        commit(write).await?;
+        Ok(opened)
+    }
+
+    async fn use_mcp_session(
+        &self,
+        session: &SessionHash,
+        token: &TokenId,
+        idle_since: Time,
+    ) -> Result<Option<McpSession>, StateError> {
+        let row = sqlx::query(
+            "SELECT agreed, created_at, used_at FROM mcp_sessions
+             WHERE hash = ?1 AND token = ?2 AND MAX(used_at, IFNULL(stream_until, 0)) >= ?3",
+        )
+        .bind(session.as_slice())
+        .bind(token.as_str())
+        .bind(idle_since.millis())
+        .fetch_optional(self.readers())
+        .await?;
+        let Some(row) = row else {
+            return Ok(None);
+        };
+        let now = Time::now();
+        let used_at = row.time("used_at")?;
+        if used_at < now.before(USE_STEP) {
+            let mut write = self.begin().await?;
+            sqlx::query("UPDATE mcp_sessions SET used_at = ?2 WHERE hash = ?1")
+                .bind(session.as_slice())
+                .bind(now.millis())
+                .execute(&mut *write)
+                .await?;
+            commit(write).await?;
+        }
+        Ok(Some(McpSession {
+            hash: *session,
+            token: token.clone(),
+            agreed: row.json("agreed")?,
+            created_at: row.time("created_at")?,
+            used_at,
+        }))
+    }
+
+    async fn hold_mcp_stream(
+        &self,
+        session: &SessionHash,
+        until: Option<Time>,
+    ) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        sqlx::query("UPDATE mcp_sessions SET stream_until = ?2, used_at = ?3 WHERE hash = ?1")
+            .bind(session.as_slice())
+            .bind(until.map(Time::millis))
+            .bind(Time::now().millis())
+            .execute(&mut *write)
+            .await?;
+        commit(write).await
+    }
+
+    async fn end_mcp_session(
+        &self,
+        session: &SessionHash,
+        token: &TokenId,
+    ) -> Result<bool, StateError> {
+        let mut write = self.begin().await?;
+        let ended = sqlx::query("DELETE FROM mcp_sessions WHERE hash = ?1 AND token = ?2")
+            .bind(session.as_slice())
+            .bind(token.as_str())
+            .execute(&mut *write)
+            .await?
+            .rows_affected();
+        commit(write).await?;
+        Ok(ended > 0)
+    }
+
+    async fn end_idle_mcp_sessions(&self, before: Time) -> Result<u64, StateError> {
+        let mut write = self.begin().await?;
+        let ended = sqlx::query(
+            "DELETE FROM mcp_sessions WHERE used_at < ?1 AND IFNULL(stream_until, 0) < ?1",
+        )
+        .bind(before.millis())
+        .execute(&mut *write)
+        .await?
+        .rows_affected();
+        commit(write).await?;
+        Ok(ended)
+    }
+}

@@ -1,0 +1,162 @@
+//! What happened in a run, as rows.
+
+use serde_json::Value;
+use sqlx::SqliteConnection;
+
+use super::super::column;
+use crate::{
+    RunId,
+    runtime::AgentRun,
+    shapes::{RunEvent, RunStatus, Time},
+    state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
+};
+
+/// Refuses a change of a run that does not stand where it should.
+pub(super) fn check_status(record: &RunRecord, only_from: &[RunStatus]) -> Result<(), StateError> {
+    let status = record.run.status;
+    if status.is_final() {
+        return Err(StateError::Conflict {
+            reason: "run_ended",
+            message: format!("the run has ended: {status}"),
+        });
+    }
+    if !only_from.is_empty() && !only_from.contains(&status) {
+        return Err(StateError::Conflict {
+            reason: "run_status",
+            message: format!("the run is {status}, which does not allow this"),
+        });
+    }
+    Ok(())
+}
+
+/// Adds events after the last one, but for those of the agent that are there.
+pub(in super::super) async fn add_events(
+    write: &mut SqliteConnection,
+    number: i64,
+    record: &mut RunRecord,
+    events: Vec<NewEvent>,
+) -> Result<Vec<RunEvent>, StateError> {
+    let time = Time::now();
+    let mut added = Vec::with_capacity(events.len());
+    for event in events {
+        if let Some(sequence) = event.agent_sequence {
+            if sequence <= record.agent_sequence {
+                continue;
+            }
+            record.agent_sequence = sequence;
+        }
+        record.run.last_event_id += 1;
+        sqlx::query(
+            "INSERT INTO run_events (run, id, event, body, time) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+        .bind(number)
+        .bind(column(record.run.last_event_id))
+        .bind(&event.event)
+        .bind(serde_json::to_string(&event.body)?)
+        .bind(time.millis())
+        .execute(&mut *write)
+        .await?;
+        added.push(RunEvent {
+            id: record.run.last_event_id,
+            event: event.event,
+            run_id: record.run.run_id.clone(),
+            time,
+            body: event.body,
+        });
+    }
+    Ok(added)
+}
+
+/// Takes new values over into the record.
+pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
+    if let Some(status) = change.status {
+        record.run.status = status;
+    }
+    record.run.output = change.output.or(record.run.output.take());
+    record.run.usage = change.usage.or(record.run.usage);
+    record.run.error = change.error.or(record.run.error.take());
+    record.called_tool = change.called_tool.unwrap_or(record.called_tool);
+    record.agent_run = change.agent_run.or(record.agent_run.take());
+}
+
+/// Writes what can change of a run.
+pub(in super::super) async fn store(
+    write: &mut SqliteConnection,
+    number: i64,
+    record: &mut RunRecord,
+) -> Result<(), StateError> {
+    let json = |value: Option<Value>| value.map(|value| value.to_string());
+    let run = &mut record.run;
+    run.updated_at = Time::now();
+    let ended_at = run.status.is_final().then_some(run.updated_at.millis());
+    sqlx::query(
+        "UPDATE runs SET status = ?2, output = ?3, usage = ?4, error = ?5, called_tool = ?6, agent_run = ?7,
+             agent_sequence = ?8, last_event = ?9, updated_at = ?10, ended_at = ?11, attempt = ?12, node = ?13,
+             started_at = ?14
+         WHERE number = ?1",
+    )
+    .bind(number)
+    .bind(run.status.word())
+    .bind(&run.output)
+    .bind(json(run.usage.map(serde_json::to_value).transpose()?))
+    .bind(json(run.error.as_ref().map(serde_json::to_value).transpose()?))
+    .bind(record.called_tool)
+    .bind(record.agent_run.as_ref().map(|AgentRun(name)| name))
+    .bind(column(record.agent_sequence))
+    .bind(column(run.last_event_id))
+    .bind(run.updated_at.millis())
+    .bind(ended_at)
+    .bind(run.attempt)
+    .bind(&record.node)
+    .bind(record.started_at.map(Time::millis))
+    .execute(&mut *write)
+    .await?;
+    if ended_at.is_some() {
+        void_approvals(write, number).await?;
+    }
+    Ok(())
+}
+
+/// A run that has ended, or begins anew, waits for nothing.
+pub(in super::super) async fn void_approvals(
+    write: &mut SqliteConnection,
+    number: i64,
+) -> Result<(), StateError> {
+    sqlx::query(
+        "UPDATE approvals SET delivered = 1, state = iif(state = 'pending', 'void', state)
+         WHERE run = ?1 AND delivered = 0",
+    )
+    .bind(number)
+    .execute(write)
+    .await?;
+    Ok(())
+}
+
+/// Adds approvals, but for those of the agent that are there.
+pub(super) async fn add_approvals(
+    write: &mut SqliteConnection,
+    number: i64,
+    record: &RunRecord,
+    asked: &[NewApproval],
+) -> Result<(), StateError> {
+    let run: &RunId = &record.run.run_id;
+    for approval in asked {
+        sqlx::query(
+            "INSERT INTO approvals (id, run, run_id, tenant, agent_id, state, command, description, created_at,
+                 expires_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9) ON CONFLICT (run, agent_id) DO NOTHING",
+        )
+        .bind(approval.id.as_str())
+        .bind(number)
+        .bind(run.as_str())
+        .bind(record.run.tenant_id.as_str())
+        .bind(&approval.agent_id)
+        .bind(&approval.command)
+        .bind(&approval.description)
+        .bind(Time::now().millis())
+        .bind(approval.expires_at.map(Time::millis))
+        .execute(&mut *write)
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! Tenants in SQLite.
+
+use async_trait::async_trait;
+use sqlx::{QueryBuilder, Sqlite};
+
+use super::{
+    SqliteState, column, commit,
+    env::set_variable,
+    row::{Columns, list},
+};
+use crate::{
+    TenantId,
+    audit::NewEntry,
+    auth::KeyHash,
+    seal::Sealed,
+    shapes::{Access, Condition, RuntimeKey, TenantStatus, Time},
+    state::{
+        NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, StateError, TenantChange,
+        TenantFilter, TenantQuery, TenantRecord, Tenants,
+    },
+};
+
+mod record;
+
+use record::{NO_TENANT, again, find, json, present, record, select_tenant, set_groups};
+
+#[async_trait]
+impl Tenants for SqliteState {
+    async fn create_tenant(
+        &self,
+        tenant: NewTenant,
+        entry: NewEntry,
+    ) -> Result<TenantRecord, StateError> {
+        let linked_home = tenant
+            .linked_home
+            .map(|path| path.into_os_string().into_string())
+            .transpose()
+            .map_err(|_| StateError::Conflict {
+                reason: "path",
+                message: "the path of a linked home must be UTF-8; move the home".into(),
+            })?;
+        let now = Time::now().millis();
+        let mut write = self.begin().await?;
+        let made = sqlx::query(
+            "INSERT INTO tenants (id, uid, display_name, status, flavor, agent, storage, browser, labels,
+                 linked_home, key_hash, key_sealed, key_last4, key_rotated_at, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?14)
+             ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(tenant.id.as_str())
+        .bind(&tenant.uid)
+        .bind(&tenant.display_name)
+        .bind(tenant.status.word())
+        .bind(&tenant.flavor)
+        .bind(json(&tenant.agent)?)
+        .bind(json(&tenant.storage)?)
+        .bind(json(&tenant.browser)?)
+        .bind(json(&tenant.labels)?)
+        .bind(linked_home)
+        .bind(tenant.runtime_key.hash.bytes().as_slice())
+        .bind(tenant.runtime_key.sealed.bytes())
+        .bind(&tenant.runtime_key.last4)
+        .bind(now)
+        .execute(&mut *write)
+        .await?;
+        if made.rows_affected() == 0 {
+            return Err(StateError::Exists {
+                what: "tenant",
+                name: tenant.id.to_string(),
+            });
+        }
+        set_groups(&mut write, &tenant.id, &tenant.groups).await?;
+        for variable in &tenant.env {
+            set_variable(&mut write, &tenant.id, variable).await?;
+        }
+        self.effect(&mut write, entry).await?;
+        let made = again(&mut write, &tenant.id).await?;
+        commit(write).await?;
+        Ok(made)
+    }
+
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRecord>, StateError> {
+        let row = sqlx::query(select_tenant!("t.id = ?1"))
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(|row| record(&row)).transpose()
+    }
+
+    async fn tenants(
+        &self,
+        query: &TenantQuery,
+        page: &Page,
+    ) -> Result<Paged<TenantRecord>, StateError> {
+        let mut sql = QueryBuilder::<Sqlite>::new(select_tenant!("TRUE"));
+        match query.filter {
+            TenantFilter::Present => {
+                sql.push(" AND t.deleted_at IS NULL");
+            }
+            TenantFilter::Status(status) => {
+                sql.push(" AND t.status = ").push_bind(status.word());
+            }
+            TenantFilter::DeletedBefore(time) => {
+                sql.push(" AND t.status = 'deleted' AND t.deleted_at < ")
+                    .push_bind(time.millis());
+            }
+        }
+        if let Some(only) = list(query.only.as_deref())? {
+            sql.push(" AND t.id IN (SELECT value FROM json_each(")
+                .push_bind(only)
+                .push("))");
+        }
+        if let Some(text) = &query.text {
+            sql.push(" AND (instr(t.id, lower(")
+                .push_bind(text.clone())
+                .push(")) OR instr(lower(t.display_name), lower(")
+                .push_bind(text.clone())
+                .push(")))");
+        }
+        if let Some([last]) = page.key::<1>()? {
+            sql.push(" AND t.id > ").push_bind(last);
+        }
+        sql.push(" ORDER BY t.id LIMIT ").push_bind(page.fetch());
+        let rows = sql.build().fetch_all(self.readers()).await?;
+        let tenants: Vec<_> = rows.iter().map(record).collect::<Result<_, _>>()?;
+        Ok(Paged::of(tenants, page, |tenant| [tenant.id.to_string()]))
+    }
+
+    async fn count_tenants(&self) -> Result<Vec<(TenantStatus, u64)>, StateError> {
+        let rows = sqlx::query("SELECT status, COUNT(*) AS tenants FROM tenants GROUP BY status")
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter()
+            .map(|row| {
+                Ok((
+                    row.word("status", TenantStatus::from_word)?,
+                    row.count("tenants")?,
+                ))
+            })
+            .collect()
+    }
+
+    async fn update_tenant(
+        &self,
+        id: &TenantId,
+        change: TenantChange,
+        expected: Option<u64>,
+        entry: NewEntry,
+    ) -> Result<TenantRecord, StateError> {
+        let mut write = self.begin().await?;
+        let old = present(&mut write, id, expected).await?;
+        sqlx::query(
+            "UPDATE tenants SET display_name = ?2, flavor = ?3, agent = ?4, storage = ?5, browser = ?6,
+                 labels = ?7, generation = generation + 1, revision = revision + 1, updated_at = ?8
+             WHERE id = ?1",
+        )
+        .bind(id.as_str())
+        .bind(change.display_name.unwrap_or(old.display_name))
+        .bind(change.flavor.unwrap_or(old.flavor))
+        .bind(json(&change.agent.unwrap_or(old.agent))?)
+        .bind(json(&change.storage.unwrap_or(old.storage))?)
+        .bind(json(&change.browser.unwrap_or(old.browser))?)
+        .bind(json(&change.labels.unwrap_or(old.labels))?)
+        .bind(Time::now().millis())
+        .execute(&mut *write)
+        .await?;
+        if let Some(groups) = &change.groups {
+            set_groups(&mut write, id, groups).await?;
+        }
+        for variable in &change.env {
+            set_variable(&mut write, id, variable).await?;
+        }
+        self.effect(&mut write, entry).await?;
+        let changed = again(&mut write, id).await?;
+        commit(write).await?;
+        Ok(changed)
+    }
+
+    async fn observe_tenant(
+        &self,
+        id: &TenantId,
+        observation: Observation,
+    ) -> Result<TenantRecord, StateError> {
+        let mut write = self.begin().await?;
+        let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
+        let status = observation.status.unwrap_or(old.status);
+        let conditions = merge(&old.conditions, observation.conditions);
+        let observed = observation
+            .observed_generation
+            .unwrap_or(old.observed_generation);
+        if status == old.status
+            && conditions == old.conditions
+            && observed == old.observed_generation
+        {
+            return Ok(old);
+        }
+        sqlx::query(
+            "UPDATE tenants SET status = ?2, conditions = ?3, observed_generation = ?4,
+                 revision = revision + 1, updated_at = ?5 WHERE id = ?1",
+        )
+        .bind(id.as_str())
+        .bind(status.word())
+        .bind(json(&conditions)?)
+        .bind(column(observed))
+        .bind(Time::now().millis())
+        .execute(&mut *write)
+        .await?;
+        let changed = again(&mut write, id).await?;
+        commit(write).await?;
+        Ok(changed)
+    }
+
+    async fn set_access(
+        &self,
+        id: &TenantId,
+        access: NewAccess,
+        entry: NewEntry,
+    ) -> Result<Access, StateError> {
+        let mut write = self.begin().await?;
+        present(&mut write, id, None).await?;
+        sqlx::query(
+            "UPDATE tenants SET access_status = ?2, access_message = ?3, access_reason = ?4, access_at = ?5,
+                 access_by = ?6, revision = revision + 1, updated_at = ?5 WHERE id = ?1",
+        )
+        .bind(id.as_str())
+        .bind(access.status.word())
+        .bind(&access.message)
+        .bind(&access.reason)
+        .bind(Time::now().millis())
+        .bind(&access.by)
+        .execute(&mut *write)
+        .await?;
+        self.effect(&mut write, entry).await?;
+        let changed = again(&mut write, id).await?;
+        commit(write).await?;
+        Ok(changed.access)
+    }
+
+    async fn delete_tenant(
+        &self,
+        id: &TenantId,
+        expected: Option<u64>,
+        entry: NewEntry,
+    ) -> Result<TenantRecord, StateError> {
+        let mut write = self.begin().await?;
+        let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
+        if old.status != TenantStatus::Deleted {
+            present(&mut write, id, expected).await?;
+            sqlx::query(
+                "UPDATE tenants SET status = 'deleted', deleted_at = ?2, revision = revision + 1,
+                     updated_at = ?2 WHERE id = ?1",
+            )
+            .bind(id.as_str())
+            .bind(Time::now().millis())
+            .execute(&mut *write)
+            .await?;
+        }
+        self.effect(&mut write, entry).await?;
+        let changed = again(&mut write, id).await?;
+        commit(write).await?;
+        Ok(changed)
+    }
+
+    async fn restore_tenant(
+        &self,
+        id: &TenantId,
+        entry: NewEntry,
+    ) -> Result<TenantRecord, StateError> {
+        let mut write = self.begin().await?;
+        let restored = sqlx::query(
+            "UPDATE tenants SET status = 'ready', deleted_at = NULL, generation = generation + 1,
+                 revision = revision + 1, updated_at = ?2 WHERE id = ?1 AND status = 'deleted'",
+        )
+        .bind(id.as_str())
+        .bind(Time::now().millis())
+        .execute(&mut *write)
+        .await?;
+        let tenant = again(&mut write, id).await?;
+        if restored.rows_affected() == 0 {
+            return Err(StateError::Conflict {
+                reason: "not_deleted",
+                message: format!("`{id}` is not deleted; there is nothing to restore"),
+            });
+        }
+        self.effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(tenant)
+    }
+
+    async fn purge_tenant(&self, id: &TenantId, entry: NewEntry) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        let removed = sqlx::query("DELETE FROM tenants WHERE id = ?1")
+            .bind(id.as_str())
+            .execute(&mut *write)
+            .await?;
+        if removed.rows_affected() == 0 {
+            return Err(NO_TENANT);
+        }
+        sqlx::query("DELETE FROM usage WHERE kind = 'tenant' AND owner = ?1")
+            .bind(id.as_str())
+            .execute(&mut *write)
+            .await?;
+        self.effect(&mut write, entry).await?;
+        commit(write).await
+    }
+
+    async fn set_runtime_key(
+        &self,
+        id: &TenantId,
+        key: NewRuntimeKey,
+        entry: NewEntry,
+    ) -> Result<RuntimeKey, StateError> {
+        let mut write = self.begin().await?;
+        present(&mut write, id, None).await?;
+        sqlx::query(
+            "UPDATE tenants SET old_key_hash = iif(?6 IS NULL, NULL, key_hash), old_key_until = ?6,
+                 key_hash = ?2, key_sealed = ?3, key_last4 = ?4, key_rotated_at = ?5,
+                 generation = generation + 1, revision = revision + 1, updated_at = ?5 WHERE id = ?1",
+        )
+        .bind(id.as_str())
+        .bind(key.hash.bytes().as_slice())
+        .bind(key.sealed.bytes())
+        .bind(&key.last4)
+        .bind(Time::now().millis())
+        .bind(key.grace_until.map(Time::millis))
+        .execute(&mut *write)
+        .await?;
+        self.effect(&mut write, entry).await?;
+        let changed = again(&mut write, id).await?;
+        commit(write).await?;
+        Ok(changed.runtime_key)
+    }
+
+    async fn runtime_key(&self, id: &TenantId) -> Result<Option<Sealed>, StateError> {
+        let sealed: Option<Option<Vec<u8>>> =
+            sqlx::query_scalar("SELECT key_sealed FROM tenants WHERE id = ?1")
+                .bind(id.as_str())
+                .fetch_optional(self.readers())
+                .await?;
+        Ok(sealed.flatten().map(Sealed::from_bytes))
+    }
+
+    async fn tenant_of_key(&self, hash: &KeyHash) -> Result<Option<TenantId>, StateError> {
+        let row = sqlx::query(
+            "SELECT id FROM tenants WHERE key_hash = ?1
+             UNION ALL SELECT id FROM tenants WHERE old_key_hash = ?1 AND old_key_until > ?2 LIMIT 1",
+        )
+        .bind(hash.bytes().as_slice())
+        .bind(Time::now().millis())
+        .fetch_optional(self.readers())
+        .await?;
+        row.map(|row| row.id("id", TenantId::parse)).transpose()
+    }
+}
+
+/// New conditions among the old ones. One whose status is the same keeps the time since when.
+fn merge(old: &[Condition], new: Vec<Condition>) -> Vec<Condition> {
+    let mut merged = old.to_vec();
+    for mut condition in new {
+        match merged.iter_mut().find(|known| known.kind == condition.kind) {
+            Some(known) => {
+                if known.status == condition.status {
+                    condition.last_transition_time = known.last_transition_time;
+                }
+                *known = condition;
+            }
+            None => merged.push(condition),
+        }
+    }
+    merged
+}

@@ -1,0 +1,145 @@
+//! A tenant's row: reading it, and the memberships beside it.
+
+use serde::Serialize;
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
+
+use super::super::row::Columns;
+use crate::{
+    GroupId, TenantId,
+    shapes::{Access, AccessStatus, GroupMembership, RuntimeKey, TenantStatus},
+    state::{StateError, TenantRecord, Usage},
+};
+
+/// A tenant with all that belongs to it, under a condition.
+macro_rules! select_tenant {
+    ($condition:literal) => {
+        concat!(
+            "SELECT t.*, u.bytes AS used_bytes, u.files AS used_files,
+        (SELECT json_group_array(json_object('id', m.group_id, 'access', m.access))
+         FROM members m WHERE m.tenant = t.id) AS memberships
+    FROM tenants t LEFT JOIN usage u ON u.kind = 'tenant' AND u.owner = t.id WHERE ",
+            $condition
+        )
+    };
+}
+pub(super) use select_tenant;
+
+pub(super) const NO_TENANT: StateError = StateError::NotFound { what: "tenant" };
+
+/// A tenant from its row.
+pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
+    let mut groups: Vec<GroupMembership> = row.json("memberships")?;
+    groups.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(TenantRecord {
+        id: row.id("id", TenantId::parse)?,
+        uid: row.text("uid")?,
+        display_name: row.text("display_name")?,
+        status: row.word("status", TenantStatus::from_word)?,
+        access: Access {
+            status: row.word("access_status", AccessStatus::from_word)?,
+            message: row.optional_text("access_message")?,
+            reason: row.optional_text("access_reason")?,
+            updated_at: row.optional_time("access_at")?,
+            updated_by: row.optional_text("access_by")?,
+        },
+        flavor: row.text("flavor")?,
+        agent: row.json("agent")?,
+        storage: row.json("storage")?,
+        browser: row.json("browser")?,
+        groups,
+        labels: row.json("labels")?,
+        linked_home: row.optional_text("linked_home")?.map(Into::into),
+        runtime_key: RuntimeKey {
+            present: row.optional_bytes("key_hash")?.is_some(),
+            last4: row.optional_text("key_last4")?,
+            rotated_at: row.optional_time("key_rotated_at")?,
+        },
+        conditions: row.json("conditions")?,
+        used: Usage {
+            bytes: row.optional_count("used_bytes")?.unwrap_or_default(),
+            files: row.optional_count("used_files")?.unwrap_or_default(),
+        },
+        generation: row.count("generation")?,
+        observed_generation: row.count("observed_generation")?,
+        revision: row.count("revision")?,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
+        deleted_at: row.optional_time("deleted_at")?,
+    })
+}
+
+/// One tenant, deleted or not.
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    id: &TenantId,
+) -> Result<Option<TenantRecord>, StateError> {
+    let row = sqlx::query(select_tenant!("t.id = ?1"))
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await?;
+    row.map(|row| record(&row)).transpose()
+}
+
+/// One that is not deleted, at the revision its caller knows.
+pub(super) async fn present(
+    connection: &mut SqliteConnection,
+    id: &TenantId,
+    expected: Option<u64>,
+) -> Result<TenantRecord, StateError> {
+    let tenant = find(connection, id)
+        .await?
+        .filter(|tenant| tenant.status != TenantStatus::Deleted)
+        .ok_or(NO_TENANT)?;
+    if expected.is_some_and(|expected| expected != tenant.revision) {
+        return Err(StateError::Changed { what: "tenant" });
+    }
+    Ok(tenant)
+}
+
+/// A tenant after a change within the same transaction.
+pub(super) async fn again(
+    connection: &mut SqliteConnection,
+    id: &TenantId,
+) -> Result<TenantRecord, StateError> {
+    find(connection, id).await?.ok_or(NO_TENANT)
+}
+
+/// Makes these the groups of a tenant.
+pub(super) async fn set_groups(
+    write: &mut SqliteConnection,
+    id: &TenantId,
+    groups: &[GroupMembership],
+) -> Result<(), StateError> {
+    sqlx::query("DELETE FROM members WHERE tenant = ?1")
+        .bind(id.as_str())
+        .execute(&mut *write)
+        .await?;
+    for group in groups {
+        let known: Option<i64> = sqlx::query_scalar("SELECT 1 FROM share_groups WHERE id = ?1")
+            .bind(group.id.as_str())
+            .fetch_optional(&mut *write)
+            .await?;
+        known.ok_or_else(|| no_group(&group.id))?;
+        sqlx::query(
+            "INSERT OR REPLACE INTO members (tenant, group_id, access) VALUES (?1, ?2, ?3)",
+        )
+        .bind(id.as_str())
+        .bind(group.id.as_str())
+        .bind(group.access.word())
+        .execute(&mut *write)
+        .await?;
+    }
+    Ok(())
+}
+
+fn no_group(id: &GroupId) -> StateError {
+    StateError::Conflict {
+        reason: "no_such_group",
+        message: format!("there is no group `{id}`; create it first"),
+    }
+}
+
+/// A column of JSON.
+pub(super) fn json(value: &impl Serialize) -> Result<String, StateError> {
+    Ok(serde_json::to_string(value)?)
+}

@@ -1,0 +1,163 @@
+//! Where a sync may write: beneath a root that the operator allows, and never over, in or around homes and shares.
+
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FlockOperation, Mode, flock, open},
+    io::Errno,
+};
+
+use super::{Extras, SyncRequest, SyncRules, SyncRun};
+use crate::{
+    Problem,
+    files::{DIRECTORY, Links, SharePath, make_directories, open_beneath, problem},
+};
+
+/// A place beneath a root.
+#[derive(Debug)]
+pub(super) struct Destination {
+    root: PathBuf,
+    below: SharePath,
+    is_built_in: bool,
+}
+
+impl Destination {
+    /// Finds the root of a destination and checks that it may be used as asked.
+    pub(super) fn resolve(rules: &SyncRules, request: &SyncRequest) -> Result<Self, Problem> {
+        let destination = Self::find(rules, &request.destination)?;
+        destination.check_overlap(rules, &request.home)?;
+        if request.extras == Extras::Delete
+            && (destination.is_built_in || destination.below.is_root())
+        {
+            return Err(Problem::denied(
+                "`delete` needs a destination strictly beneath a root that `sync.allowed_roots` names",
+            )
+            .because("sync_delete"));
+        }
+        Ok(destination)
+    }
+
+    fn find(rules: &SyncRules, text: &str) -> Result<Self, Problem> {
+        let built_in = rules.data_dir.join("sync");
+        if !text.starts_with('/') {
+            return Ok(Self {
+                root: built_in,
+                below: parse(text)?,
+                is_built_in: true,
+            });
+        }
+        let roots = rules
+            .allowed_roots
+            .iter()
+            .map(|root| (root, false))
+            .chain([(&built_in, true)]);
+        let mut best: Option<(usize, Self)> = None;
+        for (root, is_built_in) in roots {
+            let Some(rest) = beneath(text, root) else {
+                continue;
+            };
+            let length = root.as_os_str().len();
+            if best.as_ref().is_none_or(|(longest, _)| length > *longest) {
+                let below = parse(rest)?;
+                let destination = Self {
+                    root: root.clone(),
+                    below,
+                    is_built_in,
+                };
+                best = Some((length, destination));
+            }
+        }
+        match best {
+            Some((_, destination)) => Ok(destination),
+            None => Err(Problem::denied(
+                "the destination is outside of all roots: the operator can add one to `sync.allowed_roots`",
+            )
+            .because("sync_root")),
+        }
+    }
+
+    /// Compares real paths: roots may be links, what is below them may not.
+    fn check_overlap(&self, rules: &SyncRules, home: &Path) -> Result<(), Problem> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let place = real(&self.root).join(self.below.as_str());
+        let data_dir = real(&rules.data_dir);
+        let built_in = real(&rules.data_dir.join("sync"));
+        let overlaps = |other: &Path| place.starts_with(other) || other.starts_with(&place);
+        let is_protected = rules
+            .protected
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([home])
+            .any(|path| overlaps(&real(path)));
+        if is_protected || (overlaps(&data_dir) && !place.starts_with(&built_in)) {
+            return Err(Problem::precondition(
+                "the destination overlaps with a home, a share or the Hub's own files: take another one",
+            )
+            .because("overlap"));
+        }
+        Ok(())
+    }
+
+    /// Opens the destination for this process alone. A real run makes what is missing; in a dry run that is nothing yet.
+    pub(super) fn open(&self, run: SyncRun) -> Result<Option<OwnedFd>, Problem> {
+        let fault = |error| problem(error, &self.below);
+        if self.is_built_in && run == SyncRun::Real {
+            std::fs::create_dir_all(&self.root).map_err(|error| Problem::internal(&error))?;
+        }
+        let root = match (open(&self.root, DIRECTORY, Mode::empty()), run) {
+            (Ok(root), _) => root,
+            (Err(Errno::NOENT), SyncRun::Dry) => return Ok(None),
+            (Err(Errno::NOENT | Errno::NOTDIR), _) => {
+                return Err(Problem::precondition(
+                    "the root of the destination is no directory: the operator has to make it",
+                )
+                .because("root_missing"));
+            }
+            (Err(error), _) => return Err(Problem::internal(&error)),
+        };
+        let directory = match run {
+            SyncRun::Real => {
+                let names: Vec<&str> = self.below.segments().collect();
+                make_directories(root, &names, &mut 0).map_err(fault)?
+            }
+            SyncRun::Dry => {
+                let path = self.below.as_str();
+                match open_beneath(&root, path, DIRECTORY, Mode::empty(), Links::Refuse) {
+                    Err(Errno::NOENT) => return Ok(None),
+                    other => other.map_err(fault)?,
+                }
+            }
+        };
+        let how = match run {
+            SyncRun::Real => FlockOperation::NonBlockingLockExclusive,
+            SyncRun::Dry => FlockOperation::NonBlockingLockShared,
+        };
+        match flock(&directory, how) {
+            Ok(()) => Ok(Some(directory)),
+            Err(Errno::WOULDBLOCK) => Err(Problem::precondition(
+                "another sync to this destination is running: try again when it is done",
+            )
+            .because("already_running")),
+            Err(error) => Err(fault(error)),
+        }
+    }
+}
+
+/// What follows a root in a path, if it is beneath that root.
+fn beneath<'a>(text: &'a str, root: &Path) -> Option<&'a str> {
+    let root = root.to_str()?.trim_end_matches('/');
+    let rest = text.strip_prefix(root)?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+}
+
+fn parse(text: &str) -> Result<SharePath, Problem> {
+    SharePath::parse(text).map_err(|mut problem| {
+        for detail in &mut problem.details {
+            "destination".clone_into(&mut detail.field);
+        }
+        problem
+    })
+}

@@ -1,0 +1,334 @@
+//! What a sync has to do, found by comparing sizes and hashes; and the doing of it.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read, Write},
+    ops::ControlFlow,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use rustix::{
+    fs::{AtFlags, FileType, Mode, fstat, fsync, unlinkat},
+    io::Errno,
+};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Skipped,
+    manifest::{self, Manifest},
+    secrets::is_secret,
+};
+use crate::{
+    Code, Problem,
+    files::{
+        DIRECTORY, Draft, EntryType, Links, READ, SharePath, Tree, io_problem, make_directories,
+        open_beneath, problem, walk,
+    },
+};
+
+/// What becomes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Copy,
+    Update,
+    Leave,
+}
+
+/// A file of the home.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) path: SharePath,
+    pub(super) size: u64,
+    hash: String,
+    pub(super) action: Action,
+}
+
+/// What to do.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) files: Vec<Planned>,
+    pub(super) deleted: BTreeSet<String>,
+    pub(super) kept: BTreeSet<String>,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+impl Plan {
+    /// Compares a home with a destination; one that does not exist has nothing.
+    pub(super) fn make(
+        home: &Tree,
+        sources: &[String],
+        destination: Option<&OwnedFd>,
+        known: &Manifest,
+    ) -> Result<Self, Problem> {
+        let mut plan = Self::default();
+        let mut paths = BTreeSet::new();
+        for source in sources {
+            let source = SharePath::parse(source).map_err(|problem| {
+                Problem::new(
+                    Code::Unprocessable,
+                    format!("`sync.sources` names `{source}`: {problem}"),
+                )
+            })?;
+            plan.gather(home, &source, &mut paths)?;
+        }
+        for path in &paths {
+            plan.compare(home, path, destination)?;
+        }
+        if let Some(destination) = destination {
+            plan.find_extras(destination, known)?;
+        }
+        Ok(plan)
+    }
+
+    /// Collects the files of a source. One that does not exist has none.
+    fn gather(
+        &mut self,
+        home: &Tree,
+        source: &SharePath,
+        paths: &mut BTreeSet<SharePath>,
+    ) -> Result<(), Problem> {
+        let mut take = |path: &str, entry_type: EntryType| {
+            if entry_type == EntryType::Dir {
+                return;
+            }
+            match SharePath::parse(path) {
+                _ if is_secret(path) => self.skip(path, "secret"),
+                _ if entry_type == EntryType::Symlink => self.skip(path, "symlink"),
+                Ok(path) => {
+                    paths.insert(path);
+                }
+                Err(_) => self.skip(path, "unreadable"),
+            }
+        };
+        match home.directory(source, Links::Refuse) {
+            Ok(directory) => {
+                let _ = walk(directory, source.as_str(), &mut |found| {
+                    take(found.path, found.entry_type);
+                    ControlFlow::Continue(())
+                });
+                Ok(())
+            }
+            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOTDIR) => {
+                take(source.as_str(), EntryType::File);
+                Ok(())
+            }
+            Err(Errno::LOOP) => {
+                take(source.as_str(), EntryType::Symlink);
+                Ok(())
+            }
+            Err(error) => Err(problem(error, source)),
+        }
+    }
+
+    fn compare(
+        &mut self,
+        home: &Tree,
+        path: &SharePath,
+        destination: Option<&OwnedFd>,
+    ) -> Result<(), Problem> {
+        let Place::File(size, hash) = look(home.root(), path)? else {
+            self.skip(path.as_str(), "unreadable");
+            return Ok(());
+        };
+        let place = match destination {
+            Some(destination) => look(destination, path)?,
+            None => Place::Free,
+        };
+        let action = match place {
+            Place::Free => Action::Copy,
+            Place::File(there, other) if there == size && other == hash => Action::Leave,
+            Place::File(..) => Action::Update,
+            Place::Occupied => {
+                self.skip(path.as_str(), "occupied");
+                return Ok(());
+            }
+        };
+        self.files.push(Planned {
+            path: path.clone(),
+            size,
+            hash,
+            action,
+        });
+        Ok(())
+    }
+
+    /// Files at the destination that are not in the plan: ours if they are as we left them.
+    fn find_extras(&mut self, destination: &OwnedFd, known: &Manifest) -> Result<(), Problem> {
+        let planned: BTreeSet<String> = self
+            .files
+            .iter()
+            .map(|file| file.path.as_str().to_owned())
+            .collect();
+        let mut extras = Vec::new();
+        let directory = open_beneath(destination, "", DIRECTORY, Mode::empty(), Links::Refuse)
+            .map_err(|error| problem(error, &SharePath::root()))?;
+        let _ = walk(directory, "", &mut |found| {
+            let is_extra = found.entry_type != EntryType::Dir
+                && found.path != manifest::NAME
+                && !planned.contains(found.path);
+            if is_extra {
+                extras.push((found.path.to_owned(), found.entry_type));
+            }
+            ControlFlow::Continue(())
+        });
+        for (path, entry_type) in extras {
+            let is_ours = match (known.files.get(&path), entry_type) {
+                (Some(ours), EntryType::File) => {
+                    let place = look(destination, &SharePath::parse(&path)?)?;
+                    matches!(place, Place::File(_, hash) if hash == *ours)
+                }
+                _ => false,
+            };
+            if is_ours {
+                self.deleted.insert(path);
+            } else {
+                self.kept.insert(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is deleted.
+    pub(super) fn keep_all(&mut self) {
+        self.kept.append(&mut self.deleted);
+    }
+
+    /// Copies what is missing or different. What changed since the plan was made is copied as it is now.
+    pub(super) fn copy(&mut self, home: &Tree, destination: &OwnedFd) -> Result<(), Problem> {
+        let mut gone = Vec::new();
+        for (index, file) in self.files.iter_mut().enumerate() {
+            if file.action == Action::Leave {
+                continue;
+            }
+            match copy_file(home, destination, &file.path) {
+                Ok(Some((size, hash))) => (file.size, file.hash) = (size, hash),
+                Ok(None) => gone.push(index),
+                Err(error) => return Err(io_problem(&error, &file.path)),
+            }
+        }
+        for index in gone.into_iter().rev() {
+            let file = self.files.remove(index);
+            self.skip(file.path.as_str(), "unreadable");
+        }
+        Ok(())
+    }
+
+    /// Deletes what the plan says.
+    pub(super) fn delete(&self, destination: &OwnedFd) -> Result<(), Problem> {
+        for path in &self.deleted {
+            let path = SharePath::parse(path)?;
+            let Some((parent, name)) = path.split() else {
+                continue;
+            };
+            let parent = parent.as_str();
+            let removed =
+                open_beneath(destination, parent, DIRECTORY, Mode::empty(), Links::Refuse)
+                    .and_then(|parent| {
+                        unlinkat(&parent, name, AtFlags::empty())?;
+                        fsync(&parent)
+                    });
+            match removed {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(problem(error, &path)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is ours at the destination now: all that the home has, and what we left there before.
+    pub(super) fn manifest(&self, known: &Manifest) -> Manifest {
+        let mut manifest = known.clone();
+        manifest.files.retain(|path, _| self.kept.contains(path));
+        for file in &self.files {
+            manifest
+                .files
+                .insert(file.path.as_str().to_owned(), file.hash.clone());
+        }
+        manifest
+    }
+
+    fn skip(&mut self, path: &str, reason: &'static str) {
+        self.skipped.push(Skipped {
+            path: path.to_owned(),
+            reason,
+        });
+    }
+}
+
+/// What is at a path.
+enum Place {
+    Free,
+    /// A regular file: its size and its hash.
+    File(u64, String),
+    /// Something else, or something else on the way.
+    Occupied,
+}
+
+fn look(root: impl AsFd, path: &SharePath) -> Result<Place, Problem> {
+    match open_regular(root, path) {
+        Ok(Some(mut file)) => hash_into(&mut file, &mut io::sink())
+            .map(|(size, hash)| Place::File(size, hash))
+            .map_err(|error| io_problem(&error, path)),
+        Err(Errno::NOENT) => Ok(Place::Free),
+        Ok(None) | Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::NXIO) => {
+            Ok(Place::Occupied)
+        }
+        Err(error) => Err(problem(error, path)),
+    }
+}
+
+/// Opens a file to read it, if it is a regular one.
+fn open_regular(root: impl AsFd, path: &SharePath) -> Result<Option<File>, Errno> {
+    let file = open_beneath(root, path.as_str(), READ, Mode::empty(), Links::Refuse)?;
+    let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
+    Ok(is_file.then(|| File::from(file)))
+}
+
+/// Copies a file; nothing if it is no file any more.
+fn copy_file(
+    home: &Tree,
+    destination: &OwnedFd,
+    path: &SharePath,
+) -> io::Result<Option<(u64, String)>> {
+    let mut source = match open_regular(home.root(), path) {
+        Ok(Some(source)) => source,
+        Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some((parent, name)) = path.split() else {
+        return Ok(None);
+    };
+    let names: Vec<&str> = parent.segments().collect();
+    let top = open_beneath(destination, "", DIRECTORY, Mode::empty(), Links::Refuse)?;
+    let directory = make_directories(top, &names, &mut 0)?;
+    let mut draft = Draft::create(directory.as_fd())?;
+    let copied = hash_into(&mut source, &mut draft.file)?;
+    draft.place(name)?;
+    Ok(Some(copied))
+}
+
+/// Copies to a writer, and gives size and SHA-256 of what was copied.
+fn hash_into(file: &mut File, writer: &mut dyn Write) -> io::Result<(u64, String)> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut size = 0;
+    loop {
+        let read = match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&buffer[..read]);
+        writer.write_all(&buffer[..read])?;
+        size += read as u64;
+    }
+    let hash = hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok((size, hash))
+}

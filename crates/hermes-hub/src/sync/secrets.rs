@@ -1,0 +1,83 @@
+//! Which files of a home are never copied.
+
+/// Names that hold credentials, or whose directories do.
+const NAMES: [&str; 17] = [
+    ".env",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".ssh",
+    ".gnupg",
+    ".anthropic_oauth.json",
+    "auth",
+    "auth.json",
+    "auth.lock",
+    "credentials",
+    "credentials.json",
+    "mcp-tokens",
+    "pairing",
+    "secrets",
+    "webhook_subscriptions.json",
+];
+/// How names of keys and token stores begin or end.
+const BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
+const ENDS: [&str; 9] = [
+    ".env",
+    ".key",
+    ".pem",
+    ".p12",
+    ".pfx",
+    ".keystore",
+    ".token",
+    "_token.json",
+    "tokens.json",
+];
+
+/// Whether a path leads to or through something secret.
+pub(super) fn is_secret(path: &str) -> bool {
+    path.split('/').any(|name| {
+        let name = name.to_ascii_lowercase();
+        NAMES.contains(&name.as_str())
+            || BEGINNINGS.iter().any(|start| name.starts_with(start))
+            || ENDS.iter().any(|end| name.ends_with(end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_secret_wherever_they_lie() {
+        for path in [
+            ".env",
+            "skills/x/.env",
+            ".env.local",
+            "prod.env",
+            "auth.json",
+            "AUTH.JSON",
+            "context/server.key",
+            "context/ca.PEM",
+            "mcp-tokens/github.json",
+            "skills/x/tokens.json",
+            "skills/x/oauth_token.json",
+            "context/id_rsa",
+        ] {
+            assert!(is_secret(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn words_about_secrets_are_none() {
+        for path in [
+            "SOUL.md",
+            "context/environment.md",
+            "skills/keys/SKILL.md",
+            "memories/tokens.md",
+            "context/author.json",
+        ] {
+            assert!(!is_secret(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Databases whose tables another crate brings.
+
+use std::{fs, path::Path, sync::atomic::AtomicU32, time::Duration};
+
+use sqlx::sqlite::{SqlitePoolOptions, SqliteSynchronous};
+
+use super::{
+    Before, Database, READERS, WRITER_PATIENCE, beside, create_file, migrate, pool, reader,
+    use_write_ahead_log, write_copy, writer,
+};
+use crate::StoreError;
+
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of the process; a loss of power may cost the last ones.
+    Process,
+    /// A loss of power too: each commit waits for the disk.
+    Power,
+}
+
+/// How a database is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
+    pub steps: &'a [&'static str],
+    /// What a commit survives.
+    pub durability: Durability,
+    /// How long a write waits, for other processes or for its turn.
+    pub patience: Duration,
+}
+
+impl Database {
+    /// Opens a database with one writer and some readers, making or migrating it. Before a migration it is copied to a
+    /// file beside it; a schema newer than the steps is refused.
+    pub async fn open(path: &Path, opening: Opening<'_>) -> Result<Self, StoreError> {
+        if create_file(path)? {
+            // Left by one that was deleted while somebody had it open, these would be taken for the new one's.
+            for suffix in ["-wal", "-shm"] {
+                let _ = fs::remove_file(beside(path, suffix));
+            }
+        }
+        let synchronous = match opening.durability {
+            Durability::Process => SqliteSynchronous::Normal,
+            Durability::Power => SqliteSynchronous::Full,
+        };
+        let attempt = WRITER_PATIENCE.min(opening.patience / 4);
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .min_connections(0)
+            .test_before_acquire(false)
+            .max_lifetime(None)
+            .idle_timeout(Duration::from_mins(2))
+            .acquire_timeout(opening.patience)
+            .connect_lazy_with(writer(path).synchronous(synchronous).busy_timeout(attempt));
+        let database = Self {
+            path: path.to_path_buf(),
+            readers: pool(READERS, reader(path).busy_timeout(opening.patience)),
+            writer: Some(writer),
+            // The last attempt begins within this time and takes its own.
+            patience: opening.patience.saturating_sub(attempt),
+            writes: AtomicU32::new(0),
+            put_off: AtomicU32::new(0),
+        };
+        use_write_ahead_log(&mut *database.writer().await?)
+            .await
+            .map_err(|error| database.error(error))?;
+        migrate(&database, opening.steps, Before::Copy).await?;
+        Ok(database)
+    }
+
+    /// Writes a consistent copy to a new file, while others go on reading and writing.
+    pub async fn copy_to(&self, copy: &Path) -> Result<(), StoreError> {
+        let mut connection = self
+            .readers
+            .acquire()
+            .await
+            .map_err(|error| self.error(error))?;
+        write_copy(&mut connection, copy)
+            .await
+            .map_err(|source| StoreError::Backup {
+                path: copy.to_path_buf(),
+                source,
+            })
+    }
+}

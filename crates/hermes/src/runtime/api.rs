@@ -1,0 +1,202 @@
+//! The Hub's side of an agent's local HTTP API, over its Unix socket.
+
+use std::{path::Path, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use hermes_config::Secret;
+use hermes_hub::{
+    RunId,
+    runtime::{AgentEvent, AgentRun, Decision, Directives, Errand, RuntimeError},
+};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::event_stream;
+
+/// How long an agent may take for an answer. Events are not answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long an agent may take to say that it is well.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// An agent says something at least every fifteen seconds while a run's events are followed.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// The longest answer that is read; the longest that makes sense is a job.
+const LONGEST_ANSWER: usize = 1024 * 1024;
+
+/// One agent, as its local API shows it.
+#[derive(Debug, Clone)]
+pub(super) struct AgentApi {
+    client: Client,
+    key: Secret<String>,
+}
+
+impl AgentApi {
+    /// The agent that listens there and takes this key.
+    pub(super) fn new(socket: &Path, key: Secret<String>) -> Result<Self, RuntimeError> {
+        let client = Client::builder()
+            .unix_socket(socket)
+            .no_proxy()
+            // There is no TLS on a socket, and roots take milliseconds to read.
+            .tls_certs_only([])
+            .read_timeout(SILENCE)
+            .build()
+            .map_err(|error| RuntimeError::NoStart(error.to_string()))?;
+        Ok(Self { client, key })
+    }
+
+    /// Whether it answers.
+    pub(super) async fn health(&self, patience: Duration) -> Result<(), RuntimeError> {
+        let request = self.request(Method::GET, "/health").timeout(patience);
+        send(request).await.map(drop)
+    }
+
+    /// Whether it answers in the time that a busy agent needs.
+    pub(super) async fn is_well(&self) -> bool {
+        self.health(HEALTH_PATIENCE).await.is_ok()
+    }
+
+    pub(super) async fn apply(&self, directives: &Directives) -> Result<(), RuntimeError> {
+        let request = self.request(Method::PUT, "/internal/directives");
+        send(request.json(directives).timeout(PATIENCE))
+            .await
+            .map(drop)
+    }
+
+    pub(super) async fn run(
+        &self,
+        run: &RunId,
+        attempt: u32,
+        errand: &Errand,
+    ) -> Result<AgentRun, RuntimeError> {
+        // The agent would answer the key of an attempt that was cut off with what became of that one.
+        let key = match attempt {
+            1 => run.to_string(),
+            _ => format!("{run}-{attempt}"),
+        };
+        let (path, body) = match errand {
+            Errand::Input {
+                input,
+                instructions,
+                session_id,
+                conversation_history,
+            } => {
+                let mut body = Map::from_iter([("input".to_owned(), input.clone())]);
+                let mut add = |name: &str, value: Option<Value>| {
+                    if let Some(value) = value {
+                        body.insert(name.to_owned(), value);
+                    }
+                };
+                add("instructions", instructions.clone().map(Value::from));
+                add("session_id", session_id.clone().map(Value::from));
+                add("conversation_history", conversation_history.clone());
+                ("/v1/runs".to_owned(), Value::Object(body))
+            }
+            Errand::Job(job) => (format!("/api/jobs/{job}/run"), json!({})),
+        };
+        let request = self
+            .request(Method::POST, &path)
+            .header("Idempotency-Key", key)
+            .json(&body)
+            .timeout(PATIENCE);
+        let answer = answer(send(request).await?).await?;
+        match answer.get("run_id").and_then(Value::as_str) {
+            Some(id) if is_run_id(id) => Ok(AgentRun(id.to_owned())),
+            _ => Err(RuntimeError::Unable(
+                "it started a run without telling its id".into(),
+            )),
+        }
+    }
+
+    pub(super) async fn events(
+        &self,
+        run: &AgentRun,
+        after: u64,
+    ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
+        let request = self
+            .request(Method::GET, &format!("/v1/runs/{}/events", run.0))
+            .header("Last-Event-ID", after.to_string());
+        let response = send(request).await?;
+        Ok(event_stream::read(response.bytes_stream()).boxed())
+    }
+
+    pub(super) async fn decide(
+        &self,
+        run: &AgentRun,
+        decision: &Decision,
+    ) -> Result<(), RuntimeError> {
+        let request = self.request(Method::POST, &format!("/v1/runs/{}/approval", run.0));
+        send(request.json(decision).timeout(PATIENCE))
+            .await
+            .map(drop)
+    }
+
+    pub(super) async fn stop_run(&self, run: &AgentRun) -> Result<(), RuntimeError> {
+        let request = self.request(Method::POST, &format!("/v1/runs/{}/stop", run.0));
+        send(request.json(&json!({})).timeout(PATIENCE))
+            .await
+            .map(drop)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        // The host is not looked up; HTTP wants one.
+        self.client
+            .request(method, format!("http://agent{path}"))
+            .bearer_auth(self.key.expose())
+    }
+}
+
+/// An id that becomes part of a path must not lead elsewhere, even if the agent made it.
+fn is_run_id(id: &str) -> bool {
+    (1..=128).contains(&id.len())
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+async fn send(request: RequestBuilder) -> Result<Response, RuntimeError> {
+    let response = request.send().await.map_err(|error| unreachable(&error))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let answer = answer(response).await.unwrap_or_default();
+    let message = answer
+        .pointer("/error/message")
+        .and_then(Value::as_str)
+        .unwrap_or("it gave no reason")
+        .to_owned();
+    Err(match status {
+        StatusCode::NOT_FOUND => RuntimeError::Unknown(message),
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            RuntimeError::Unable(message)
+        }
+        _ if status.is_client_error() => RuntimeError::Refused(message),
+        _ => RuntimeError::Unreachable(format!("{status}: {message}")),
+    })
+}
+
+async fn answer(mut response: Response) -> Result<Value, RuntimeError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| unreachable(&error))?
+    {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > LONGEST_ANSWER {
+            return Err(RuntimeError::Unable("its answer is too long".into()));
+        }
+    }
+    serde_json::from_slice(&bytes).map_err(|error| RuntimeError::Unable(error.to_string()))
+}
+
+fn unreachable(error: &reqwest::Error) -> RuntimeError {
+    let reason = if error.is_timeout() {
+        "it did not answer in time"
+    } else {
+        "the connection broke"
+    };
+    RuntimeError::Unreachable(reason.into())
+}

@@ -1,0 +1,145 @@
+//! The environment of a tenant's process. It is built from nothing: what the Hub was started with is not for tenants.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use hermes_hub::runtime::Launch;
+
+use super::sandbox;
+
+/// What there is to run where the Hub has no `PATH`.
+const PLAIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Directories of a home that variables name.
+pub(super) fn directories(home: &Path) -> [PathBuf; 2] {
+    [workspace(home), temporary(home)]
+}
+
+/// Where an agent works.
+pub(super) fn workspace(home: &Path) -> PathBuf {
+    home.join("workspace")
+}
+
+fn temporary(home: &Path) -> PathBuf {
+    home.join("tmp")
+}
+
+/// What of the Hub's own environment matters to tenants.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Surroundings {
+    pub(super) path: Option<OsString>,
+    pub(super) language: Option<OsString>,
+    /// Where the Hub's private routes are.
+    pub(super) hub_socket: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// The variables of a tenant. Of `PATH`, what it could not read anyway is left out.
+    pub(super) fn environment(
+        &self,
+        launch: &Launch,
+        can_read: impl Fn(&Path) -> bool,
+    ) -> Vec<(OsString, OsString)> {
+        let home = launch.home.as_os_str();
+        let mut variables: BTreeMap<OsString, OsString> = launch
+            .env
+            .iter()
+            .map(|(name, value)| (name.into(), value.expose().into()))
+            .collect();
+        let path = self.path.as_deref().unwrap_or(OsStr::new(PLAIN_PATH));
+        let readable = std::env::split_paths(path).filter(|entry| can_read(entry));
+        let path = std::env::join_paths(readable).unwrap_or_default();
+        let language = self.language.as_deref().unwrap_or(OsStr::new("C.UTF-8"));
+        // After the tenant's own, which can not replace them.
+        for (name, value) in [
+            ("HERMES_HOME", home),
+            ("HERMES_TENANT_ID", OsStr::new(launch.tenant.as_str())),
+            (
+                "HERMES_RUNTIME_KEY",
+                OsStr::new(launch.runtime_key.expose().as_str()),
+            ),
+            ("HERMES_WORKSPACE", workspace(&launch.home).as_os_str()),
+            ("HERMES_TEAMS", OsStr::new(&launch.teams.join(","))),
+            ("HOME", home),
+            ("TMPDIR", temporary(&launch.home).as_os_str()),
+            ("PATH", &path),
+            ("LANG", language),
+            ("TZ", OsStr::new(&launch.timezone)),
+        ] {
+            variables.insert(name.into(), value.into());
+        }
+        if let Some(socket) = &self.hub_socket {
+            variables.insert("HERMES_HUB_SOCKET".into(), socket.into());
+        }
+        variables.into_iter().collect()
+    }
+}
+
+/// What a tenant in a sandbox can read: the system's directories and those that the operator added.
+pub(super) fn is_readable(path: &Path, read_paths: &[PathBuf]) -> bool {
+    sandbox::is_of_system(path) || read_paths.iter().any(|readable| path.starts_with(readable))
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Secret;
+    use hermes_hub::{
+        TenantId,
+        runtime::{Directives, Limits},
+    };
+
+    use super::*;
+
+    fn launch() -> Launch {
+        Launch {
+            tenant: TenantId::parse("tenant_123").unwrap(),
+            home: "/data/tenants/tenant_123/home".into(),
+            runtime_key: Secret::new("hub_rt_x".into()),
+            env: BTreeMap::from([
+                ("API_KEY".to_owned(), Secret::new("sk-1".to_owned())),
+                ("HOME".to_owned(), Secret::new("/elsewhere".to_owned())),
+            ]),
+            teams: vec!["teams/a:read".into(), "teams/b:write".into()],
+            timezone: "Europe/Berlin".into(),
+            limits: Limits {
+                memory_bytes: 1,
+                pids: 1,
+                cpu: 1.0,
+            },
+            directives: Directives::default(),
+        }
+    }
+
+    #[test]
+    fn the_environment_holds_what_is_listed_and_nothing_else() {
+        let surroundings = Surroundings {
+            path: Some("/opt/node/bin:/root/.cargo/bin:/usr/bin".into()),
+            ..Surroundings::default()
+        };
+        let read_paths = [PathBuf::from("/opt/node")];
+        let variables = surroundings.environment(&launch(), |path| is_readable(path, &read_paths));
+        let shown: Vec<String> = variables
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "API_KEY=sk-1",
+                "HERMES_HOME=/data/tenants/tenant_123/home",
+                "HERMES_RUNTIME_KEY=hub_rt_x",
+                "HERMES_TEAMS=teams/a:read,teams/b:write",
+                "HERMES_TENANT_ID=tenant_123",
+                "HERMES_WORKSPACE=/data/tenants/tenant_123/home/workspace",
+                "HOME=/data/tenants/tenant_123/home",
+                "LANG=C.UTF-8",
+                "PATH=/opt/node/bin:/usr/bin",
+                "TMPDIR=/data/tenants/tenant_123/home/tmp",
+                "TZ=Europe/Berlin",
+            ]
+        );
+    }
+}

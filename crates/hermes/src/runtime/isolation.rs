@@ -1,0 +1,216 @@
+//! From what the operator wants and what the machine has to what is done for one tenant, and what is told about it.
+
+use std::{
+    io,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+};
+
+use hermes_hub::runtime::{Confinement, Launch, RuntimeError};
+
+use super::{
+    cgroup::Cgroups,
+    plan::{Plan, Rights, Sandbox},
+    sandbox,
+    users::{self, Users},
+};
+
+/// How much confinement the operator asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// All that the machine has.
+    #[default]
+    Auto,
+    /// The same, and no tenant without a sandbox.
+    Strict,
+    /// None: tenants can do what the Hub's user can do.
+    Off,
+}
+
+/// What the operator wants.
+#[derive(Debug, Clone)]
+pub struct Isolation {
+    /// How much.
+    pub mode: Mode,
+    /// Users for tenants, given out only if the Hub is root.
+    pub users: RangeInclusive<u32>,
+    /// What tenants may read besides the system's directories.
+    pub read_paths: Vec<PathBuf>,
+}
+
+impl Default for Isolation {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            users: 200_000..=265_535,
+            read_paths: Vec::new(),
+        }
+    }
+}
+
+/// What the machine has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Means {
+    /// The version of Landlock, rounded down to one that made a difference.
+    pub landlock: Option<u32>,
+    /// Whether this process may act for other users.
+    pub is_root: bool,
+    /// Control groups that are ours.
+    pub cgroups: Option<Cgroups>,
+}
+
+impl Means {
+    /// Looks at this machine. Where this process has a control group to itself, it is taken over.
+    pub fn of_this_machine() -> Self {
+        Self {
+            landlock: sandbox::level(),
+            is_root: cfg!(target_os = "linux") && rustix::process::geteuid().is_root(),
+            cgroups: Cgroups::delegated(),
+        }
+    }
+}
+
+/// What is to be done for one tenant.
+pub(super) struct Decided {
+    pub(super) plan: Plan,
+    pub(super) confinement: Vec<Confinement>,
+    /// Whether the Hub has to watch the memory itself.
+    pub(super) watch_memory: bool,
+}
+
+/// Where programs, homes and users are.
+pub(super) struct Place<'a> {
+    pub(super) program: &'a Path,
+    pub(super) arguments: &'a [String],
+    pub(super) data_dir: &'a Path,
+    pub(super) sockets: &'a [PathBuf],
+    pub(super) users: &'a Users,
+}
+
+/// Decides for one tenant.
+pub(super) fn decide(
+    isolation: &Isolation,
+    means: &Means,
+    launch: &Launch,
+    place: &Place<'_>,
+) -> Result<Decided, RuntimeError> {
+    let refuse = |reason: String| Err(RuntimeError::NoStart(reason));
+    if isolation.mode == Mode::Strict && means.landlock.is_none() {
+        return refuse(
+            "`isolation.mode` is `strict`, and this machine has no Landlock; use a Linux kernel from 5.13 on with \
+             Landlock turned on, or set `isolation.mode: auto`"
+                .into(),
+        );
+    }
+    let is_off = isolation.mode == Mode::Off;
+    let system = |what: &str, error: io::Error| RuntimeError::NoStart(format!("{what}: {error}"));
+
+    let (rights, user) = if is_off {
+        (Rights::Kept, missing("OwnUser", "turned off"))
+    } else if means.is_root {
+        own_user(launch, place).map_err(|error| system("its user", error))?
+    } else {
+        (Rights::Kept, missing("OwnUser", "the Hub is not root"))
+    };
+    let group = match &means.cgroups {
+        Some(groups) if !is_off => Some(
+            groups
+                .make(&launch.tenant, launch.limits)
+                .map_err(|error| system("its control group", error))?,
+        ),
+        _ => None,
+    };
+    let sandbox = (!is_off && means.landlock.is_some()).then(|| Sandbox {
+        readable: isolation.read_paths.clone(),
+        sockets: place.sockets.to_vec(),
+    });
+    let has_group = group.is_some();
+    let most_processes =
+        (matches!(rights, Rights::Own(_)) && !has_group).then_some(launch.limits.pids);
+    // Half a processor or less stands further back.
+    let niceness = match launch.limits.cpu {
+        _ if is_off || has_group => 0,
+        cpu if cpu > 0.5 => 5,
+        _ => 10,
+    };
+    let confinement = vec![
+        sandboxed(isolation.mode, means.landlock),
+        match (has_group, is_off) {
+            (true, _) => in_force("MemoryLimited", "cgroup"),
+            (_, true) => missing("MemoryLimited", "turned off"),
+            _ => in_force("MemoryLimited", "watched each second"),
+        },
+        match (has_group, most_processes) {
+            (true, _) => in_force("PidsLimited", "cgroup"),
+            (_, Some(_)) => in_force("PidsLimited", "limit of its user"),
+            _ => missing("PidsLimited", "needs cgroup v2 or a user of its own"),
+        },
+        if has_group {
+            in_force("CpuLimited", "cgroup")
+        } else if is_off {
+            missing("CpuLimited", "turned off")
+        } else {
+            missing("CpuLimited", &format!("niceness {niceness} only"))
+        },
+        user,
+    ];
+    Ok(Decided {
+        plan: Plan {
+            program: place.program.to_owned(),
+            arguments: place.arguments.to_vec(),
+            home: launch.home.clone(),
+            sandbox,
+            rights,
+            most_processes,
+            niceness,
+            cgroup: group,
+        },
+        confinement,
+        watch_memory: !has_group && !is_off,
+    })
+}
+
+/// A user of its own, if that one can get at its home and at the program.
+fn own_user(launch: &Launch, place: &Place<'_>) -> io::Result<(Rights, Confinement)> {
+    users::open_the_way(place.data_dir, &launch.home)?;
+    let closed = [launch.home.as_path(), place.program]
+        .into_iter()
+        .find_map(users::closed_directory);
+    if let Some(directory) = closed {
+        let reason = format!(
+            "`{}` is closed to other users; the tenant has the Hub's user without its powers",
+            directory.display()
+        );
+        return Ok((Rights::WithoutPowers, missing("OwnUser", &reason)));
+    }
+    let user = place.users.of(&launch.tenant)?;
+    Ok((
+        Rights::Own(user),
+        in_force("OwnUser", &format!("uid {user}")),
+    ))
+}
+
+fn sandboxed(mode: Mode, landlock: Option<u32>) -> Confinement {
+    match landlock {
+        _ if mode == Mode::Off => missing("Sandboxed", "turned off"),
+        None => missing("Sandboxed", "this machine has no Landlock"),
+        Some(1..6) => in_force("Sandboxed", "landlock, files only"),
+        Some(_) => in_force("Sandboxed", "landlock"),
+    }
+}
+
+fn in_force(means: &'static str, reason: &str) -> Confinement {
+    Confinement {
+        means,
+        in_force: true,
+        reason: reason.to_owned(),
+    }
+}
+
+fn missing(means: &'static str, reason: &str) -> Confinement {
+    Confinement {
+        means,
+        in_force: false,
+        reason: reason.to_owned(),
+    }
+}

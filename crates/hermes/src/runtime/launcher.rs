@@ -1,0 +1,151 @@
+//! The hidden mode `hermes __tenant PLAN`: a process that confines itself and then becomes a tenant's agent.
+//!
+//! It runs before anything else in `main`, with one thread, because most of what it sets belongs to a thread and would
+//! not reach others. Its stdin is the socket on which the agent will listen.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    process::{Command, ExitCode},
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::plan::{Plan, Rights};
+
+/// The argument that turns the program into the launcher.
+pub const ARGUMENT: &str = "__tenant";
+
+/// Names the descriptor of the socket to the agent.
+pub(super) const SOCKET_VARIABLE: &str = "HERMES_API_FD";
+
+/// Open files: enough for many connections, and not all there are.
+const MOST_FILES: u64 = 16_384;
+
+/// Among the first to go when the machine runs out of memory: rather a tenant than the Hub.
+const OOM_SCORE: &str = "500";
+
+/// Does what the plan in the second argument says. Returns only if that failed.
+pub fn run() -> ExitCode {
+    let Err(error) = launch(std::env::args_os().nth(2));
+    // Whoever started this reads stderr; there is nothing else to say it on.
+    let _ = io::Write::write_all(&mut io::stderr(), format!("{error}\n").as_bytes());
+    ExitCode::FAILURE
+}
+
+fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
+    let plan = plan
+        .and_then(|plan| plan.into_string().ok())
+        .and_then(|plan| serde_json::from_str::<Plan>(&plan).ok())
+        .ok_or("this mode is for the Hub alone; start agents with `hermes gateway run`")?;
+    let step = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
+
+    let socket = take_socket().map_err(step("the socket of the agent"))?;
+    if let Some(group) = &plan.cgroup {
+        // `0` stands for whoever writes it.
+        std::fs::write(group.join("cgroup.procs"), "0").map_err(step("its control group"))?;
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    stand_back(plan.niceness);
+    limit(&plan).map_err(step("resource limits"))?;
+    let sandbox = super::sandbox::prepare(&plan).map_err(|error| format!("sandbox: {error}"))?;
+    take_rights(plan.rights).map_err(step("user rights"))?;
+    #[cfg(target_os = "linux")]
+    {
+        rustix::thread::set_no_new_privs(true)
+            .map_err(|error| step("no_new_privs")(error.into()))?;
+        // Changing the user has cleared it, so it comes after that.
+        let signal = Some(rustix::process::Signal::KILL);
+        rustix::process::set_parent_process_death_signal(signal)
+            .map_err(|error| step("parent death signal")(error.into()))?;
+    }
+    sandbox
+        .enter()
+        .map_err(|error| format!("sandbox: {error}"))?;
+
+    let error = Command::new(&plan.program)
+        .args(&plan.arguments)
+        .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string())
+        .exec();
+    Err(format!("`{}`: {error}", plan.program.display()))
+}
+
+/// Moves the socket from stdin to a number of its own, which the agent inherits.
+fn take_socket() -> io::Result<OwnedFd> {
+    // Unlike what the standard library does, this leaves it open for `exec`.
+    let socket = rustix::io::dup(rustix::stdio::stdin())?;
+    rustix::net::sockopt::socket_type(&socket)?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(socket)
+}
+
+/// Both are wishes: a system that does not grant them still runs the tenant.
+fn stand_back(niceness: i32) {
+    let _ = rustix::process::nice(niceness);
+    #[cfg(target_os = "linux")]
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    #[cfg(not(target_os = "linux"))]
+    let _ = OOM_SCORE;
+}
+
+fn limit(plan: &Plan) -> io::Result<()> {
+    let exactly = |count: u64| Rlimit {
+        current: Some(count),
+        maximum: Some(count),
+    };
+    // A core file would hold the tenant's secrets.
+    setrlimit(Resource::Core, exactly(0))?;
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    setrlimit(Resource::Nofile, exactly(files.min(MOST_FILES)))?;
+    if let Some(processes) = plan.most_processes {
+        setrlimit(Resource::Nproc, exactly(processes))?;
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn take_rights(rights: Rights) -> io::Result<()> {
+    use rustix::{
+        process::{Gid, Uid},
+        thread::{
+            CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities,
+            set_capabilities_secure_bits, set_thread_groups, set_thread_res_gid,
+            set_thread_res_uid,
+        },
+    };
+    match rights {
+        Rights::Kept => {}
+        Rights::WithoutPowers => {
+            // Without these bits, root would have its powers back after `exec`.
+            set_capabilities_secure_bits(
+                CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
+            )?;
+            let none = CapabilitySet::empty();
+            set_capabilities(
+                None,
+                CapabilitySets {
+                    effective: none,
+                    permitted: none,
+                    inheritable: none,
+                },
+            )?;
+        }
+        Rights::Own(user) => {
+            let (user, group) = (Uid::from_raw(user), Gid::from_raw(user));
+            set_thread_groups(&[])?;
+            set_thread_res_gid(group, group, group)?;
+            set_thread_res_uid(user, user, user)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn take_rights(_: Rights) -> io::Result<()> {
+    Ok(())
+}

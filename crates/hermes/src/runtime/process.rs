@@ -1,0 +1,216 @@
+//! One tenant's process, from its start to the end of its last descendant. A task owns it; others hold [`Running`].
+
+use std::{fs::File, os::fd::AsFd, time::Duration};
+
+use hermes_config::{Redactor, ServerName};
+use hermes_hub::runtime::{Launch, RuntimeError};
+use hermes_mcp::process::{
+    Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnRequest, StderrLog,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+
+use super::{api::AgentApi, isolation::Decided, launcher};
+
+/// Lines of stderr that are shown when an agent ends by itself.
+const LAST_LINES: usize = 5;
+
+/// What is asked of the owner of a process. There is one who asks to stop and one who watches the memory.
+const ORDERS: usize = 4;
+
+/// Why a process is to end.
+enum Order {
+    /// It may finish what it does within this time. The answer comes when nothing of it is left.
+    Stop {
+        patience: Duration,
+        done: oneshot::Sender<()>,
+    },
+    /// At once, for this reason.
+    Kill(String),
+}
+
+/// A running agent.
+#[derive(Debug, Clone)]
+pub(super) struct Running {
+    pub(super) api: AgentApi,
+    pub(super) pid: u32,
+    /// The topmost process of the tree.
+    pub(super) root: u32,
+    /// The resident bytes that the Hub has to watch over, if the kernel does not.
+    pub(super) memory_limit: Option<u64>,
+    orders: mpsc::Sender<Order>,
+    ended: watch::Receiver<Option<String>>,
+}
+
+/// What a process is started with.
+pub(super) struct Start<'a> {
+    pub(super) launch: &'a Launch,
+    pub(super) decided: &'a Decided,
+    pub(super) launcher: &'a GuardProgram,
+    pub(super) environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    pub(super) listener: std::os::unix::net::UnixListener,
+    /// Stays locked as long as something of the tree is left.
+    pub(super) lock: File,
+    pub(super) log: &'a StderrLog,
+}
+
+/// The parts that the owning task needs.
+pub(super) struct Owned {
+    guard: Guard,
+    process: ServerProcess,
+    /// Both are read to their end: a full pipe would stop the agent.
+    output: [ServerStderr; 2],
+    redactor: Redactor,
+    orders: mpsc::Receiver<Order>,
+    ended: watch::Sender<Option<String>>,
+}
+
+/// Starts the process; it has not confined itself yet when this returns. The second part is to be run by a task.
+pub(super) async fn start(
+    start: Start<'_>,
+    api: AgentApi,
+) -> Result<(Running, Owned), RuntimeError> {
+    let no_start = |error: &dyn std::fmt::Display| RuntimeError::NoStart(error.to_string());
+    let plan = serde_json::to_string(&start.decided.plan).map_err(|error| no_start(&error))?;
+    let name = ServerName::new(start.launch.tenant.as_str());
+    let guard = Guard::new(start.launcher.clone()).holding(start.lock);
+    let request = SpawnRequest {
+        server: name.clone(),
+        program: start.launcher.path.clone(),
+        args: vec![launcher::ARGUMENT.into(), plan.into()],
+        environment: start.environment,
+        cwd: Some(super::environment::workspace(&start.launch.home)),
+    };
+    let child = guard
+        .spawn_on(request, start.listener.as_fd())
+        .await
+        .map_err(|error| no_start(&error))?;
+    let root = guard
+        .pid()
+        .ok_or_else(|| no_start(&"its guard has ended"))?;
+    let Child {
+        stdout,
+        stderr,
+        process,
+        ..
+    } = child;
+    let pid = process.pid();
+    let output = [stderr, stdout].map(|pipe| start.log.drain(&name, pid, "agent", pipe));
+    let secrets = start.launch.env.values().cloned();
+    let redactor = Redactor::new(secrets.chain([start.launch.runtime_key.clone()]));
+    let (order, orders) = mpsc::channel(ORDERS);
+    let (end, ended) = watch::channel(None);
+    let running = Running {
+        api,
+        pid,
+        root,
+        memory_limit: start
+            .decided
+            .watch_memory
+            .then_some(start.launch.limits.memory_bytes),
+        orders: order,
+        ended,
+    };
+    let owned = Owned {
+        guard,
+        process,
+        output,
+        redactor,
+        orders,
+        ended: end,
+    };
+    Ok((running, owned))
+}
+
+impl Running {
+    /// Why it has ended, if it has.
+    pub(super) fn end(&self) -> Option<String> {
+        self.ended.borrow().clone()
+    }
+
+    /// Waits for its end, and tells why.
+    pub(super) async fn ended(&self) -> String {
+        let mut ended = self.ended.clone();
+        let end = ended.wait_for(Option::is_some).await;
+        end.ok()
+            .and_then(|end| end.clone())
+            .unwrap_or_else(|| "the Hub let go of it".into())
+    }
+
+    /// Stops it and waits until nothing of it is left.
+    pub(super) async fn stop(&self, patience: Duration) {
+        let (done, stopped) = oneshot::channel();
+        let order = Order::Stop { patience, done };
+        if self.orders.send(order).await.is_ok() {
+            let _ = stopped.await;
+        }
+        self.ended().await;
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self, reason: String) {
+        // A full mailbox holds orders to end already.
+        let _ = self.orders.try_send(Order::Kill(reason));
+    }
+}
+
+impl Owned {
+    /// Waits for the end of the process or for an order to end it, and cleans up.
+    pub(super) async fn own(mut self, clean_up: impl FnOnce()) {
+        let (reason, done) = tokio::select! {
+            exit = self.process.exited() => (self.last_words(exit).await, None),
+            order = self.orders.recv() => match order {
+                Some(Order::Stop { patience, done }) => {
+                    self.ask_to_leave(patience).await;
+                    ("stopped".into(), Some(done))
+                }
+                Some(Order::Kill(reason)) => {
+                    self.signal(rustix::process::Signal::KILL);
+                    (reason, None)
+                }
+                None => ("the Hub let go of it".into(), None),
+            },
+        };
+        if let Err(error) = self.process.stop().await {
+            tracing::warn!("{error}");
+        }
+        drop(self.guard);
+        clean_up();
+        let _ = self.ended.send(Some(reason));
+        if let Some(done) = done {
+            let _ = done.send(());
+        }
+    }
+
+    async fn ask_to_leave(&mut self, patience: Duration) {
+        self.signal(rustix::process::Signal::TERM);
+        let _ = timeout(patience, self.process.exited()).await;
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = self.process.pid();
+        let is_it = hermes_mcp::process::may_be_running(pid, self.process.start_time());
+        let pid = i32::try_from(pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| is_it) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
+    /// How it ended, and what it said last.
+    async fn last_words(&mut self, exit: Exit) -> String {
+        let [stderr, _] = &mut self.output;
+        stderr.settle().await;
+        let lines = stderr.tail();
+        let last = lines.len().saturating_sub(LAST_LINES);
+        let mut reason = exit.to_string();
+        if last < lines.len() {
+            reason.push_str(": ");
+            reason.push_str(&self.redactor.redact(&lines[last..].join(" / ")));
+        }
+        reason
+    }
+}

@@ -1,0 +1,361 @@
+//! The runtime that gives each tenant a process.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use hermes_hub::{
+    RunId, TenantId,
+    runtime::{
+        AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
+        RuntimeError,
+    },
+};
+use hermes_mcp::process::{GuardProgram, StderrLog};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use super::{
+    api::AgentApi,
+    environment::{self, Surroundings},
+    isolation::{Isolation, Means, Mode, Place, decide},
+    memory,
+    plan::Rights,
+    process::{self, Running, Start},
+    socket::Sockets,
+    users::{self, Users},
+};
+
+/// How long an agent may take to its first answer.
+const START_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long what is left of a Hub that was killed may take to end; its guard needs three seconds at most.
+const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often the lock of a predecessor is tried.
+const LOCK_ROUND: Duration = Duration::from_millis(20);
+
+/// What a runtime is made with.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Where the Hub keeps its data.
+    pub data_dir: PathBuf,
+    /// This program, which is guard, launcher and agent.
+    pub program: PathBuf,
+    /// The program that is a tenant's agent.
+    pub agent: PathBuf,
+    /// What makes it an agent.
+    pub agent_arguments: Vec<String>,
+    /// What the operator wants.
+    pub isolation: Isolation,
+    /// What the machine has.
+    pub means: Means,
+    /// Where the Hub's private routes are, if it has any.
+    pub hub_socket: Option<PathBuf>,
+}
+
+impl Setup {
+    /// The usual one: agents are `gateway run` of the program that runs now.
+    pub fn new(data_dir: PathBuf, isolation: Isolation) -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        Ok(Self {
+            data_dir,
+            agent: program.clone(),
+            program,
+            agent_arguments: ["gateway", "run"].map(str::to_owned).to_vec(),
+            isolation,
+            means: Means::of_this_machine(),
+            hub_socket: None,
+        })
+    }
+}
+
+/// Gives each tenant a process.
+#[derive(Debug)]
+pub struct ProcessRuntime {
+    setup: Setup,
+    launcher: GuardProgram,
+    surroundings: Surroundings,
+    agents: Arc<Agents>,
+    users: Users,
+    sockets: Arc<Sockets>,
+    log: StderrLog,
+    tasks: TaskTracker,
+}
+
+/// Who runs.
+#[derive(Debug, Default)]
+pub(super) struct Agents(Mutex<HashMap<TenantId, Agent>>);
+
+#[derive(Debug, Clone)]
+struct Agent {
+    /// Starts and stops of a tenant take turns.
+    turn: Arc<Semaphore>,
+    running: Option<Running>,
+    confinement: Vec<Confinement>,
+}
+
+impl Agents {
+    /// All that have not ended.
+    pub(super) fn running(&self) -> Vec<Running> {
+        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = agents.values().filter_map(|agent| agent.running.clone());
+        running.filter(|running| running.end().is_none()).collect()
+    }
+
+    fn with<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut Agent) -> T) -> T {
+        let mut agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        act(agents.entry(tenant.clone()).or_insert_with(|| Agent {
+            turn: Arc::new(Semaphore::new(1)),
+            running: None,
+            confinement: Vec::new(),
+        }))
+    }
+
+    fn get(&self, tenant: &TenantId) -> Option<Agent> {
+        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        agents.get(tenant).cloned()
+    }
+}
+
+impl ProcessRuntime {
+    /// Makes the directories it needs. Call it inside a tokio runtime.
+    pub fn new(setup: Setup) -> io::Result<Self> {
+        let sockets = Sockets::in_directory(setup.data_dir.join("run"))?;
+        let tasks = TaskTracker::new();
+        let agents = Arc::new(Agents::default());
+        tasks.spawn(memory::watch(Arc::downgrade(&agents)));
+        Ok(Self {
+            launcher: GuardProgram {
+                path: setup.program.clone(),
+                args: vec![crate::GUARD_ARGUMENT.into()],
+            },
+            surroundings: Surroundings {
+                path: std::env::var_os("PATH"),
+                language: std::env::var_os("LANG"),
+                hub_socket: setup.hub_socket.clone(),
+            },
+            agents,
+            users: Users::new(
+                setup.data_dir.join("users.json"),
+                setup.isolation.users.clone(),
+            ),
+            sockets: Arc::new(sockets),
+            log: StderrLog::at(setup.data_dir.join("logs").join("agents.log")),
+            tasks,
+            setup,
+        })
+    }
+
+    /// Stops all agents.
+    pub async fn close(&self, patience: Duration) {
+        let running = self.agents.running();
+        futures::future::join_all(running.iter().map(|running| running.stop(patience))).await;
+    }
+
+    async fn launch(&self, launch: &Launch) -> Result<(Running, Vec<Confinement>), RuntimeError> {
+        let no_start = |what: &str, error: &dyn std::fmt::Display| {
+            RuntimeError::NoStart(format!("{what}: {error}"))
+        };
+        if !launch.home.is_dir() {
+            return Err(RuntimeError::NoStart("its home is missing".into()));
+        }
+        let lock = self
+            .outlive_predecessor(&launch.tenant)
+            .await
+            .map_err(|error| no_start("the lock of its processes", &error))?;
+        for directory in environment::directories(&launch.home) {
+            fs::create_dir_all(&directory).map_err(|error| no_start("its home", &error))?;
+        }
+        let sockets: Vec<PathBuf> = self.setup.hub_socket.iter().cloned().collect();
+        let place = Place {
+            program: &self.setup.agent,
+            arguments: &self.setup.agent_arguments,
+            data_dir: &self.setup.data_dir,
+            sockets: &sockets,
+            users: &self.users,
+        };
+        let decided = decide(&self.setup.isolation, &self.setup.means, launch, &place)?;
+        if let Rights::Own(user) = decided.plan.rights {
+            let home = launch.home.clone();
+            // What the Hub wrote while the tenant slept belongs to the Hub's user.
+            let given = tokio::task::spawn_blocking(move || users::give(&home, user)).await;
+            given
+                .map_err(|error| no_start("its home", &error))?
+                .map_err(|error| no_start("its home", &error))?;
+        }
+        let is_off = self.setup.isolation.mode == Mode::Off;
+        let read_paths = &self.setup.isolation.read_paths;
+        let environment = self.surroundings.environment(launch, |path| {
+            is_off || environment::is_readable(path, read_paths)
+        });
+        let (listener, path) = self
+            .sockets
+            .listen(&launch.tenant)
+            .map_err(|error| no_start("its socket", &error))?;
+        let api = AgentApi::new(&path, launch.runtime_key.clone())?;
+        let start = Start {
+            launch,
+            decided: &decided,
+            launcher: &self.launcher,
+            environment,
+            listener,
+            lock,
+            log: &self.log,
+        };
+        let (running, owned) = process::start(start, api).await?;
+        let (tenant, sockets) = (launch.tenant.clone(), Arc::clone(&self.sockets));
+        let groups = self.setup.means.cgroups.clone();
+        self.tasks.spawn(owned.own(move || {
+            sockets.remove(&tenant);
+            if let Some(groups) = groups {
+                groups.remove(&tenant);
+            }
+        }));
+        if let Err(error) = first_words(&running, launch).await {
+            running.stop(Duration::ZERO).await;
+            return Err(error);
+        }
+        Ok((running, decided.confinement))
+    }
+
+    /// A Hub that was killed leaves processes for a few seconds, and one home must not have two agents.
+    async fn outlive_predecessor(&self, tenant: &TenantId) -> io::Result<File> {
+        let lock = File::options()
+            .create(true)
+            .append(true)
+            .open(self.sockets.lock_file(tenant))?;
+        let deadline = Instant::now() + PREDECESSOR_PATIENCE;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    tokio::time::sleep(LOCK_ROUND).await;
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    return Err(io::Error::other("processes from before are still there"));
+                }
+                Err(fs::TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn api(&self, tenant: &TenantId) -> Result<AgentApi, RuntimeError> {
+        let running = self.agents.get(tenant).and_then(|agent| agent.running);
+        match running {
+            Some(running) => match running.end() {
+                None => Ok(running.api),
+                Some(reason) => Err(RuntimeError::Unreachable(reason)),
+            },
+            None => Err(RuntimeError::Unreachable("it is not running".into())),
+        }
+    }
+}
+
+/// The agent answers and has the Hub's settings, or it has not started. Connections wait in the socket until then.
+async fn first_words(running: &Running, launch: &Launch) -> Result<(), RuntimeError> {
+    let settle = async {
+        running.api.health(START_PATIENCE).await?;
+        running.api.apply(&launch.directives).await
+    };
+    tokio::select! {
+        settled = settle => settled.map_err(|error| RuntimeError::NoStart(error.to_string())),
+        reason = running.ended() => Err(RuntimeError::NoStart(reason)),
+    }
+}
+
+#[async_trait]
+impl Runtime for ProcessRuntime {
+    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
+        let turn = self
+            .agents
+            .with(&launch.tenant, |agent| Arc::clone(&agent.turn));
+        let _turn = turn.acquire_owned().await;
+        let Agent {
+            running,
+            confinement,
+            ..
+        } = self.agents.with(&launch.tenant, |agent| agent.clone());
+        if let Some(running) = running {
+            if running.end().is_none() && running.api.is_well().await {
+                return Ok(confinement);
+            }
+            // It has ended, or it hangs.
+            running.stop(Duration::ZERO).await;
+        }
+        let (running, confinement) = self.launch(&launch).await?;
+        self.agents.with(&launch.tenant, |agent| {
+            agent.running = Some(running);
+            agent.confinement.clone_from(&confinement);
+        });
+        Ok(confinement)
+    }
+
+    async fn stop(&self, tenant: &TenantId, patience: Duration) {
+        let Some(agent) = self.agents.get(tenant) else {
+            return;
+        };
+        let _turn = agent.turn.acquire_owned().await;
+        let running = self.agents.get(tenant).and_then(|agent| agent.running);
+        if let Some(running) = running {
+            running.stop(patience).await;
+        }
+        self.agents.with(tenant, |agent| agent.running = None);
+    }
+
+    async fn life(&self, tenant: &TenantId) -> Life {
+        let running = self.agents.get(tenant).and_then(|agent| agent.running);
+        match running {
+            None => Life::Stopped,
+            Some(running) => match running.end() {
+                None => Life::Running {
+                    pid: Some(running.pid),
+                },
+                Some(reason) => Life::Ended { reason },
+            },
+        }
+    }
+
+    async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError> {
+        self.api(tenant)?.apply(directives).await
+    }
+
+    async fn run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        attempt: u32,
+        errand: &Errand,
+    ) -> Result<AgentRun, RuntimeError> {
+        self.api(tenant)?.run(run, attempt, errand).await
+    }
+
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        run: &AgentRun,
+        after: u64,
+    ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
+        self.api(tenant)?.events(run, after).await
+    }
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        run: &AgentRun,
+        decision: &Decision,
+    ) -> Result<(), RuntimeError> {
+        self.api(tenant)?.decide(run, decision).await
+    }
+
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRun) -> Result<(), RuntimeError> {
+        self.api(tenant)?.stop_run(run).await
+    }
+}

@@ -1,0 +1,98 @@
+//! The Unix sockets of agents: one directory that only the Hub can enter.
+
+use std::{
+    fs, io,
+    os::unix::{fs::DirBuilderExt, net::UnixListener},
+    path::{Path, PathBuf},
+};
+
+use hermes_hub::TenantId;
+
+/// The directory of the sockets.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    directory: PathBuf,
+    /// Keeps the directory open, so that sockets can be named by way of its descriptor: the path of a socket must be
+    /// shorter than 108 bytes, however deep the data lies.
+    #[cfg(target_os = "linux")]
+    handle: fs::File,
+}
+
+impl Sockets {
+    /// Makes the directory if it is missing.
+    pub(super) fn in_directory(directory: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)?;
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            handle: fs::File::open(&directory)?,
+            directory,
+        })
+    }
+
+    /// Listens for a tenant's agent, and tells where.
+    pub(super) fn listen(&self, tenant: &TenantId) -> io::Result<(UnixListener, PathBuf)> {
+        self.remove(tenant);
+        let path = self.short_path(tenant);
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        Ok((listener, path))
+    }
+
+    /// Removes what is left of a tenant's socket.
+    pub(super) fn remove(&self, tenant: &TenantId) {
+        let _ = fs::remove_file(self.directory.join(name(tenant)));
+    }
+
+    /// A file beside the socket.
+    pub(super) fn lock_file(&self, tenant: &TenantId) -> PathBuf {
+        self.directory.join(format!("{tenant}.lock"))
+    }
+
+    fn short_path(&self, tenant: &TenantId) -> PathBuf {
+        #[cfg(target_os = "linux")]
+        let directory = {
+            use std::os::fd::AsRawFd;
+            Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string())
+        };
+        #[cfg(not(target_os = "linux"))]
+        let directory = Path::new(&self.directory);
+        directory.join(name(tenant))
+    }
+}
+
+fn name(tenant: &TenantId) -> String {
+    format!("{tenant}.sock")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::PermissionsExt, net::UnixStream};
+
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_deep_directory_and_a_long_name_are_no_obstacle() {
+        let directory = tempfile::tempdir().unwrap();
+        let deep = directory.path().join("d".repeat(100)).join("e".repeat(100));
+        let sockets = Sockets::in_directory(deep.clone()).unwrap();
+        let tenant = TenantId::parse(&"t".repeat(64)).unwrap();
+        let (_listener, path) = sockets.listen(&tenant).unwrap();
+        UnixStream::connect(path).unwrap();
+        let mode = fs::metadata(&deep).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let sockets = Sockets::in_directory(directory.path().join("run")).unwrap();
+        let tenant = TenantId::parse("a").unwrap();
+        drop(sockets.listen(&tenant).unwrap());
+        let (_listener, path) = sockets.listen(&tenant).unwrap();
+        UnixStream::connect(path).unwrap();
+    }
+}

@@ -1,0 +1,138 @@
+//! Users of tenants, where the Hub is root: a number of its own for each tenant, for ever, and the home that belongs to
+//! it.
+//!
+//! The numbers are written down, because a tenant that sleeps or is deleted for now still owns its files.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    ops::RangeInclusive,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use hermes_hub::TenantId;
+
+/// Who has which number.
+#[derive(Debug)]
+pub(super) struct Users {
+    file: PathBuf,
+    range: RangeInclusive<u32>,
+    /// Held while the file is read and replaced.
+    turn: Mutex<()>,
+}
+
+impl Users {
+    /// Numbers of this range, written down in that file.
+    pub(super) fn new(file: PathBuf, range: RangeInclusive<u32>) -> Self {
+        Self {
+            file,
+            range,
+            turn: Mutex::new(()),
+        }
+    }
+
+    /// The number of a tenant; the next free one if it has none yet.
+    pub(super) fn of(&self, tenant: &TenantId) -> io::Result<u32> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known: BTreeMap<String, u32> = match fs::read(&self.file) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        if let Some(user) = known.get(tenant.as_str()) {
+            return Ok(*user);
+        }
+        let next = known
+            .values()
+            .max()
+            .map_or(*self.range.start(), |last| last + 1);
+        if !self.range.contains(&next) {
+            return Err(io::Error::other(
+                "all users of `isolation.uid_range` are given out; make the range larger",
+            ));
+        }
+        known.insert(tenant.as_str().to_owned(), next);
+        let mut temporary = self.file.clone().into_os_string();
+        temporary.push(".new");
+        fs::write(&temporary, serde_json::to_vec_pretty(&known)?)?;
+        fs::File::open(&temporary)?.sync_all()?;
+        fs::rename(&temporary, &self.file)?;
+        Ok(next)
+    }
+}
+
+/// Gives a home and all in it to a user. Links are not followed, and files that have a second name stay as they are:
+/// that one may lie elsewhere.
+pub(super) fn give(path: &Path, user: u32) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    let may_be_elsewhere = !found.is_dir() && found.nlink() > 1;
+    if (found.uid() != user || found.gid() != user) && !may_be_elsewhere {
+        std::os::unix::fs::lchown(path, Some(user), Some(user))?;
+    }
+    if found.is_dir() {
+        for entry in fs::read_dir(path)? {
+            give(&entry?.path(), user)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets other users pass through the Hub's own directories above a home, without a look inside.
+pub(super) fn open_the_way(data_dir: &Path, home: &Path) -> io::Result<()> {
+    for directory in home.ancestors().skip(1) {
+        if !directory.starts_with(data_dir) {
+            break;
+        }
+        let mode = fs::metadata(directory)?.permissions().mode();
+        if mode & 0o011 != 0o011 {
+            fs::set_permissions(directory, fs::Permissions::from_mode(mode | 0o011))?;
+        }
+    }
+    Ok(())
+}
+
+/// The first directory above a path through which other users can not pass.
+pub(super) fn closed_directory(path: &Path) -> Option<&Path> {
+    path.ancestors().skip(1).find(|directory| {
+        fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(id: &str) -> TenantId {
+        TenantId::parse(id).unwrap()
+    }
+
+    #[test]
+    fn a_tenant_keeps_its_number_and_no_other_gets_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("users.json");
+        let users = Users::new(file.clone(), 5..=6);
+        assert_eq!(users.of(&tenant("a")).unwrap(), 5);
+        assert_eq!(users.of(&tenant("b")).unwrap(), 6);
+        let again = Users::new(file, 5..=6);
+        assert_eq!(again.of(&tenant("a")).unwrap(), 5);
+        let error = again.of(&tenant("c")).unwrap_err().to_string();
+        assert!(error.contains("isolation.uid_range"), "{error}");
+    }
+
+    #[test]
+    fn a_closed_directory_above_a_path_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let closed = directory.path().join("closed");
+        fs::create_dir_all(closed.join("home")).unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        let home = closed.join("home");
+        assert_eq!(closed_directory(&home), Some(closed.as_path()));
+        open_the_way(&closed, &home).unwrap();
+        assert_eq!(closed_directory(&home), None);
+        let mode = fs::metadata(&closed).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o711);
+    }
+}
