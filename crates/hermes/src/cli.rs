@@ -39,7 +39,7 @@ pub(crate) use mcp::{
 };
 pub(crate) use model::ModelArgs;
 pub(crate) use policy::{
-    DocumentArgs, PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand,
+    PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand,
 };
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
@@ -51,7 +51,7 @@ pub(crate) use skills::{SkillsCommand, ViewArgs};
 pub(crate) use tenant::{
     ApproveArgs, FilesArgs, JobMembers, RunArgs, SyncArgs, TenantArgs, TenantCommand,
     TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers, TenantSkillCommand,
-    TenantUpdateArgs,
+    TenantRunsArgs, TenantUpdateArgs,
 };
 pub(crate) use token::{TokenArgs, TokenCommand};
 

@@ -15,5 +15,5 @@ pub(crate) use self::{
     call::Call,
     client::{Answer, HubClient, Page},
     events::Watch,
-    show::{Column, members, plain},
+    show::{Column, plain},
 };

@@ -95,7 +95,7 @@ impl<'h, 'c> Watch<'h, 'c> {
             .with("run_id", self.run.clone())
             .with("after", self.after);
         let response = self.hub.send(&call.request()?).await?;
-        let mut events = SseStream::from_byte_stream(response.bytes_stream());
+        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
         while let Some(Ok(event)) = events.next().await {
             let Some(data) = event.data else { continue };
             let Ok(event) = serde_json::from_str::<Value>(&data) else {
@@ -171,7 +171,7 @@ fn ending(event: &Value) -> Option<Ending> {
         "run.failed" => {
             let reason = event.pointer("/error/message").or_else(|| event.get("error"));
             let reason = reason.and_then(Value::as_str).unwrap_or("it gave no reason");
-            Some(Ending::Failed(printable(reason)))
+            Some(Ending::Failed(printable(reason).into_owned()))
         }
         _ => None,
     }

@@ -21,7 +21,7 @@ fn kind(status: u16) -> Kind {
 /// The failure that a problem document tells. `has_token` says whether a token was presented.
 pub(super) fn failure(status: u16, document: &Value, has_token: bool) -> Failure {
     let message = match document.get("message").and_then(Value::as_str) {
-        Some(message) => printable(message),
+        Some(message) => printable(message).into_owned(),
         None => unsaid(status, document),
     };
     let failure = Failure::new(kind(status), message);

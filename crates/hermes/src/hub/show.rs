@@ -46,7 +46,7 @@ impl HubClient<'_> {
 }
 
 /// The members of an object as lines; those of objects in it have both names.
-pub(crate) fn members(value: &Value) -> Vec<(String, String)> {
+fn members(value: &Value) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     collect(value, "", &mut lines);
     lines
@@ -67,7 +67,7 @@ fn collect(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
             }
             Value::Array(items) if items.is_empty() => {}
             Value::Object(_) => {}
-            value => lines.push((printable(&name), plain(value))),
+            value => lines.push((printable(&name).into_owned(), plain(value))),
         }
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::Bool(true) => "yes".into(),
         Value::Bool(false) => "no".into(),
         Value::String(text) if text.is_empty() => "-".into(),
-        Value::String(text) => printable(text),
+        Value::String(text) => printable(text).into_owned(),
         Value::Array(items) if items.is_empty() => "-".into(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
