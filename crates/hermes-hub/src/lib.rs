@@ -8,6 +8,7 @@ pub mod agents;
 pub mod audit;
 pub mod auth;
 pub mod clock;
+pub mod data_dir;
 pub mod document;
 pub mod files;
 pub mod ids;

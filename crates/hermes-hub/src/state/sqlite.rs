@@ -148,3 +148,6 @@ impl State for SqliteState {
         self.database.close().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,3 @@
 //! The Hub from outside.
+
+mod state;

@@ -1,0 +1,250 @@
+//! The Hub's own directory: what lies where in it, who may read it, and that one Hub uses it at a time.
+
+use std::{
+    fs, io,
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::{GroupId, TenantId, ids::random_hex};
+
+/// What is made at once; the rest comes when it is needed.
+const DIRECTORIES: [&str; 5] = ["tenants", "shares", "trash", "sync", "logs"];
+
+/// Why a directory can not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// Another Hub uses it.
+    #[error(
+        "`{path}` is in use by another Hub ({holder}); stop that one, or choose another `data_dir`"
+    )]
+    InUse {
+        /// The directory.
+        path: String,
+        /// Its process, as it wrote itself down.
+        holder: String,
+    },
+    /// The system refuses.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// Which file or directory.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+/// The paths in a Hub's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataDir {
+    root: PathBuf,
+}
+
+/// While this lives, no other Hub uses the directory.
+#[derive(Debug)]
+pub struct DataDirLock {
+    _file: fs::File,
+}
+
+impl DataDir {
+    /// Takes a directory, and makes it and its parts, for their owner alone.
+    pub fn create(root: impl Into<PathBuf>) -> Result<Self, DataDirError> {
+        let root = root.into();
+        make_private(&root)?;
+        let root = root
+            .canonicalize()
+            .map_err(|source| failed(&root, source))?;
+        let directory = Self { root };
+        for name in DIRECTORIES {
+            make_private(&directory.root.join(name))?;
+        }
+        Ok(directory)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> PathBuf {
+        self.root.join("hub.yaml")
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.root.join("hub.db")
+    }
+
+    /// The key that opens the secrets in the database.
+    pub fn secret_key(&self) -> PathBuf {
+        self.root.join("secret.key")
+    }
+
+    /// The first token.
+    pub fn admin_token(&self) -> PathBuf {
+        self.root.join("admin.token")
+    }
+
+    /// All that belongs to a tenant.
+    pub fn tenant(&self, id: &TenantId) -> PathBuf {
+        self.root.join("tenants").join(id.as_str())
+    }
+
+    /// A tenant's home, unless it is linked.
+    pub fn home(&self, id: &TenantId) -> PathBuf {
+        self.tenant(id).join("home")
+    }
+
+    /// All shares.
+    pub fn shares(&self) -> PathBuf {
+        self.root.join("shares")
+    }
+
+    /// The files of a group.
+    pub fn share(&self, id: &GroupId) -> PathBuf {
+        self.shares().join(id.as_str())
+    }
+
+    /// What was removed and can come back.
+    pub fn trash(&self) -> PathBuf {
+        self.root.join("trash")
+    }
+
+    /// Where context is copied to unless another place is allowed.
+    pub fn sync(&self) -> PathBuf {
+        self.root.join("sync")
+    }
+
+    /// Logs.
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
+    /// Keeps other Hubs away, or says who is there.
+    pub fn lock(&self) -> Result<DataDirLock, DataDirError> {
+        let path = self.root.join("hub.lock");
+        let error = |source| failed(&path, source);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        private(&mut options);
+        let mut file = options.open(&path).map_err(error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is helps; that it is there is what matters.
+                let _ = file.take(200).read_to_string(&mut holder);
+                return Err(DataDirError::InUse {
+                    path: self.root.display().to_string(),
+                    holder: match holder.trim() {
+                        "" => "process unknown".into(),
+                        holder => holder.to_owned(),
+                    },
+                });
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(error(source)),
+        }
+        let now = crate::shapes::Time::now();
+        let holder = format!("process {}, since {now}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(holder.as_bytes()))
+            .map_err(error)?;
+        Ok(DataDirLock { _file: file })
+    }
+
+    /// What this node is called, made once. It lies here and not in the database, which several nodes may share.
+    pub fn node_id(&self) -> Result<String, DataDirError> {
+        let path = self.root.join("node.id");
+        match fs::read_to_string(&path) {
+            Ok(id) if !id.trim().is_empty() => return Ok(id.trim().to_owned()),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(&path, source));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let id = format!("n{}", random_hex::<4>()?);
+        hermes_config::replace_file(&path, format!("{id}\n").as_bytes())
+            .map_err(|source| failed(&path, source))?;
+        Ok(id)
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> DataDirError {
+    DataDirError::Io {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// Lets a file made with these options be read by its owner alone.
+fn private(options: &mut fs::OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+}
+
+/// Makes a directory that its owner alone can enter; one that is there is closed to others.
+pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
+    let made = fs::DirBuilder::new().recursive(true).create(path);
+    made.and_then(|()| close_to_others(path))
+        .map_err(|source| failed(path, source))
+}
+
+#[cfg(unix)]
+fn close_to_others(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+}
+
+#[cfg(not(unix))]
+fn close_to_others(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn the_directory_and_its_parts_are_for_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let open = root.path().join("hub");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        let directory = DataDir::create(&open).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(directory.path()), 0o700);
+        for name in DIRECTORIES {
+            assert_eq!(mode(&directory.path().join(name)), 0o700, "{name}");
+        }
+        let _lock = directory.lock().unwrap();
+        assert_eq!(mode(&directory.path().join("hub.lock")), 0o600);
+    }
+
+    #[test]
+    fn a_second_hub_is_told_who_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = DataDir::create(root.path()).unwrap();
+        let lock = directory.lock().unwrap();
+        let error = directory.lock().unwrap_err().to_string();
+        let expected = format!("process {}", std::process::id());
+        assert!(error.contains(&expected), "{error}");
+        drop(lock);
+        directory.lock().unwrap();
+    }
+
+    #[test]
+    fn a_node_keeps_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = DataDir::create(root.path()).unwrap();
+        let id = directory.node_id().unwrap();
+        assert!(id.starts_with('n') && id.len() == 9, "{id}");
+        assert_eq!(directory.node_id().unwrap(), id);
+    }
+}

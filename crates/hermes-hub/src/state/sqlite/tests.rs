@@ -1,0 +1,46 @@
+//! What can not be brought about from outside.
+
+use super::*;
+use crate::{
+    Problem,
+    audit::NewEntry,
+    state::{AuditLog, StateError},
+};
+
+#[tokio::test]
+async fn a_full_disk_is_told_from_a_fault_and_leaves_nothing_torn() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = SqliteState::open(&directory.path().join("hub.db"), "n1")
+        .await
+        .unwrap();
+    let mut write = state.begin().await.unwrap();
+    let pages: i64 = sqlx::query_scalar("PRAGMA page_count")
+        .fetch_one(&mut *write)
+        .await
+        .unwrap();
+    // A pragma takes no bound value; this one is a number of ours.
+    let limit = format!("PRAGMA max_page_count = {}", pages + 10);
+    sqlx::raw_sql(sqlx::AssertSqlSafe(limit))
+        .execute(&mut *write)
+        .await
+        .unwrap();
+    commit(write).await.unwrap();
+    let mut written = 0;
+    let refused = loop {
+        let mut large = NewEntry::by_hub("read");
+        large.request_id = "x".repeat(4000);
+        match state.append_audit(vec![large]).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1000, "the disk does not get full");
+    };
+    assert!(matches!(refused, StateError::DiskFull(_)), "{refused}");
+    let problem = Problem::from(refused);
+    assert_eq!(
+        (problem.code.status(), problem.reason),
+        (507, Some("disk_full"))
+    );
+    let checks = state.verify_audit().await.unwrap();
+    assert_eq!((checks[0].entries, &checks[0].broken), (written, &None));
+}

@@ -1,0 +1,119 @@
+//! Operations on files: intents, what came of them, and the space they take.
+
+use hermes_hub::{
+    shapes::AuditPhase,
+    state::{
+        AuditOrder, AuditQuery, FileEffect, FileIntent, Intent, Owner, Page, Reserve, StateError,
+        Usage,
+    },
+};
+
+use super::{Fresh, entry};
+
+fn intent(owner: &Owner, bytes: u64, most: u64) -> FileIntent {
+    FileIntent {
+        entry: entry("write_share_file").to("division1:notes/a.md"),
+        reserve: Some(Reserve {
+            owner: owner.clone(),
+            bytes,
+            files: 1,
+            most_bytes: Some(most),
+            most_files: Some(10),
+        }),
+    }
+}
+
+#[tokio::test]
+async fn an_intent_is_followed_by_what_came_of_it() {
+    let fresh = Fresh::new().await;
+    let owner = Owner::Group(fresh.group("division1").await);
+    let state = &fresh.state;
+    let begun = state.begin_files(intent(&owner, 10, 100)).await.unwrap();
+    assert_eq!(state.unfinished_files().await.unwrap().len(), 1);
+    let effect = || FileEffect {
+        entry: entry("write_share_file").to("division1:notes/a.md"),
+        grown: Some((owner.clone(), 7, 1)),
+    };
+    state.finish_files(begun.clone(), effect()).await.unwrap();
+    assert!(state.unfinished_files().await.unwrap().is_empty());
+    let usage = Usage { bytes: 7, files: 1 };
+    assert_eq!(state.usage(&owner).await.unwrap(), usage);
+    let again = state.finish_files(begun.clone(), effect()).await;
+    assert!(matches!(again, Err(StateError::Conflict { .. })));
+    assert_eq!(state.usage(&owner).await.unwrap(), usage);
+    let query = AuditQuery {
+        action: Some("write_share_file".into()),
+        order: AuditOrder::OldestFirst,
+        ..AuditQuery::default()
+    };
+    let entries = state.audit(&query, &Page::default()).await.unwrap().items;
+    let phases: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.phase, entry.intent))
+        .collect();
+    let done = (Some(AuditPhase::Done), Some(begun.seq));
+    assert_eq!(phases, [(Some(AuditPhase::Intent), None), done]);
+}
+
+#[tokio::test]
+async fn room_is_kept_for_what_is_under_way() {
+    let fresh = Fresh::new().await;
+    let owner = Owner::Group(fresh.group("division1").await);
+    let state = &fresh.state;
+    let begun = state.begin_files(intent(&owner, 60, 100)).await.unwrap();
+    let refused = state.begin_files(intent(&owner, 60, 100)).await;
+    assert!(matches!(refused, Err(StateError::OverQuota { .. })));
+    let effect = FileEffect {
+        entry: entry("write_share_file"),
+        grown: Some((owner.clone(), 20, 1)),
+    };
+    state.finish_files(begun, effect).await.unwrap();
+    let begun = state.begin_files(intent(&owner, 60, 100)).await.unwrap();
+    let smaller = FileEffect {
+        entry: entry("remove_share_path"),
+        grown: Some((owner.clone(), -500, -500)),
+    };
+    state.finish_files(begun, smaller).await.unwrap();
+    assert_eq!(state.usage(&owner).await.unwrap(), Usage::default());
+}
+
+#[tokio::test]
+async fn two_writes_that_fit_only_alone_do_not_both_begin() {
+    let fresh = Fresh::new().await;
+    let owner = Owner::Group(fresh.group("division1").await);
+    let (one, two) = tokio::join!(
+        fresh.state.begin_files(intent(&owner, 60, 100)),
+        fresh.state.begin_files(intent(&owner, 60, 100))
+    );
+    assert_eq!(u32::from(one.is_ok()) + u32::from(two.is_ok()), 1);
+}
+
+#[tokio::test]
+async fn what_was_cut_off_is_settled_at_the_next_start() {
+    let mut fresh = Fresh::new().await;
+    let owner = Owner::Group(fresh.group("division1").await);
+    let begun = fresh
+        .state
+        .begin_files(intent(&owner, 60, 100))
+        .await
+        .unwrap();
+    fresh.reopen().await;
+    let state = &fresh.state;
+    let unfinished = state.unfinished_files().await.unwrap();
+    assert_eq!(unfinished[0].seq, begun.seq);
+    assert_eq!(
+        unfinished[0].target.as_deref(),
+        Some("division1:notes/a.md")
+    );
+    let intent_seq = Intent {
+        seq: unfinished[0].seq,
+    };
+    let settle = state.settle_files(intent_seq, AuditPhase::Interrupted);
+    settle.await.unwrap();
+    assert!(state.unfinished_files().await.unwrap().is_empty());
+    // The room is free again.
+    let again = state.begin_files(intent(&owner, 60, 100)).await.unwrap();
+    assert!(again.seq > begun.seq);
+    let other = fresh.another_node("n2").await;
+    assert!(other.unfinished_files().await.unwrap().is_empty());
+}

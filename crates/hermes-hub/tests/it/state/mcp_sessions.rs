@@ -1,0 +1,89 @@
+//! MCP sessions, bound to their tokens.
+
+use std::time::Duration;
+
+use hermes_hub::{auth::Role, shapes::Time, state::Opened};
+use serde_json::json;
+
+use super::{Fresh, entry};
+
+#[tokio::test]
+async fn a_session_serves_its_own_token_only_until_it_ends() {
+    let mut fresh = Fresh::new().await;
+    let (one, _) = fresh.token(Role::Admin).await;
+    let (other, _) = fresh.token(Role::Admin).await;
+    let agreed = json!({ "protocolVersion": "2025-11-25" });
+    let open = fresh.state.open_mcp_session(&[1; 32], &one, &agreed, 32);
+    assert_eq!(open.await.unwrap(), Opened::Yes);
+    fresh.reopen().await;
+    let state = &fresh.state;
+    let long_ago = Time::now().before(Duration::from_hours(1));
+    let used = state.use_mcp_session(&[1; 32], &one, long_ago).await;
+    assert_eq!(used.unwrap().unwrap().agreed, agreed);
+    let foreign = state.use_mcp_session(&[1; 32], &other, long_ago).await;
+    assert_eq!(foreign.unwrap(), None);
+    let idle_since = Time::now().after(Duration::from_secs(1));
+    let idle = state.use_mcp_session(&[1; 32], &one, idle_since).await;
+    assert_eq!(idle.unwrap(), None);
+    assert!(!state.end_mcp_session(&[1; 32], &other).await.unwrap());
+    assert!(state.end_mcp_session(&[1; 32], &one).await.unwrap());
+    let ended = state.use_mcp_session(&[1; 32], &one, long_ago).await;
+    assert_eq!(ended.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_longest_idle_session_without_a_stream_gives_way() {
+    let fresh = Fresh::new().await;
+    let (token, _) = fresh.token(Role::Admin).await;
+    let state = &fresh.state;
+    let agreed = json!({});
+    let open = async |number: u8| {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let session = [number; 32];
+        let opened = state.open_mcp_session(&session, &token, &agreed, 2).await;
+        opened.unwrap()
+    };
+    assert_eq!(open(1).await, Opened::Yes);
+    assert_eq!(open(2).await, Opened::Yes);
+    let until = Some(Time::now().after(Duration::from_mins(1)));
+    state.hold_mcp_stream(&[1; 32], until).await.unwrap();
+    assert_eq!(open(3).await, Opened::InsteadOf([2; 32]));
+    state.hold_mcp_stream(&[3; 32], until).await.unwrap();
+    assert_eq!(open(4).await, Opened::No);
+    state.hold_mcp_stream(&[1; 32], None).await.unwrap();
+    assert_eq!(open(4).await, Opened::InsteadOf([1; 32]));
+}
+
+#[tokio::test]
+async fn revoking_a_token_ends_its_sessions() {
+    let fresh = Fresh::new().await;
+    fresh.token(Role::Admin).await;
+    let (token, _) = fresh.token(Role::Viewer).await;
+    let state = &fresh.state;
+    let agreed = json!({});
+    let open = state.open_mcp_session(&[1; 32], &token, &agreed, 2);
+    open.await.unwrap();
+    state
+        .revoke_token(&token, entry("revoke_token"))
+        .await
+        .unwrap();
+    assert!(!state.end_mcp_session(&[1; 32], &token).await.unwrap());
+}
+
+#[tokio::test]
+async fn idle_sessions_end_unless_a_stream_is_open() {
+    let fresh = Fresh::new().await;
+    let (token, _) = fresh.token(Role::Admin).await;
+    let state = &fresh.state;
+    for number in [1, 2] {
+        let session = [number; 32];
+        let agreed = json!({});
+        let open = state.open_mcp_session(&session, &token, &agreed, 9);
+        open.await.unwrap();
+    }
+    let until = Some(Time::now().after(Duration::from_hours(2)));
+    state.hold_mcp_stream(&[1; 32], until).await.unwrap();
+    let soon = Time::now().after(Duration::from_hours(1));
+    assert_eq!(state.end_idle_mcp_sessions(soon).await.unwrap(), 1);
+    assert!(state.end_mcp_session(&[1; 32], &token).await.unwrap());
+}

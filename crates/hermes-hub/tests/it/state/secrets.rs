@@ -1,0 +1,98 @@
+//! Secrets: nothing of them shows, and nothing opens them but their key.
+
+use std::fs;
+
+use hermes_hub::{
+    auth::{KeyKind, NewKey, Role},
+    seal::{SealError, SecretKey},
+    state::{NewRuntimeKey, NewVariable, Page, State},
+};
+
+use super::{Fresh, entry, new_token};
+
+const PLANTED: &str = "sk-planted-0123456789";
+
+#[tokio::test]
+async fn planted_secrets_are_neither_in_the_files_nor_in_what_is_printed() {
+    let fresh = Fresh::new().await;
+    let key = NewKey::random(KeyKind::Runtime).unwrap();
+    let mut tenant = fresh.new_tenant("a");
+    tenant.runtime_key = NewRuntimeKey::seal(&fresh.key, &tenant.uid, &key, None).unwrap();
+    let variable = NewVariable::seal(&fresh.key, &tenant.uid, "API_KEY", PLANTED).unwrap();
+    tenant.env = vec![variable];
+    let (token, token_key) = new_token(Role::Admin);
+    let mut printed = format!("{tenant:?} {token:?} {key:?} {token_key:?} {:?}", fresh.key);
+    let state = &fresh.state;
+    let record = state
+        .create_tenant(tenant, entry("create_tenant"))
+        .await
+        .unwrap();
+    let stored = state
+        .create_token(token, entry("create_token"))
+        .await
+        .unwrap();
+    printed += &format!("{record:?} {stored:?}");
+    printed += &format!("{:?}", state.env(&record.id).await.unwrap());
+    printed += &format!("{:?}", state.sealed_env(&record.id).await.unwrap());
+    printed += &serde_json::to_string(&stored.token).unwrap();
+    printed += &serde_json::to_string(&state.env(&record.id).await.unwrap()).unwrap();
+    let entries = state.audit(&Default::default(), &Page::default()).await;
+    printed += &serde_json::to_string(&entries.unwrap().items).unwrap();
+    state.close().await;
+    let secrets = [PLANTED, key.secret.expose(), token_key.secret.expose()];
+    for secret in secrets {
+        assert!(!printed.contains(secret), "{printed}");
+        assert!(!printed.contains(&secret[4..16]), "{printed}");
+    }
+    for file in fs::read_dir(fresh.directory.path()).unwrap() {
+        let content = fs::read(file.unwrap().path()).unwrap();
+        for secret in secrets {
+            let found = content
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes());
+            assert!(!found, "a secret lies in a file as it is");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_key_is_made_only_while_nothing_is_sealed() {
+    let fresh = Fresh::new().await;
+    let path = fresh.directory.path().join("secret.key");
+    let load = || SecretKey::load(&path, &*fresh.state);
+    fs::remove_file(&path).unwrap();
+    load().await.unwrap();
+    fresh.tenant("a").await;
+    fs::remove_file(&path).unwrap();
+    let missing = load().await;
+    assert!(matches!(missing, Err(SealError::KeyMissing { .. })));
+    assert!(!path.exists(), "a new key would lock the secrets away");
+}
+
+#[tokio::test]
+async fn a_wrong_or_damaged_key_is_named() {
+    let fresh = Fresh::new().await;
+    fresh.tenant("a").await;
+    let path = fresh.directory.path().join("secret.key");
+    let load = || SecretKey::load(&path, &*fresh.state);
+    load().await.unwrap();
+    fs::write(&path, "ab".repeat(32)).unwrap();
+    let wrong = load().await.unwrap_err();
+    assert!(matches!(wrong, SealError::WrongKey { .. }), "{wrong}");
+    assert!(wrong.to_string().contains("secret.key"), "{wrong}");
+    fs::write(&path, "no key").unwrap();
+    assert!(matches!(load().await, Err(SealError::NoKey { .. })));
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn the_key_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let fresh = Fresh::new().await;
+    for name in ["secret.key", "hub.db"] {
+        let path = fresh.directory.path().join(name);
+        let mode = fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{name}");
+    }
+    let _: &dyn State = &*fresh.state;
+}
