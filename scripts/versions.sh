@@ -36,6 +36,11 @@ python_client=(
   mcp==2.3.0
 )
 
+# OpenAI's own client, for the protocol the gateway speaks.
+openai_client=(
+  openai==3.49.0
+)
+
 # The agent in Python whose homes this program takes over, with what its own bridge needs.
 python_hermes=(
   "hermes-agent[mcp]==0.19.0"

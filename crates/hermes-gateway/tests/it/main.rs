@@ -1,4 +1,4 @@
-//! Integration tests of sending and of the bridge, in one binary.
+//! Integration tests of sending, of the bridge and of the gateway's API, in one binary.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,6 +7,8 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+#[cfg(unix)]
+mod api;
 mod bridge;
 mod events;
 mod send;

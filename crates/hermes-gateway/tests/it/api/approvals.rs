@@ -1,0 +1,201 @@
+//! Approvals: by id, the oldest, all at once, from elsewhere, and too late.
+
+use hermes_gateway::bridge::{Bridge, BridgeOptions};
+use hermes_mcp::serve::stdio;
+use hermes_testkit::model::Answer;
+use rmcp::{ServiceExt as _, model::CallToolRequestParams};
+
+use super::*;
+
+/// A model that wants to delete directories, all at once or one after the other, and then says what it was told.
+fn deleting(directories: &[&str]) -> Script {
+    let mut answers: Vec<Answer> = directories
+        .iter()
+        .map(|name| Answer::call("terminal", &json!({"command": format!("rm -r {name}")})))
+        .collect();
+    answers.push(Answer::text("done"));
+    Script::new(answers)
+}
+
+async fn service(directories: &[&str]) -> Service {
+    let service = Service::start(deleting(directories)).await;
+    for name in directories {
+        service.home.write(&format!("{name}/file"), "x");
+    }
+    service
+}
+
+impl Service {
+    async fn decide(&self, run: &str, body: Value) -> (StatusCode, Value) {
+        self.post(&format!("/v1/runs/{run}/approval"), &body).await
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.home.path().join(name).exists()
+    }
+}
+
+#[tokio::test]
+async fn what_is_allowed_runs_and_what_is_denied_does_not() {
+    let service = service(&["one", "two"]).await;
+    let run = service.run(&json!({"input": "Delete."})).await;
+    let asked = service.asked(&run, 1).await;
+    assert_eq!(asked[0]["command"], "rm -r one");
+    assert_eq!(
+        asked[0]["choices"],
+        json!(["once", "session", "always", "deny"])
+    );
+    let shown = service.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting_for_approval");
+    assert!(service.has("one"));
+    let (status, body) = service.decide(&run, json!({"choice": "approve"})).await;
+    assert_eq!(status, StatusCode::OK);
+    let expected = json!({
+        "object": "hermes.run.approval_response", "run_id": run, "choice": "once", "resolved": 1,
+    });
+    assert_eq!(body, expected);
+    let asked = service.asked(&run, 2).await;
+    let id = &asked[1]["approval_id"];
+    let deny = json!({"choice": "deny", "approval_id": id, "reason": "I need it"});
+    assert_eq!(service.decide(&run, deny).await.0, StatusCode::OK);
+    let events = service.events(&run, 0).await;
+    assert!(!service.has("one"));
+    assert!(service.has("two"));
+    let choices: Vec<&Value> = events
+        .iter()
+        .filter(|(_, event)| event["event"] == "approval.responded")
+        .map(|(_, event)| &event["choice"])
+        .collect();
+    assert_eq!(choices, ["once", "deny"]);
+    let told = service.last_messages().pop().unwrap();
+    let told = told["content"].as_str().unwrap().to_owned();
+    assert!(told.contains("I need it"), "{told}");
+}
+
+#[tokio::test]
+async fn an_answer_for_the_session_holds_in_later_runs_of_it() {
+    let service = service(&["one", "two"]).await;
+    let run = service
+        .run(&json!({"input": "Delete.", "session_id": "s"}))
+        .await;
+    service.asked(&run, 1).await;
+    service.decide(&run, json!({"choice": "session"})).await;
+    let events = service.events(&run, 0).await;
+    let asked = names(&events)
+        .into_iter()
+        .filter(|name| *name == "approval.request");
+    assert_eq!(asked.count(), 1);
+    assert!(!service.has("two"));
+}
+
+#[tokio::test]
+async fn all_that_wait_are_decided_at_once() {
+    // Several calls of a message that may run beside each other ask beside each other.
+    let script = Script::new([
+        Answer::calls([
+            ("read_file", json!({"path": ".env.one"})),
+            ("terminal", json!({"command": "rm -r one"})),
+        ]),
+        Answer::text("done"),
+    ]);
+    let service = Service::start(script).await;
+    service.home.write("one/file", "x");
+    let run = service.run(&json!({"input": "Delete."})).await;
+    service.asked(&run, 1).await;
+    let (status, body) = service
+        .decide(&run, json!({"choice": "once", "all": true}))
+        .await;
+    assert_eq!((status, &body["resolved"]), (StatusCode::OK, &json!(1)));
+    service.ended(&run).await;
+    assert!(!service.has("one"));
+}
+
+#[tokio::test]
+async fn wrong_answers_are_told_apart() {
+    let service = service(&["one"]).await;
+    let run = service.run(&json!({"input": "Delete."})).await;
+    service.asked(&run, 1).await;
+    for (path, body, status, code) in [
+        ("run_0", json!({"choice": "once"}), 404, "run_not_found"),
+        (
+            &run,
+            json!({"choice": "perhaps"}),
+            400,
+            "invalid_approval_choice",
+        ),
+        (
+            &run,
+            json!({"choice": "once", "approval_id": "ap_0"}),
+            409,
+            "approval_not_pending",
+        ),
+    ] {
+        let (found, answer) = service.decide(path, body).await;
+        assert_eq!(found.as_u16(), status, "{answer}");
+        assert_eq!(answer["error"]["code"], code);
+    }
+    service.decide(&run, json!({"choice": "deny"})).await;
+    let (status, answer) = service.decide(&run, json!({"choice": "once"})).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    service.ended(&run).await;
+    let (_, answer) = service.decide(&run, json!({"choice": "once"})).await;
+    assert_eq!(answer["error"]["code"], "approval_not_active");
+    assert!(service.has("one"));
+}
+
+#[tokio::test]
+async fn silence_is_no() {
+    let config = "approvals: {timeout: 1}";
+    let service = Service::start_with(deleting(&["one"]), config, Direction::Own).await;
+    service.home.write("one/file", "x");
+    let run = service.run(&json!({"input": "Delete."})).await;
+    let events = service.events(&run, 0).await;
+    let responded = events
+        .iter()
+        .find(|(_, event)| event["event"] == "approval.responded");
+    let responded = &responded.unwrap().1;
+    assert_eq!(responded["choice"], "deny");
+    assert_eq!(responded["outcome"], "expired");
+    assert!(service.has("one"));
+}
+
+#[tokio::test]
+async fn a_stopped_run_no_longer_waits_for_an_answer() {
+    let service = service(&["one"]).await;
+    let run = service.run(&json!({"input": "Delete."})).await;
+    service.asked(&run, 1).await;
+    service
+        .post(&format!("/v1/runs/{run}/stop"), &json!({}))
+        .await;
+    assert_eq!(service.ended(&run).await["status"], "cancelled");
+    assert!(service.has("one"));
+    let open = service.gateway.store().open_approvals().await.unwrap();
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[tokio::test]
+async fn a_client_of_the_bridge_may_answer_too() {
+    let service = service(&["one"]).await;
+    let run = service.run(&json!({"input": "Delete."})).await;
+    let asked = service.asked(&run, 1).await;
+    let home = service.gateway.home().clone();
+    let settings = Settings::load(&home).unwrap();
+    let bridge = Bridge::new(home, settings, BridgeOptions::default());
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (input, output) = tokio::io::split(theirs);
+    let mut tasks = JoinSet::new();
+    let connection = bridge.connection();
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    tasks.spawn(async move {
+        let _ = stdio::serve_on(connection, input, output, || false, stopped).await;
+    });
+    let client = ().serve(ours).await.unwrap();
+    let arguments = json!({"id": asked[0]["approval_id"], "decision": "allow-once"});
+    let arguments = arguments.as_object().unwrap().clone();
+    let call = CallToolRequestParams::new("permissions_respond").with_arguments(arguments);
+    client.call_tool(call).await.unwrap();
+    assert_eq!(service.ended(&run).await["status"], "completed");
+    assert!(!service.has("one"));
+    stop.cancel();
+}

@@ -1,0 +1,169 @@
+//! Cron jobs: made, changed, and run at once.
+
+use hermes_testkit::model::Answer;
+
+use super::*;
+
+impl Service {
+    async fn job(&self, body: &Value) -> Value {
+        let (status, answer) = self.post("/api/jobs", body).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+        answer["job"].clone()
+    }
+
+    async fn patch(&self, id: &str, body: &Value) -> (StatusCode, Value) {
+        let request = self.request(Method::PATCH, &format!("/api/jobs/{id}"));
+        answer(request.body(body.to_string())).await
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_made_shown_changed_and_removed() {
+    let service = Service::start(Script::echo()).await;
+    let job = service
+        .job(&json!({
+            "id": "job_123", "name": "Daily", "schedule": "0 9 * * *", "prompt": "Sum up", "color": "red",
+        }))
+        .await;
+    assert_eq!(
+        (&job["id"], &job["name"], &job["color"]),
+        (&json!("job_123"), &json!("Daily"), &json!("red"))
+    );
+    assert_eq!(job["schedule"]["kind"], "cron");
+    let changes =
+        json!({"name": "Weekly", "schedule": "every 30m", "skills": ["plan"], "repeat": 3});
+    let (status, changed) = service.patch("job_123", &changes).await;
+    assert_eq!(status, StatusCode::OK, "{changed}");
+    let job = &changed["job"];
+    assert_eq!(
+        (&job["name"], &job["skill"]),
+        (&json!("Weekly"), &json!("plan"))
+    );
+    assert_eq!(
+        (&job["schedule"]["minutes"], &job["repeat"]["times"]),
+        (&json!(30), &json!(3))
+    );
+    let paused = service.post("/api/jobs/job_123/pause", &json!({})).await.1;
+    assert_eq!(paused["job"]["state"], "paused");
+    assert_eq!(service.get("/api/jobs").await, json!({"jobs": []}));
+    let all = service.get("/api/jobs?include_disabled=true").await;
+    assert_eq!(all["jobs"].as_array().unwrap().len(), 1);
+    let resumed = service.post("/api/jobs/job_123/resume", &json!({})).await.1;
+    assert_eq!(resumed["job"]["enabled"], true);
+    let removed = answer(service.request(Method::DELETE, "/api/jobs/job_123")).await;
+    assert_eq!(removed, (StatusCode::OK, json!({"ok": true})));
+    let gone = answer(service.request(Method::GET, "/api/jobs/job_123")).await;
+    assert_eq!(gone.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let service = Service::start(Script::echo()).await;
+    let long = "x".repeat(5001);
+    for body in [
+        json!({"prompt": "x"}),
+        json!({"prompt": "x", "schedule": "whenever"}),
+        json!({"prompt": long, "schedule": "1h"}),
+        json!({"prompt": "x", "schedule": "1h", "name": "x".repeat(201)}),
+        json!({"prompt": "x", "schedule": "1h", "no_agent": true}),
+    ] {
+        let (status, answer) = service.post("/api/jobs", &body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+    }
+    service
+        .job(&json!({"id": "a", "prompt": "x", "schedule": "1h"}))
+        .await;
+    for body in [json!({}), json!({"id": "b"}), json!({"last_status": "ok"})] {
+        assert_eq!(
+            service.patch("a", &body).await.0,
+            StatusCode::BAD_REQUEST,
+            "{body}"
+        );
+    }
+    assert_eq!(
+        service.patch("b", &json!({"name": "x"})).await.0,
+        StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn a_key_makes_one_job_of_two_requests() {
+    let service = Service::start(Script::echo()).await;
+    let post = || {
+        let body = json!({"prompt": "x", "schedule": "every 1h"}).to_string();
+        let request = service.request(Method::POST, "/api/jobs").body(body);
+        request.header("Idempotency-Key", "k")
+    };
+    let first = answer(post()).await;
+    assert_eq!(answer(post()).await, first);
+    let jobs = service.get("/api/jobs").await;
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_job_runs_at_once_and_its_run_can_be_watched() {
+    let service = Service::start(Script::new([Answer::text("All is well.")])).await;
+    service
+        .job(&json!({"id": "j", "prompt": "Look", "schedule": "every 1h"}))
+        .await;
+    let request = || {
+        let request = service.request(Method::POST, "/api/jobs/j/run");
+        request.header("Idempotency-Key", "fire 1")
+    };
+    let (status, started) = answer(request()).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{started}");
+    assert_eq!(started["job"]["id"], "j");
+    let run = started["run_id"].as_str().unwrap();
+    let events = service.events(run, 0).await;
+    assert_eq!(
+        names(&events),
+        ["run.started", "message.delta", "run.completed"]
+    );
+    let shown = service.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(
+        (&shown["output"], &shown["source"]),
+        (&json!("All is well."), &json!("cron"))
+    );
+    assert_eq!(shown["job_id"], "j");
+    assert!(shown["session_id"].as_str().unwrap().starts_with("cron_j_"));
+    let job = service.get("/api/jobs/j").await;
+    assert_eq!(job["job"]["last_status"], "ok");
+    let (_, again) = answer(request()).await;
+    assert_eq!(again["run_id"], run);
+    assert_eq!(service.model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_job_does_not_overlap_itself_and_can_be_stopped() {
+    let script = Script::new([Answer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 60_000)]);
+    let service = Service::start(script).await;
+    service
+        .job(&json!({"id": "j", "prompt": "Look", "schedule": "every 1h"}))
+        .await;
+    let (_, started) = service.post("/api/jobs/j/run", &json!({})).await;
+    let run = started["run_id"].as_str().unwrap();
+    service.watch(run, 0).await.next().await.unwrap();
+    let (status, refused) = service.post("/api/jobs/j/run", &json!({})).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (StatusCode::CONFLICT, &json!("job_running"))
+    );
+    service
+        .post(&format!("/v1/runs/{run}/stop"), &json!({}))
+        .await;
+    assert_eq!(service.ended(run).await["status"], "cancelled");
+    let job = service.get("/api/jobs/j").await;
+    assert_eq!(job["job"]["last_status"], "error");
+}
+
+#[tokio::test]
+async fn a_job_that_fails_fails_its_run() {
+    let service = Service::start(Script::new([Answer::status(400, "no")])).await;
+    service
+        .job(&json!({"id": "j", "prompt": "Look", "schedule": "1h"}))
+        .await;
+    let (_, started) = service.post("/api/jobs/j/run", &json!({})).await;
+    let shown = service.ended(started["run_id"].as_str().unwrap()).await;
+    assert_eq!(shown["status"], "failed");
+    assert_eq!(shown["error"]["code"], "job_failed");
+}
