@@ -1,7 +1,7 @@
 //! One module per command. Each takes its arguments and ends well or with a `Failure`.
 
 use crate::{
-    cli::{Command, McpArgs, McpCommand},
+    cli::{Command, HubCommand, McpArgs, McpCommand},
     context::Context,
     failure::Failure,
     logging,
@@ -33,6 +33,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let is_serve = |args: &McpArgs| matches!(args.command, Some(McpCommand::Serve(_)));
     match &command {
         Command::Up(_) | Command::Chat(_) | Command::Gateway(_) => {}
+        Command::Hub { command } if matches!(**command, HubCommand::Serve(_)) => {}
         Command::Mcp(args) if is_serve(args) => {}
         _ => logging::to_stderr_if_asked()?,
     }

@@ -16,4 +16,5 @@ pub(crate) use self::{
     client::{Answer, HubClient, Page},
     events::Watch,
     show::{Column, plain},
+    token::environment,
 };

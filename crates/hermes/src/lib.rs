@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod context;
 mod failure;
+mod hosting;
 mod hub;
 pub mod import;
 mod logging;

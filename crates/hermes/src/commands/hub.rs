@@ -5,10 +5,12 @@ use crate::{cli::HubCommand, context::Context, failure::Failure};
 mod audit;
 mod config;
 mod openapi;
+mod serve;
 mod status;
 
 pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure> {
     match command {
+        HubCommand::Serve(args) => serve::run(context, &args),
         HubCommand::Status(args) => status::run(context, &args),
         HubCommand::Openapi(args) => openapi::run(context, &args),
         HubCommand::Config(args) => config::run(context, args),
