@@ -27,7 +27,7 @@ pub(crate) mod schema;
 pub(crate) mod state;
 
 pub(crate) use migrate::{Before, migrate};
-pub use open::{Durability, Opening};
+pub use open::{Durability, Opening, copy_database};
 
 /// How long a write waits while another process holds the lock.
 const PATIENCE: Duration = Duration::from_secs(16);

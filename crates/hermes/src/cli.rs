@@ -38,9 +38,7 @@ pub(crate) use mcp::{
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
-pub(crate) use policy::{
-    PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand,
-};
+pub(crate) use policy::{PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
@@ -50,8 +48,8 @@ pub(crate) use share::{ShareArgs, ShareCommand};
 pub(crate) use skills::{SkillsCommand, ViewArgs};
 pub(crate) use tenant::{
     ApproveArgs, FilesArgs, JobMembers, RunArgs, SyncArgs, TenantArgs, TenantCommand,
-    TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers, TenantSkillCommand,
-    TenantRunsArgs, TenantUpdateArgs,
+    TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers, TenantRunsArgs,
+    TenantSkillCommand, TenantUpdateArgs,
 };
 pub(crate) use token::{TokenArgs, TokenCommand};
 

@@ -19,7 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{failure::Failure, runtime::ProcessRuntime};
 
-pub(crate) use self::{isolation::describe as describe_isolation, opening::{Figures, data_dir, database}};
+pub(crate) use self::{
+    isolation::describe as describe_isolation,
+    opening::{Figures, data_dir, database},
+};
 
 /// How long agents may take at the end, after their runs were given their time.
 const LAST_WORK: Duration = Duration::from_secs(5);
@@ -72,7 +75,11 @@ impl Prepared {
     /// Opens the doors.
     pub(crate) async fn start(self, runtime: Arc<dyn Runtime>) -> Result<Hosted, Failure> {
         let address = self.listener.local_addr()?;
-        let metrics = self.metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+        let metrics = self
+            .metrics
+            .as_ref()
+            .map(TcpListener::local_addr)
+            .transpose()?;
         let hub = Hub::start(Parts {
             state: Arc::clone(&self.state) as Arc<dyn State>,
             key: self.key,
@@ -117,7 +124,9 @@ impl Hosted {
             match self.doors.join_next().await {
                 Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(error))) => return Failure::failed(error.to_string()),
-                Some(Err(error)) => return Failure::failed(format!("a door of the Hub broke: {error}")),
+                Some(Err(error)) => {
+                    return Failure::failed(format!("a door of the Hub broke: {error}"));
+                }
                 None => std::future::pending().await,
             }
         }

@@ -282,6 +282,12 @@ pub(crate) struct FilesArgs {
     #[arg(long, requires = "path")]
     pub(crate) cat: bool,
     /// Save a file as it is; `-` is stdout.
-    #[arg(short, long, value_name = "FILE", requires = "path", conflicts_with = "cat")]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        requires = "path",
+        conflicts_with = "cat"
+    )]
     pub(crate) output: Option<PathBuf>,
 }

@@ -19,17 +19,30 @@ pub(super) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
         }
         PolicyCommand::Put(args) => {
             let policy = input::object(&args.file)?;
-            hub.confirm(args.sure.yes, "Replace the policy that holds for all agents?")?;
+            hub.confirm(
+                args.sure.yes,
+                "Replace the policy that holds for all agents?",
+            )?;
             let call = Call::to("put_agent_policy").with("policy", policy);
             let answer = hub.ask(&call.if_match(args.version.if_match))?;
-            let (revision, tenants) =
-                (plain(&answer.value["revision"]), plain(&answer.value["affectedTenants"]));
-            output.note(format!("The policy is revision {revision}; it holds for {tenants} tenants."));
+            let (revision, tenants) = (
+                plain(&answer.value["revision"]),
+                plain(&answer.value["affectedTenants"]),
+            );
+            output.note(format!(
+                "The policy is revision {revision}; it holds for {tenants} tenants."
+            ));
         }
         PolicyCommand::Explain { tenant, tool } => {
-            let call = Call::to("explain_policy").with("tenant_id", tenant).with("tool", tool);
+            let call = Call::to("explain_policy")
+                .with("tenant_id", tenant)
+                .with("tool", tool);
             let answer = hub.ask(&call)?;
-            output.line(format!("{}: {}", answer.text("/decision"), answer.text("/rule")));
+            output.line(format!(
+                "{}: {}",
+                answer.text("/decision"),
+                answer.text("/rule")
+            ));
         }
     }
     Ok(())
@@ -47,7 +60,10 @@ pub(super) fn specialization(context: &Context, args: SpecializationArgs) -> Res
         }
         SpecializationCommand::Put(args) => {
             let content = input::text(&args.file)?;
-            hub.confirm(args.sure.yes, "Replace the text before every agent's own instructions?")?;
+            hub.confirm(
+                args.sure.yes,
+                "Replace the text before every agent's own instructions?",
+            )?;
             let call = Call::to("put_agent_specialization").with("content", content);
             let answer = hub.ask(&call.if_match(args.version.if_match))?;
             tell(hub, &answer.value);

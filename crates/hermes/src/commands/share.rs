@@ -27,13 +27,20 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             .hint("`--tenant` says in whose place; `hermes tenant list` shows all")
     })?;
     let of = |operation, group: &str| {
-        Call::to(operation).with("tenant_id", tenant.as_str()).with("group_id", group)
+        Call::to(operation)
+            .with("tenant_id", tenant.as_str())
+            .with("group_id", group)
     };
     let output = hub.output();
     match args.command {
         ShareCommand::List => {
             let answer = hub.ask(&Call::to("list_shares").with("tenant_id", tenant.as_str()))?;
-            hub.show_list(&answer, "shares", SHARES, "It is a member of no group. `hermes group member add` changes that.");
+            hub.show_list(
+                &answer,
+                "shares",
+                SHARES,
+                "It is a member of no group. `hermes group member add` changes that.",
+            );
         }
         ShareCommand::Ls { group, path } => {
             let answer = hub.ask(&of("list_share_files", &group).maybe("path", path))?;
@@ -42,7 +49,10 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
         }
         ShareCommand::Cat(args) => {
             let call = of("read_share_file", &args.group).with("path", args.path);
-            cat(hub, &call.maybe("offset", args.offset).maybe("limit", args.limit))?;
+            cat(
+                hub,
+                &call.maybe("offset", args.offset).maybe("limit", args.limit),
+            )?;
         }
         ShareCommand::Stat { group, path } => {
             let answer = hub.ask(&of("stat_share_path", &group).with("path", path))?;
@@ -57,7 +67,11 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             let answer = hub.ask(&call)?;
             for found in answer.value["matches"].as_array().into_iter().flatten() {
                 let text = printable(found["text"].as_str().unwrap_or_default());
-                output.line(format!("{}:{}: {text}", plain(&found["path"]), plain(&found["line"])));
+                output.line(format!(
+                    "{}:{}: {text}",
+                    plain(&found["path"]),
+                    plain(&found["line"])
+                ));
             }
             tell_cut(hub, &answer.value);
         }
@@ -90,12 +104,20 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             output.note(format!("`{path}` is there."));
         }
         ShareCommand::Mv { group, from, to } => {
-            hub.ask(&of("move_share_path", &group).with("from", from.clone()).with("to", to.clone()))?;
+            hub.ask(
+                &of("move_share_path", &group)
+                    .with("from", from.clone())
+                    .with("to", to.clone()),
+            )?;
             output.note(format!("Moved `{from}` to `{to}`."));
         }
         ShareCommand::Rm(args) => {
             let path = &args.path;
-            let all = if args.recursive { " with all that is in it" } else { "" };
+            let all = if args.recursive {
+                " with all that is in it"
+            } else {
+                ""
+            };
             hub.confirm(args.sure.yes, &format!("Remove `{path}`{all}?"))?;
             let call = of("remove_share_path", &args.group).with("path", path.clone());
             hub.ask(&call.flag("recursive", args.recursive))?;
@@ -108,6 +130,7 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
 /// Says that there is more than was shown.
 fn tell_cut(hub: &HubClient<'_>, answer: &Value) {
     if answer["truncated"] == true {
-        hub.output().warning("there is more than this; name a narrower path or pattern, or raise `--max`");
+        hub.output()
+            .warning("there is more than this; name a narrower path or pattern, or raise `--max`");
     }
 }

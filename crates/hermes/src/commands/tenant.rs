@@ -33,7 +33,12 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
                 .maybe("status", args.status)
                 .maybe("search", args.search);
             let answer = hub.ask_list(call, "tenants", &args.page.into())?;
-            hub.show_list(&answer, "tenants", COLUMNS, "There are no tenants. `hermes tenant create` makes one.");
+            hub.show_list(
+                &answer,
+                "tenants",
+                COLUMNS,
+                "There are no tenants. `hermes tenant create` makes one.",
+            );
             Ok(())
         }
         TenantCommand::Get(args) => get(hub, &args.tenant),
@@ -58,16 +63,22 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
         }
         TenantCommand::Block(args) => {
             let tenant = &args.tenant;
-            let question = format!("Block `{tenant}`? Its runs are stopped, and its jobs do not run.");
+            let question =
+                format!("Block `{tenant}`? Its runs are stopped, and its jobs do not run.");
             hub.confirm(args.sure.yes, &question)?;
             let call = of("set_tenant_access", tenant).with("status", "blocked");
-            hub.ask(&call.maybe("message", args.message).maybe("reason", args.reason))?;
+            hub.ask(
+                &call
+                    .maybe("message", args.message)
+                    .maybe("reason", args.reason),
+            )?;
             hub.output().note(format!("Blocked `{tenant}`."));
             Ok(())
         }
         TenantCommand::Unblock(args) => {
             hub.ask(&of("set_tenant_access", &args.tenant).with("status", "active"))?;
-            hub.output().note(format!("`{}` may work again.", args.tenant));
+            hub.output()
+                .note(format!("`{}` may work again.", args.tenant));
             Ok(())
         }
         TenantCommand::Start(args) => agent::change(hub, "start_tenant_agent", &args.tenant),
@@ -106,7 +117,8 @@ fn get(hub: &HubClient<'_>, tenant: &str) -> Result<(), Failure> {
     hub.show_members(&answer.value);
     // A tenant is worth seeing though its agent can not be asked.
     if let Ok(agent) = hub.ask_quietly(&of("get_tenant_agent", tenant)) {
-        hub.output().line(format!("agent.state: {}", agent.text("/state")));
+        hub.output()
+            .line(format!("agent.state: {}", agent.text("/state")));
     }
     Ok(())
 }

@@ -40,15 +40,28 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
         }
         TokenCommand::Rotate(args) => {
             let question = match args.grace {
-                None | Some(0) => format!("Give `{}` another secret? The old one ends at once.", args.token),
-                Some(grace) => format!("Give `{}` another secret? The old one ends in {grace} s.", args.token),
+                None | Some(0) => format!(
+                    "Give `{}` another secret? The old one ends at once.",
+                    args.token
+                ),
+                Some(grace) => format!(
+                    "Give `{}` another secret? The old one ends in {grace} s.",
+                    args.token
+                ),
             };
             hub.confirm(args.sure.yes, &question)?;
             let call = Call::to("rotate_token").with("token_id", args.token);
-            reveal(hub, &call.maybe("grace", args.grace), args.output.as_deref())
+            reveal(
+                hub,
+                &call.maybe("grace", args.grace),
+                args.output.as_deref(),
+            )
         }
         TokenCommand::Revoke { token, sure } => {
-            hub.confirm(sure.yes, &format!("Revoke `{token}`? Whoever uses it is shut out at once."))?;
+            hub.confirm(
+                sure.yes,
+                &format!("Revoke `{token}`? Whoever uses it is shut out at once."),
+            )?;
             hub.ask(&Call::to("revoke_token").with("token_id", token.as_str()))?;
             hub.output().note(format!("Revoked `{token}`."));
             Ok(())
@@ -83,7 +96,11 @@ fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), F
     if let Some(members) = answer.value.as_object_mut() {
         members.shift_remove("token");
     }
-    told(hub, &answer, &format!("its secret is in `{}`.", path.display()));
+    told(
+        hub,
+        &answer,
+        &format!("its secret is in `{}`.", path.display()),
+    );
     if hub.output().is_json() {
         hub.output().object(&answer.value);
     }
@@ -91,6 +108,10 @@ fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), F
 }
 
 fn told(hub: &HubClient<'_>, answer: &Answer, where_it_is: &str) {
-    let (name, id) = (printable(answer.text("/name")), printable(answer.text("/id")));
-    hub.output().note(format!("The token `{name}` is `{id}`; {where_it_is}"));
+    let (name, id) = (
+        printable(answer.text("/name")),
+        printable(answer.text("/id")),
+    );
+    hub.output()
+        .note(format!("The token `{name}` is `{id}`; {where_it_is}"));
 }

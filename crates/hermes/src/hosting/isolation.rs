@@ -40,7 +40,11 @@ pub(crate) fn describe(settings: &Settings) -> String {
         }
         None => "no sandbox, this machine has no Landlock".into(),
     };
-    let user = if means.is_root { "a user for each tenant" } else { "one user for all tenants" };
+    let user = if means.is_root {
+        "a user for each tenant"
+    } else {
+        "one user for all tenants"
+    };
     let limits = match means.cgroups {
         Some(_) => "limits by control groups",
         None => "memory watched by the Hub",

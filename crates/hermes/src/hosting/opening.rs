@@ -36,7 +36,9 @@ impl Prepared {
                 Ok(listener) => Some(listener),
                 Err(_) if figures == Figures::Optional => None,
                 Err(failure) => {
-                    return Err(failure.hint("`metrics.listen` moves the figures, `off` turns them off"));
+                    return Err(
+                        failure.hint("`metrics.listen` moves the figures, `off` turns them off")
+                    );
                 }
             },
         };
@@ -79,12 +81,16 @@ fn refused(error: DataDirError) -> Failure {
 /// Refuses what is not there to be used.
 fn check(settings: &Settings) -> Result<(), Failure> {
     if settings.tls.is_some() {
-        return Err(Failure::usage("`tls.cert` and `tls.key`: this Hub speaks plain HTTP only")
-            .hint("let a proxy speak TLS, and name its network in `trust_proxy`"));
+        return Err(
+            Failure::usage("`tls.cert` and `tls.key`: this Hub speaks plain HTTP only")
+                .hint("let a proxy speak TLS, and name its network in `trust_proxy`"),
+        );
     }
     if !settings.objects_url.starts_with("file:") {
-        return Err(Failure::usage("`objects.url`: shares lie in directories only")
-            .hint("use `file:` and a path, or leave it out"));
+        return Err(
+            Failure::usage("`objects.url`: shares lie in directories only")
+                .hint("use `file:` and a path, or leave it out"),
+        );
     }
     Ok(())
 }
@@ -107,18 +113,27 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             address.ip(),
             holder(address).await
         ))),
-        Err(error) => Err(Failure::failed(format!("`{address}` can not be used: {error}"))),
+        Err(error) => Err(Failure::failed(format!(
+            "`{address}` can not be used: {error}"
+        ))),
     }
 }
 
 /// Who listens there, as far as it says so.
 async fn holder(address: SocketAddr) -> String {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(PATIENCE).build();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .timeout(PATIENCE)
+        .build();
     let Ok(client) = client else {
         return "another program".into();
     };
-    let asked = client.get(format!("http://{address}/v1/healthz")).send().await;
+    let asked = client
+        .get(format!("http://{address}/v1/healthz"))
+        .send()
+        .await;
     let version = asked.ok().and_then(|answer| {
         let version = answer.headers().get("hub-version")?.to_str().ok()?;
         Some(version.to_owned())

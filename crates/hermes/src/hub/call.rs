@@ -107,7 +107,11 @@ fn request(operation: &Operation, arguments: &Map<String, Value>) -> Request {
     let mut query = Vec::new();
     let mut body = Map::new();
     for (name, value) in arguments {
-        let member = operation.input.members.iter().find(|member| member.name == *name);
+        let member = operation
+            .input
+            .members
+            .iter()
+            .find(|member| member.name == *name);
         // What the table does not know goes to the Hub, which says what is wrong with it.
         let (spelled, place) = match member {
             Some(member) => (member.rest_name.as_str(), member.place),

@@ -103,7 +103,9 @@ impl<'c> HubClient<'c> {
 
     /// Calls an operation that lists in pages: for people all of them, with `--json` the one that was asked for.
     pub(crate) fn ask_list(&self, call: Call, list: &str, page: &Page) -> Result<Answer, Failure> {
-        let call = call.maybe("limit", page.limit).maybe("cursor", page.cursor.clone());
+        let call = call
+            .maybe("limit", page.limit)
+            .maybe("cursor", page.cursor.clone());
         let mut answer = self.ask(&call)?;
         if self.output().is_json() || page.limit.is_some() {
             return Ok(answer);
@@ -111,7 +113,11 @@ impl<'c> HubClient<'c> {
         while let Some(next) = answer.value.get("nextCursor").and_then(Value::as_str) {
             let mut more = self.ask(&call.clone().with("cursor", next))?;
             let cursor = more.value["nextCursor"].take();
-            let items = more.value.get_mut(list).and_then(Value::as_array_mut).map(std::mem::take);
+            let items = more
+                .value
+                .get_mut(list)
+                .and_then(Value::as_array_mut)
+                .map(std::mem::take);
             if let Some(known) = answer.value.get_mut(list).and_then(Value::as_array_mut) {
                 known.extend(items.unwrap_or_default());
             }
@@ -129,7 +135,10 @@ impl<'c> HubClient<'c> {
         let request = call.request()?;
         self.context.block_on(async {
             let response = self.send(&request).await?;
-            let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+            let body = response
+                .bytes()
+                .await
+                .map_err(|error| self.unreachable(&error))?;
             Ok(body.to_vec())
         })
     }
@@ -184,12 +193,18 @@ impl<'c> HubClient<'c> {
     }
 
     pub(super) async fn checked(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let response = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let body = response
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
         let document = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let failure = problem::failure(status.as_u16(), &document, self.token.is_some());
         // The document is the JSON of this route, too.
@@ -208,7 +223,8 @@ impl<'c> HubClient<'c> {
             format!("the Hub at `{base}` does not answer: {reason}"),
         );
         if token::is_this_machine(&self.base) {
-            return failure.hint("`hermes up` or `hermes hub serve` starts one; `--hub` names another");
+            return failure
+                .hint("`hermes up` or `hermes hub serve` starts one; `--hub` names another");
         }
         failure.hint("`--hub` or `HERMES_HUB_URL` says where the Hub is")
     }
@@ -244,7 +260,10 @@ impl From<PageArgs> for Page {
 impl Answer {
     /// A text in the answer, or nothing.
     pub(crate) fn text(&self, pointer: &str) -> &str {
-        self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+        self.value
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 

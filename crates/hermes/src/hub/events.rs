@@ -118,8 +118,13 @@ impl<'h, 'c> Watch<'h, 'c> {
 
     fn show(&mut self, event: &Value) {
         let output = self.hub.output();
-        let text = |name: &str| printable(event.get(name).and_then(Value::as_str).unwrap_or_default());
-        match event.get("event").and_then(Value::as_str).unwrap_or_default() {
+        let text =
+            |name: &str| printable(event.get(name).and_then(Value::as_str).unwrap_or_default());
+        match event
+            .get("event")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+        {
             "message.delta" => {
                 let delta = text("delta");
                 self.is_within_text = !delta.ends_with('\n');
@@ -131,7 +136,10 @@ impl<'h, 'c> Watch<'h, 'c> {
             }
             "approval.request" => {
                 let what = [text("description"), text("command"), text("tool")];
-                let what = what.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+                let what = what
+                    .into_iter()
+                    .find(|text| !text.is_empty())
+                    .unwrap_or_default();
                 self.note(&format!("? waits for a decision: {what}"));
                 self.note(&format!(
                     "  `hermes tenant approve {} {}` lets it go on, `--deny` does not",
@@ -169,8 +177,12 @@ fn ending(event: &Value) -> Option<Ending> {
         "run.completed" => Some(Ending::Completed),
         "run.cancelled" => Some(Ending::Cancelled),
         "run.failed" => {
-            let reason = event.pointer("/error/message").or_else(|| event.get("error"));
-            let reason = reason.and_then(Value::as_str).unwrap_or("it gave no reason");
+            let reason = event
+                .pointer("/error/message")
+                .or_else(|| event.get("error"));
+            let reason = reason
+                .and_then(Value::as_str)
+                .unwrap_or("it gave no reason");
             Some(Ending::Failed(printable(reason).into_owned()))
         }
         _ => None,

@@ -11,9 +11,8 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     if path.as_os_str() == "-" {
         return stdin();
     }
-    std::fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format!("`{}` can not be read: {error}", path.display()))
-    })
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("`{}` can not be read: {error}", path.display())))
 }
 
 /// All of stdin.
@@ -46,7 +45,9 @@ pub(crate) fn maybe_object(path: Option<&Path>) -> Result<Map<String, Value>, Fa
 pub(crate) fn pairs(option: &str, texts: &[String]) -> Result<Map<String, Value>, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
-        _ => Err(Failure::usage(format!("`{option} {text}` must be `NAME=VALUE`"))),
+        _ => Err(Failure::usage(format!(
+            "`{option} {text}` must be `NAME=VALUE`"
+        ))),
     };
     texts.iter().map(pair).collect()
 }

@@ -11,7 +11,12 @@ pub(crate) type Column = (&'static str, &'static str);
 impl HubClient<'_> {
     /// The items of a list, or a sentence if there are none.
     pub(crate) fn show_list(&self, answer: &Answer, list: &str, columns: &[Column], none: &str) {
-        let items = answer.value.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        let items = answer
+            .value
+            .get(list)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         self.show_items(&items, columns, none);
     }
 
@@ -53,7 +58,9 @@ fn members(value: &Value) -> Vec<(String, String)> {
 }
 
 fn collect(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
-    let Value::Object(members) = value else { return };
+    let Value::Object(members) = value else {
+        return;
+    };
     for (name, value) in members {
         let name = match prefix {
             "" => name.clone(),
@@ -117,10 +124,18 @@ mod tests {
             "id": "acme", "deletedAt": null, "labels": {}, "access": {"status": "active"},
             "groups": [{"id": "team", "access": "read"}], "scopes": ["a", "b"], "tenants": [],
         }));
-        let lines: Vec<String> = lines.into_iter().map(|(name, text)| format!("{name}: {text}")).collect();
+        let lines: Vec<String> = lines
+            .into_iter()
+            .map(|(name, text)| format!("{name}: {text}"))
+            .collect();
         assert_eq!(
             lines,
-            ["id: acme", "access.status: active", "groups: id=team access=read", "scopes: a, b"]
+            [
+                "id: acme",
+                "access.status: active",
+                "groups: id=team access=read",
+                "scopes: a, b"
+            ]
         );
     }
 

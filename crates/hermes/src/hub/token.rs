@@ -24,7 +24,10 @@ pub(super) fn find(base: &Url, file: Option<&Path>) -> Result<Option<Secret<Stri
             ))
         });
     }
-    if let Some(token) = std::env::var(VARIABLE).ok().filter(|token| !token.is_empty()) {
+    if let Some(token) = std::env::var(VARIABLE)
+        .ok()
+        .filter(|token| !token.is_empty())
+    {
         return Ok(Some(Secret::new(token.trim().to_owned())));
     }
     // The token of this machine's Hub is nobody else's business.
@@ -35,7 +38,9 @@ pub(super) fn find(base: &Url, file: Option<&Path>) -> Result<Option<Secret<Stri
 }
 
 fn read(path: &Path) -> std::io::Result<Secret<String>> {
-    Ok(Secret::new(std::fs::read_to_string(path)?.trim().to_owned()))
+    Ok(Secret::new(
+        std::fs::read_to_string(path)?.trim().to_owned(),
+    ))
 }
 
 /// Where the Hub of this machine keeps its first token.

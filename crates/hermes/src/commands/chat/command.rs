@@ -391,10 +391,12 @@ async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
     let skills = skills.list().into_iter().map(|skill| skill.name);
     let failure = Failure::usage(format!("there is no command `/{}`", slash.name));
-    Err(match hermes_config::nearest(slash.name, names.chain(skills)) {
-        Some(name) => failure.hint(format!("did you mean `/{name}`?")),
-        None => failure.hint("`/help` lists what there is"),
-    })
+    Err(
+        match hermes_config::nearest(slash.name, names.chain(skills)) {
+            Some(name) => failure.hint(format!("did you mean `/{name}`?")),
+            None => failure.hint("`/help` lists what there is"),
+        },
+    )
 }
 
 #[cfg(test)]

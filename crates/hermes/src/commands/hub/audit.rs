@@ -27,7 +27,10 @@ pub(super) fn run(context: &Context, args: HubAuditArgs) -> Result<(), Failure> 
     match args.command {
         HubAuditCommand::Tail { filter, limit } => {
             let answer = hub.ask(&filtered(filter).with("limit", limit))?;
-            let mut entries = answer.value["entries"].as_array().cloned().unwrap_or_default();
+            let mut entries = answer.value["entries"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             // As a log reads: the newest at the end.
             entries.reverse();
             hub.show_items(&entries, COLUMNS, "There are no such entries.");
@@ -53,7 +56,9 @@ fn filtered(filter: AuditFilter) -> Call {
 fn verify(hub: &HubClient<'_>) -> Result<(), Failure> {
     let answer = hub.ask(&Call::to("verify_audit"))?.value;
     let chains = answer["chains"].as_array().cloned().unwrap_or_default();
-    let broken = chains.iter().find(|chain| !chain["firstBrokenSeq"].is_null());
+    let broken = chains
+        .iter()
+        .find(|chain| !chain["firstBrokenSeq"].is_null());
     if let Some(chain) = broken {
         let failure = Failure::failed(format!(
             "entry {} of chain `{}` is not as it was written: {}",
@@ -64,8 +69,12 @@ fn verify(hub: &HubClient<'_>) -> Result<(), Failure> {
         let is_told = hub.output().is_json();
         return Err(if is_told { failure.told() } else { failure });
     }
-    let entries: u64 = chains.iter().filter_map(|chain| chain["entries"].as_u64()).sum();
-    hub.output().line(format!("{entries} entries are as they were written."));
+    let entries: u64 = chains
+        .iter()
+        .filter_map(|chain| chain["entries"].as_u64())
+        .sum();
+    hub.output()
+        .line(format!("{entries} entries are as they were written."));
     debug_assert!(answer["ok"] == Value::Bool(true));
     Ok(())
 }

@@ -16,15 +16,28 @@ pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure>
             let answer = hub.ask(&Call::to("get_tenant_impact_config"))?;
             output.line(pretty(&answer.value["config"]));
         }
-        HubConfigCommand::Patch { file, version, sure } => {
+        HubConfigCommand::Patch {
+            file,
+            version,
+            sure,
+        } => {
             let patch = input::object(&file)?;
             hub.confirm(sure.yes, "Change the settings of all tenants?")?;
             let call = Call::to("patch_tenant_impact_config").with("patch", patch);
             let answer = hub.ask(&call.if_match(version.if_match))?.value;
             let revision = plain(&answer["revision"]);
-            output.note(format!("Changed, revision {revision}: {}.", plain(&answer["changed"])));
-            if answer["restartTenants"].as_array().is_some_and(|tenants| !tenants.is_empty()) {
-                output.note(format!("Restarting when idle: {}.", plain(&answer["restartTenants"])));
+            output.note(format!(
+                "Changed, revision {revision}: {}.",
+                plain(&answer["changed"])
+            ));
+            if answer["restartTenants"]
+                .as_array()
+                .is_some_and(|tenants| !tenants.is_empty())
+            {
+                output.note(format!(
+                    "Restarting when idle: {}.",
+                    plain(&answer["restartTenants"])
+                ));
             }
         }
     }

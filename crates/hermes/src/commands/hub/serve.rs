@@ -89,7 +89,10 @@ fn reload(context: &Context, hosted: &Hosted, sources: &Sources) {
             context.output.note("SIGHUP: the settings are read again.");
         }
         Err(failure) => {
-            context.output.warning(format!("the settings stay as they are: {}", failure.message));
+            context.output.warning(format!(
+                "the settings stay as they are: {}",
+                failure.message
+            ));
         }
     }
 }
@@ -100,7 +103,9 @@ pub(super) fn sources(args: &HubServeArgs) -> Result<Sources, Failure> {
     for text in &args.settings {
         let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
         let (key, value) = pair.ok_or_else(|| {
-            Failure::usage(format!("`--set {text}` must be `KEY=VALUE`, such as `runtime=mock`"))
+            Failure::usage(format!(
+                "`--set {text}` must be `KEY=VALUE`, such as `runtime=mock`"
+            ))
         })?;
         sources.flags.insert(key.to_owned(), value.to_owned());
     }

@@ -14,10 +14,19 @@ pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {
     if output.is_json() {
         return Ok(());
     }
-    output.line(format!("The Hub at {} is {}.", hub.address(), answer.text("/status")));
+    output.line(format!(
+        "The Hub at {} is {}.",
+        hub.address(),
+        answer.text("/status")
+    ));
     // Who has no token may know that it is ready, and no more.
     if let Ok(version) = hub.ask_quietly(&Call::to("version")) {
-        for (name, member) in [("version", "version"), ("node", "node"), ("since", "startedAt"), ("features", "features")] {
+        for (name, member) in [
+            ("version", "version"),
+            ("node", "node"),
+            ("since", "startedAt"),
+            ("features", "features"),
+        ] {
             output.line(format!("{name}: {}", plain(&version.value[member])));
         }
     }

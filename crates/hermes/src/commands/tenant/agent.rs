@@ -10,6 +10,7 @@ pub(super) fn change(
 ) -> Result<(), Failure> {
     let answer = hub.ask(&of(operation, tenant))?;
     let state = answer.text("/state");
-    hub.output().note(format!("The agent of `{tenant}` is {state}."));
+    hub.output()
+        .note(format!("The agent of `{tenant}` is {state}."));
     Ok(())
 }

@@ -30,13 +30,21 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
     match command {
         TenantCronCommand::List { tenant } => {
             let answer = hub.ask(&of("list_tenant_crons", &tenant))?;
-            hub.show_list(&answer, "jobs", COLUMNS, "There are no jobs. `hermes tenant cron create` makes one.");
+            hub.show_list(
+                &answer,
+                "jobs",
+                COLUMNS,
+                "There are no jobs. `hermes tenant cron create` makes one.",
+            );
             Ok(())
         }
         TenantCronCommand::Get(args) => {
             let answer = hub.ask(&job_of("get_tenant_cron", &args.tenant, &args.job))?;
             hub.show_members(&answer.value["job"]);
-            let executions = answer.value["executions"].as_array().cloned().unwrap_or_default();
+            let executions = answer.value["executions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             if !executions.is_empty() {
                 hub.output().line("");
                 hub.show_items(&executions, EXECUTIONS, "");
@@ -45,10 +53,18 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
         }
         TenantCronCommand::Create(args) => {
             let mut job = members(args.members)?;
-            for (name, value) in [("schedule", args.schedule), ("prompt", args.prompt), ("id", args.id)] {
+            for (name, value) in [
+                ("schedule", args.schedule),
+                ("prompt", args.prompt),
+                ("id", args.id),
+            ] {
                 job.extend(value.map(|value| (name.to_owned(), value.into())));
             }
-            tell(hub, &of("create_tenant_cron", &args.tenant).with("job", job), "is made")
+            tell(
+                hub,
+                &of("create_tenant_cron", &args.tenant).with("job", job),
+                "is made",
+            )
         }
         TenantCronCommand::Update(args) => {
             let mut patch = members(args.members)?;
@@ -70,9 +86,11 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
             let call = job_of("pause_tenant_cron", &args.job.tenant, &args.job.job);
             tell(hub, &call.maybe("reason", args.reason), "is paused")
         }
-        TenantCronCommand::Resume(args) => {
-            tell(hub, &job_of("resume_tenant_cron", &args.tenant, &args.job), "goes on")
-        }
+        TenantCronCommand::Resume(args) => tell(
+            hub,
+            &job_of("resume_tenant_cron", &args.tenant, &args.job),
+            "goes on",
+        ),
         TenantCronCommand::Run(args) => {
             let (tenant, job) = (&args.job.tenant, &args.job.job);
             let call = job_of("run_tenant_cron", tenant, job);
@@ -89,7 +107,10 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
 /// Does something with a job and says what it is now.
 fn tell(hub: &HubClient<'_>, call: &Call, what: &str) -> Result<(), Failure> {
     let answer = hub.ask(call)?;
-    let (name, id) = (printable(answer.text("/job/name")), printable(answer.text("/job/id")));
+    let (name, id) = (
+        printable(answer.text("/job/name")),
+        printable(answer.text("/job/id")),
+    );
     let next = match answer.text("/job/next_run_at") {
         "" => String::new(),
         next => format!("; next: {}", printable(next)),
@@ -101,7 +122,11 @@ fn tell(hub: &HubClient<'_>, call: &Call, what: &str) -> Result<(), Failure> {
 /// The members that the arguments name, over those of a file.
 fn members(args: JobMembers) -> Result<Map<String, Value>, Failure> {
     let mut members = input::maybe_object(args.from.as_deref())?;
-    for (name, value) in [("name", args.name), ("deliver", args.deliver), ("model", args.model)] {
+    for (name, value) in [
+        ("name", args.name),
+        ("deliver", args.deliver),
+        ("model", args.model),
+    ] {
         members.extend(value.map(|value| (name.to_owned(), value.into())));
     }
     if !args.skills.is_empty() {

@@ -11,16 +11,13 @@ use crate::{
 };
 
 pub(super) fn create(hub: &HubClient<'_>, args: TenantCreateArgs) -> Result<(), Failure> {
-    let call = Call::to("create_tenant").all(members(args.members)?).maybe("id", args.tenant);
+    let call = Call::to("create_tenant")
+        .all(members(args.members)?)
+        .maybe("id", args.tenant);
     let answer = hub.ask(&call.maybe("start", args.no_start.then_some(false)))?;
-    let output = hub.output();
-    if output.is_json() {
-        return Ok(());
-    }
-    let id = printable(answer.text("/id"));
-    output.note(format!("Created `{id}`."));
-    output.note("Its runtime key is shown this once; only its agent needs it, and the Hub gives it to that one:");
-    output.line(answer.text("/runtimeKey"));
+    // The answer also has the runtime key. Only the tenant's agent needs it, and the Hub gives it to that one.
+    hub.output()
+        .note(format!("Created `{}`.", printable(answer.text("/id"))));
     Ok(())
 }
 

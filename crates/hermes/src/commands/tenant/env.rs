@@ -12,7 +12,11 @@ use crate::{
     question::Questions,
 };
 
-const COLUMNS: &[Column] = &[("NAME", "/name"), ("ENDS IN", "/last4"), ("UPDATED", "/updatedAt")];
+const COLUMNS: &[Column] = &[
+    ("NAME", "/name"),
+    ("ENDS IN", "/last4"),
+    ("UPDATED", "/updatedAt"),
+];
 
 pub(super) fn run(hub: &HubClient<'_>, command: TenantEnvCommand) -> Result<(), Failure> {
     match command {

@@ -49,7 +49,8 @@ pub(super) fn start(hub: &HubClient<'_>, args: RunArgs) -> Result<(), Failure> {
 pub(super) fn begun(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), Failure> {
     let run = printable(run);
     hub.output().line(&run);
-    hub.output().note(format!("`hermes tenant watch {tenant} {run}` follows it."));
+    hub.output()
+        .note(format!("`hermes tenant watch {tenant} {run}` follows it."));
     Ok(())
 }
 
@@ -58,7 +59,12 @@ pub(super) fn list(hub: &HubClient<'_>, args: TenantRunsArgs) -> Result<(), Fail
         .maybe("status", args.status)
         .maybe("trigger", args.trigger);
     let answer = hub.ask_list(call, "runs", &args.page.into())?;
-    hub.show_list(&answer, "runs", COLUMNS, "There are no runs. `hermes tenant run` begins one.");
+    hub.show_list(
+        &answer,
+        "runs",
+        COLUMNS,
+        "There are no runs. `hermes tenant run` begins one.",
+    );
     Ok(())
 }
 
@@ -75,7 +81,11 @@ pub(super) fn stop(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), F
 }
 
 pub(super) fn approve(hub: &HubClient<'_>, args: ApproveArgs) -> Result<(), Failure> {
-    let choice = if args.deny { "deny" } else { args.choice.as_str() };
+    let choice = if args.deny {
+        "deny"
+    } else {
+        args.choice.as_str()
+    };
     match (&args.tenant, &args.run, &args.approval) {
         (Some(tenant), Some(run), approval) => {
             let call = of("decide_run", tenant)
@@ -101,7 +111,11 @@ pub(super) fn approve(hub: &HubClient<'_>, args: ApproveArgs) -> Result<(), Fail
 /// Everything that waits for a decision.
 fn waiting(hub: &HubClient<'_>, tenant: Option<&str>) -> Result<(), Failure> {
     let answer = hub.ask_list(Call::to("list_approvals"), "approvals", &Page::default())?;
-    let all = answer.value.get("approvals").and_then(Value::as_array).cloned();
+    let all = answer
+        .value
+        .get("approvals")
+        .and_then(Value::as_array)
+        .cloned();
     let mut shown = all.unwrap_or_default();
     shown.retain(|approval| tenant.is_none_or(|tenant| approval["tenantId"] == tenant));
     hub.show_items(&shown, WAITING, "Nothing waits for a decision.");

@@ -17,7 +17,11 @@ const COLUMNS: &[Column] = &[
     ("FILES", "/fileCount"),
     ("DESCRIPTION", "/description"),
 ];
-const FILES: &[Column] = &[("SIZE", "/size"), ("MODIFIED", "/modifiedAt"), ("PATH", "/path")];
+const FILES: &[Column] = &[
+    ("SIZE", "/size"),
+    ("MODIFIED", "/modifiedAt"),
+    ("PATH", "/path"),
+];
 
 pub(super) fn run(hub: &HubClient<'_>, command: TenantSkillCommand) -> Result<(), Failure> {
     match command {
@@ -60,7 +64,11 @@ fn set(
         .with("enabled", enabled)
         .maybe("pinned", pinned);
     hub.ask(&call)?;
-    let what = if enabled { "is offered" } else { "is no longer offered" };
+    let what = if enabled {
+        "is offered"
+    } else {
+        "is no longer offered"
+    };
     hub.output().note(format!("`{skill}` {what}."));
     Ok(())
 }

@@ -12,8 +12,9 @@ use crate::{
 pub(super) fn run(hub: &HubClient<'_>, args: SyncArgs) -> Result<(), Failure> {
     let (tenant, destination) = (&args.tenant, &args.destination);
     if args.delete && !args.dry_run {
-        let question =
-            format!("Copy the context of `{tenant}` to `{destination}`, and delete there what it no longer has?");
+        let question = format!(
+            "Copy the context of `{tenant}` to `{destination}`, and delete there what it no longer has?"
+        );
         hub.confirm(args.sure.yes, &question)?;
     }
     let call = of("sync_context", tenant)
@@ -22,12 +23,29 @@ pub(super) fn run(hub: &HubClient<'_>, args: SyncArgs) -> Result<(), Failure> {
         .flag("delete", args.delete);
     let answer = hub.ask(&call)?;
     let output = hub.output();
-    for (list, sign) in [("copied", '+'), ("updated", '~'), ("deleted", '-'), ("kept", '=')] {
-        for path in answer.value.get(list).and_then(Value::as_array).into_iter().flatten() {
+    for (list, sign) in [
+        ("copied", '+'),
+        ("updated", '~'),
+        ("deleted", '-'),
+        ("kept", '='),
+    ] {
+        for path in answer
+            .value
+            .get(list)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             output.line(format!("{sign} {}", plain(path)));
         }
     }
-    for skipped in answer.value.get("skipped").and_then(Value::as_array).into_iter().flatten() {
+    for skipped in answer
+        .value
+        .get("skipped")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         let reason = plain(&skipped["reason"]);
         output.line(format!("! {} ({reason})", plain(&skipped["path"])));
     }
