@@ -333,10 +333,15 @@ impl Runs {
         json!({"runs": live, "turns": busy, "waiting": live.saturating_sub(busy)})
     }
 
+    /// Takes no more runs.
+    pub fn refuse_new(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+    }
+
     /// Takes no more runs, gives those under way this long, then interrupts them.
     pub async fn close(&self, patience: Duration) {
         let inner = &self.inner;
-        inner.closing.store(true, Ordering::Release);
+        self.refuse_new();
         inner.tasks.close();
         if !patience.is_zero() {
             let _ = tokio::time::timeout(patience, inner.tasks.wait()).await;

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Problem;
 pub use condition::IfMatch;
-pub use directory::DirectoryFiles;
+pub use directory::{DirectoryFiles, empty_trash};
 pub use find::Find;
 pub use go_glob::GoGlob;
 pub use go_regex::{Case, GoRegex};

@@ -7,6 +7,7 @@
 pub mod agents;
 pub mod audit;
 pub mod auth;
+pub mod backup;
 pub mod clock;
 pub mod data_dir;
 pub mod document;

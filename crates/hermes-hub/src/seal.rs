@@ -124,7 +124,7 @@ impl SecretKey {
     /// database's secrets were sealed with.
     pub async fn load(path: &Path, state: &dyn State) -> Result<Self, SealError> {
         let shown = path.display().to_string();
-        let check = state.meta(CHECK).await?;
+        let has_sealed = state.has_sealed().await?;
         let key = match read(path) {
             Ok(Some(bytes)) => Self::from_bytes(bytes),
             Ok(None) => return Err(SealError::NoKey { path: shown }),
@@ -134,25 +134,17 @@ impl SecretKey {
                     source: error,
                 });
             }
-            Err(_) if check.is_some() && state.has_sealed().await? => {
-                return Err(SealError::KeyMissing { path: shown });
-            }
-            Err(_) => {
-                let key = Self::make(path)?;
-                let sealed = key.seal(&Place::check(), "hermes")?;
-                state.set_meta(CHECK, sealed.bytes()).await?;
-                return Ok(key);
-            }
+            Err(_) if has_sealed => return Err(SealError::KeyMissing { path: shown }),
+            Err(_) => Self::make(path)?,
         };
-        match check {
-            None => {
-                let sealed = key.seal(&Place::check(), "hermes")?;
-                state.set_meta(CHECK, sealed.bytes()).await?;
+        let check = state.meta(CHECK).await?.map(Sealed::from_bytes);
+        let opens = check.is_some_and(|check| key.open(&Place::check(), &check).is_ok());
+        if !opens {
+            if has_sealed {
+                return Err(SealError::WrongKey { path: shown });
             }
-            Some(check) => {
-                key.open(&Place::check(), &Sealed::from_bytes(check))
-                    .map_err(|_| SealError::WrongKey { path: shown })?;
-            }
+            let sealed = key.seal(&Place::check(), "hermes")?;
+            state.set_meta(CHECK, sealed.bytes()).await?;
         }
         Ok(key)
     }

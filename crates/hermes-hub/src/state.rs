@@ -6,6 +6,8 @@
 
 use async_trait::async_trait;
 
+use crate::audit::NewEntry;
+
 mod approvals;
 mod audit;
 mod cron;
@@ -76,6 +78,9 @@ pub trait State:
 
     /// Whether there is any value that only the secret key opens.
     async fn has_sealed(&self) -> Result<bool, StateError>;
+
+    /// Forgets every sealed value, after the key was lost for good: variables and runtime keys are to be set again.
+    async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError>;
 
     /// Writes everything back and lets go of the database.
     async fn close(&self);

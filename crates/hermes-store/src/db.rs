@@ -9,7 +9,7 @@ use std::{
     ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use sqlx::{
@@ -29,7 +29,7 @@ pub(crate) mod state;
 pub(crate) use migrate::{Before, migrate};
 pub use open::{Durability, Opening, copy_database};
 
-/// How long a write waits while another process holds the lock.
+/// How long a write waits for its turn and for other processes.
 const PATIENCE: Duration = Duration::from_secs(16);
 /// Attempts to switch to a write-ahead log.
 const SWITCH_ATTEMPTS: u32 = 15;
@@ -53,7 +53,7 @@ pub struct Database {
     readers: SqlitePool,
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
-    /// How long a write waits for its turn.
+    /// How long a write waits for its turn and for other processes.
     patience: Duration,
     writes: AtomicU32,
     /// Writes whose checkpoint was put off.
@@ -133,22 +133,25 @@ impl Database {
         let writer = self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly {
             path: self.path.clone(),
         })?;
-        let begun = Instant::now();
-        loop {
-            match writer.begin_with("BEGIN IMMEDIATE").await {
-                Ok(transaction) => {
-                    return Ok(Write {
-                        transaction,
-                        database: self,
-                    });
+        let attempts = async {
+            loop {
+                match writer.begin_with("BEGIN IMMEDIATE").await {
+                    Err(error) if code(&error) == Some(Code::Busy) => {
+                        tokio::time::sleep(short_pause()).await;
+                    }
+                    begun => return begun,
                 }
-                Err(error)
-                    if code(&error) == Some(Code::Busy) && begun.elapsed() < self.patience =>
-                {
-                    tokio::time::sleep(short_pause()).await;
-                }
-                Err(error) => return Err(self.error(error)),
             }
+        };
+        match tokio::time::timeout(self.patience, attempts).await {
+            Ok(Ok(transaction)) => Ok(Write {
+                transaction,
+                database: self,
+            }),
+            Ok(Err(error)) => Err(self.error(error)),
+            Err(_) => Err(StoreError::Locked {
+                path: self.path.clone(),
+            }),
         }
     }
 

@@ -225,6 +225,7 @@ CREATE TABLE fires (
     skipped TEXT,
     PRIMARY KEY (tenant, job, due)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX fires_by_time ON fires (due);
 
 CREATE TABLE job_times (
     tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,

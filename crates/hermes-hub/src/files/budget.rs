@@ -53,15 +53,29 @@ impl Budget {
     pub(crate) fn is_over(&self) -> bool {
         self.cancel.is_cancelled() || Instant::now() >= self.end
     }
+}
 
-    /// A smaller one, to see what happens at its end.
-    #[cfg(test)]
-    pub(crate) fn of(files: u64, bytes: u64, time: Duration) -> Self {
-        Self {
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(files: u64, bytes: u64, time: Duration) -> Budget {
+        Budget {
             files,
             bytes,
             end: Instant::now() + time,
             cancel: CancellationToken::new(),
         }
+    }
+
+    #[test]
+    fn each_measure_ends_the_search_by_itself() {
+        let mut few = budget(1, 100, TIME);
+        assert!(few.take_file() && !few.take_file());
+        assert!(few.take_bytes(100) && !few.take_bytes(1));
+        assert!(!budget(1, 1, Duration::ZERO).take_file());
+        let cancelled = budget(1, 1, TIME);
+        cancelled.cancel.cancel();
+        assert!(cancelled.is_over());
     }
 }

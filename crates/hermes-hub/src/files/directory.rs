@@ -2,8 +2,8 @@
 //! process writes there.
 
 pub(crate) mod atomic;
-mod change;
 mod count;
+mod relocate;
 mod remove;
 mod write;
 
@@ -29,6 +29,7 @@ use super::{
     faults, find, quota::Quota, search, text, tree::Tree,
 };
 use crate::Problem;
+pub use remove::empty_trash;
 
 /// A share in a directory.
 #[derive(Debug, Clone)]
@@ -46,8 +47,10 @@ struct Share {
 }
 
 impl DirectoryFiles {
-    /// Opens a share. What is removed goes to the trash directory, which must be on the same file system. What the
-    /// share holds is counted when it first matters, and then remnants of interrupted writes are cleared.
+    /// Opens a share. What is removed goes to the trash directory, which must be on the same file system. What the share
+    /// holds is counted when it first matters, and then remnants of interrupted writes are cleared.
+    ///
+    /// There is one such object for a share: clones of it know of each other, a second one would not.
     pub fn open(root: &Path, trash: &Path, limits: FileLimits) -> io::Result<Self> {
         let tree = Tree::open(root)?;
         let trash = open(trash, DIRECTORY, Mode::empty())?;

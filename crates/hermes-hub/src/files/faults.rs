@@ -23,6 +23,10 @@ pub(crate) fn problem(error: Errno, path: &SharePath) -> Problem {
             "the Hub's disk is full: nothing was written; tell its operator",
         )
         .because("disk_full"),
+        Errno::FBIG => Problem::new(
+            Code::PayloadTooLarge,
+            format!("`{path}` would become larger than the Hub's machine allows"),
+        ),
         Errno::NAMETOOLONG => Problem::invalid(format!("`{path}` is too long for the file system")),
         Errno::NXIO | Errno::NODEV => special(path),
         Errno::AGAIN | Errno::MFILE | Errno::NFILE => Problem::new(

@@ -1,8 +1,9 @@
 //! Paths as clients name them: relative, plain, without tricks. A path that exists here can not leave its root by what
 //! is written in it; what lies on the disk under its name is another matter and is checked when it is opened.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Problem;
@@ -110,6 +111,20 @@ impl fmt::Display for SharePath {
 impl Serialize for SharePath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
+    }
+}
+
+impl JsonSchema for SharePath {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("SharePath")
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": LONGEST_PATH})
     }
 }
 

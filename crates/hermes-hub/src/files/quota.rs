@@ -23,6 +23,8 @@ struct Account {
     /// `None` until somebody counts.
     used: Option<Used>,
     reserved: Used,
+    /// How often somebody counted.
+    counts: u64,
 }
 
 impl Quota {
@@ -37,7 +39,22 @@ impl Quota {
 
     /// What a count found.
     pub(crate) fn set_used(&self, used: Used) {
-        self.account().used = Some(used);
+        let mut account = self.account();
+        account.used = Some(used);
+        account.counts += 1;
+    }
+
+    /// How often somebody counted, for [`Self::release_unless_counted`].
+    pub(crate) fn counts(&self) -> u64 {
+        self.account().counts
+    }
+
+    /// Gives room back, unless a count since then has seen already that it is free.
+    pub(crate) fn release_unless_counted(&self, freed: Used, counts: u64) {
+        let mut account = self.account();
+        if account.counts == counts {
+            account.release(freed);
+        }
     }
 
     /// Promises room, or tells that there is none. Who needs nothing more always gets it.
@@ -67,8 +84,13 @@ impl Quota {
 
     /// Gives room back.
     pub(crate) fn release(&self, freed: Used) {
-        let mut account = self.account();
-        if let Some(used) = &mut account.used {
+        self.account().release(freed);
+    }
+}
+
+impl Account {
+    fn release(&mut self, freed: Used) {
+        if let Some(used) = &mut self.used {
             used.bytes = used.bytes.saturating_sub(freed.bytes);
             used.files = used.files.saturating_sub(freed.files);
         }
@@ -154,6 +176,18 @@ mod tests {
         assert_eq!(quota.used(), Some(used(75, 2)));
         quota.release(used(75, 3));
         assert_eq!(quota.used(), Some(used(0, 0)));
+    }
+
+    #[test]
+    fn room_that_a_count_found_free_is_not_given_back_again() {
+        let quota = Quota::default();
+        quota.set_used(used(50, 5));
+        let counts = quota.counts();
+        quota.release_unless_counted(used(10, 1), counts);
+        assert_eq!(quota.used(), Some(used(40, 4)));
+        quota.set_used(used(30, 3));
+        quota.release_unless_counted(used(10, 1), counts);
+        assert_eq!(quota.used(), Some(used(30, 3)));
     }
 
     #[test]

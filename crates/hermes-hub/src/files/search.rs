@@ -39,7 +39,7 @@ const LARGEST_BUFFER: usize = 8 << 20;
 /// Steps between two looks at the clock, and in one line, if the expression is followed place by place. A step is some
 /// ten nanoseconds.
 const STEPS: u64 = 1 << 24;
-const STEPS_IN_LINE: u64 = 1 << 26;
+const STEPS_IN_LINE: u64 = 1 << 27;
 
 /// What to search.
 #[derive(Debug, Clone, Default)]
@@ -134,13 +134,11 @@ impl<'a> Hunt<'a> {
             if !self.budget.take_file() {
                 return ControlFlow::Break(());
             }
-            match open_file(found.directory, found.name) {
-                Some((file, size)) => self.file(found.path, file, size),
-                None => {
-                    self.found.files_skipped += 1;
-                    ControlFlow::Continue(())
-                }
+            if let Some((file, size)) = open_file(found.directory, found.name) {
+                return self.file(found.path, file, size);
             }
+            self.found.files_skipped += 1;
+            ControlFlow::Continue(())
         });
         if flow.is_break() {
             self.found.truncated = true;

@@ -46,7 +46,7 @@ pub(crate) fn read(
         return Err(Problem::new(
             Code::PayloadTooLarge,
             format!(
-                "line {} of `{path}` is longer than a read may be ({most} bytes)",
+                "the line at offset {} of `{path}` is longer than a read may be ({most} bytes): go on with the next",
                 lines.offset
             ),
         ));

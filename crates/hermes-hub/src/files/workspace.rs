@@ -125,9 +125,9 @@ fn open_part(
     path: &SharePath,
     range: Option<ByteRange>,
 ) -> Result<(FileEntry, u64, u64, File), Problem> {
-    let (mut file, stat) = tree.file(path)?;
+    let (mut file, found) = tree.file(path)?;
     let entry =
-        tree::entry(path.as_str().to_owned(), &stat).ok_or_else(|| faults::special(path))?;
+        tree::entry(path.as_str().to_owned(), &found).ok_or_else(|| faults::special(path))?;
     let (start, length) = match range {
         None => (0, entry.size),
         Some(range) => range.within(entry.size).ok_or_else(|| {

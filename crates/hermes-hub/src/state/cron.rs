@@ -94,4 +94,7 @@ pub trait Cron {
         job: &JobId,
         page: &Page,
     ) -> Result<Paged<Fire>, StateError>;
+
+    /// Forgets what became of times that were due before. They must be too long past to be made up for.
+    async fn forget_fires(&self, before: Time) -> Result<u64, StateError>;
 }

@@ -10,6 +10,7 @@ use hermes_store::{
 use sqlx::SqlitePool;
 
 use super::{State, StateError};
+use crate::audit::NewEntry;
 
 mod approvals;
 mod audit;
@@ -142,6 +143,19 @@ impl State for SqliteState {
         )
         .fetch_one(self.readers())
         .await?)
+    }
+
+    async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        sqlx::query("DELETE FROM env").execute(&mut *write).await?;
+        sqlx::query(
+            "UPDATE tenants SET key_hash = NULL, key_sealed = NULL, key_last4 = NULL, key_rotated_at = NULL,
+                 old_key_hash = NULL, old_key_until = NULL, generation = generation + 1, revision = revision + 1",
+        )
+        .execute(&mut *write)
+        .await?;
+        self.effect(&mut write, entry).await?;
+        commit(write).await
     }
 
     async fn close(&self) {

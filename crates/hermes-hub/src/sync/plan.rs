@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fmt::Write as _,
     fs::File,
     io::{self, Read, Write},
     ops::ControlFlow,
@@ -325,10 +326,9 @@ fn hash_into(file: &mut File, writer: &mut dyn Write) -> io::Result<(u64, String
         writer.write_all(&buffer[..read])?;
         size += read as u64;
     }
-    let hash = hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut hash = String::with_capacity(64);
+    for byte in hasher.finalize() {
+        let _ = write!(hash, "{byte:02x}");
+    }
     Ok((size, hash))
 }

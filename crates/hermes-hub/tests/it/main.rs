@@ -1,3 +1,17 @@
 //! The Hub from outside.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy takes only the test functions themselves for tests, not what they call"
+)]
+#![allow(
+    clippy::print_stdout,
+    reason = "child processes report to the test that started them"
+)]
+
+mod backup;
+mod files;
+mod shapes;
 mod state;
+mod sync;

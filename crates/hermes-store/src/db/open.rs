@@ -1,8 +1,11 @@
 //! Databases whose tables another crate brings.
 
-use std::{fs, path::Path, sync::atomic::AtomicU32, time::Duration};
+use std::{fs, io, path::Path, sync::atomic::AtomicU32, time::Duration};
 
-use sqlx::sqlite::{SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{
+    ConnectOptions,
+    sqlite::{SqlitePoolOptions, SqliteSynchronous},
+};
 
 use super::{
     Before, Database, READERS, WRITER_PATIENCE, beside, create_file, migrate, pool, reader,
@@ -65,8 +68,7 @@ impl Database {
             path: path.to_path_buf(),
             readers: pool(READERS, reader(path).busy_timeout(opening.patience)),
             writer: Some(writer),
-            // The last attempt begins within this time and takes its own.
-            patience: opening.patience.saturating_sub(attempt),
+            patience: opening.patience,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
         };
@@ -91,4 +93,16 @@ impl Database {
                 source,
             })
     }
+}
+
+/// Writes a consistent copy of any SQLite database, which others may be using, to a new file.
+pub async fn copy_database(path: &Path, copy: &Path) -> Result<(), StoreError> {
+    let copied = async {
+        let mut connection = reader(path).connect().await.map_err(io::Error::other)?;
+        write_copy(&mut connection, copy).await
+    };
+    copied.await.map_err(|source| StoreError::Backup {
+        path: copy.to_path_buf(),
+        source,
+    })
 }

@@ -7,6 +7,7 @@
 )]
 
 mod cron;
+mod databases;
 mod events;
 mod messages;
 mod mirror;

@@ -16,7 +16,7 @@ pub(crate) enum CronCommand {
     Pause(PauseArgs),
     /// Let a job go on, its time counted from now.
     Resume(JobArgs),
-    /// Let a job run at the next tick, whatever its schedule.
+    /// Let a job run now, whatever its schedule: at once where a gateway runs, else at the next tick.
     Run(JobArgs),
     /// Remove a job with its output.
     #[command(visible_alias = "rm")]

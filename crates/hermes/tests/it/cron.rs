@@ -77,7 +77,7 @@ fn jobs_are_listed_with_their_times_in_the_zone_of_the_home() {
         look  Look around  every 120m  -                 -         local    paused: holiday
         ");
         insta::assert_snapshot!(hermes.run(&["cron", "status"]).ok().stdout, @r"
-        Nothing makes jobs run by themselves now; `hermes cron tick` runs what is due, once.
+        Nothing makes jobs run by themselves now: `hermes gateway` does; `hermes cron tick` runs what is due, once.
         2 jobs, 1 waiting
         next: New year (`wish`) at YYYY-01-01 09:00
         ");

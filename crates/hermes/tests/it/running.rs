@@ -124,7 +124,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

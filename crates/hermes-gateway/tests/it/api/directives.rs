@@ -65,8 +65,10 @@ async fn a_denial_reaches_a_turn_that_is_under_way() {
     let service = service(Script::new([late, Answer::text("pity")])).await;
     service.home.write("note.txt", "secret");
     let run = service.run(&json!({"input": "Read."})).await;
-    let mut watcher = service.watch(&run, 0).await;
-    watcher.next().await.unwrap();
+    // The turn has its tools when the model is asked.
+    while service.model.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     service
         .direct(json!({"policy": {"tools": {"allow": ["write_file"]}}}))
         .await;

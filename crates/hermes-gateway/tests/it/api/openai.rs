@@ -1,6 +1,9 @@
 //! Chat completions, whole and streamed.
 
-use hermes_testkit::{model::Answer, wait_until};
+use hermes_testkit::{
+    model::{Answer, Ending},
+    wait_until,
+};
 
 use super::*;
 
@@ -107,7 +110,7 @@ async fn a_completion_comes_in_pieces() {
 
 #[tokio::test]
 async fn a_client_that_leaves_stops_what_it_asked_for() {
-    let script = Script::new([Answer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 60_000)]);
+    let script = Script::new([Answer::text("a").with(|reply| reply.ending = Ending::Stalled)]);
     let service = Service::start(script).await;
     let request = service
         .request(Method::POST, "/v1/chat/completions")

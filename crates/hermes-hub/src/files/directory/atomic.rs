@@ -107,15 +107,14 @@ pub(crate) fn set_unique_time(file: &File) -> io::Result<()> {
             Err(seen) => last = seen,
         }
     };
-    let nanoseconds = u32::try_from(time % 1_000_000_000).unwrap_or_default();
     let times = Timestamps {
         last_access: Timespec {
             tv_sec: 0,
-            tv_nsec: UTIME_OMIT.into(),
+            tv_nsec: UTIME_OMIT,
         },
         last_modification: Timespec {
             tv_sec: i64::try_from(time / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: nanoseconds.into(),
+            tv_nsec: (time % 1_000_000_000).try_into().unwrap_or_default(),
         },
     };
     futimens(file, &times)?;

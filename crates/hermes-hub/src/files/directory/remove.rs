@@ -1,6 +1,6 @@
-//! Removing: to the trash what has content, for good what has none.
+//! Removing: to the trash what has content, for good what has none; and emptying the trash.
 
-use std::{os::fd::OwnedFd, sync::PoisonError};
+use std::{fs, io, os::fd::OwnedFd, path::Path, sync::PoisonError};
 
 use jiff::Timestamp;
 use rustix::{
@@ -63,13 +63,15 @@ impl Share {
                         return Err(self.not_empty(path));
                     }
                     let discarded = self.discard(&parent, name, path)?;
+                    let counts = self.quota.counts();
                     // Nobody can write there any more: counting needs no lock.
                     drop(structure);
                     let below = self.count_discarded(&discarded);
-                    self.quota.release(Used {
+                    let freed = Used {
                         bytes: below.bytes,
                         files: below.files + 1,
-                    });
+                    };
+                    self.quota.release_unless_counted(freed, counts);
                 }
                 Err(error) => return Err(faults::problem(error, path)),
             },
@@ -117,4 +119,30 @@ impl Share {
         .because("not_empty")
         .at("recursive", "required")
     }
+}
+
+/// Removes for good what went to the trash before a time, and tells how much that was. Blocks.
+pub fn empty_trash(trash: &Path, before: Timestamp) -> io::Result<u64> {
+    let mut removed = 0;
+    for entry in fs::read_dir(trash)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let time: Option<i64> = name
+            .to_str()
+            .and_then(|name| name.split_once('-'))
+            .and_then(|(time, _)| time.parse().ok());
+        // What is not ours stays.
+        let Some(time) = time else { continue };
+        if time >= before.as_millisecond() {
+            continue;
+        }
+        // Neither follows links.
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+        removed += 1;
+    }
+    Ok(removed)
 }

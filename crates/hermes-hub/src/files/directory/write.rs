@@ -45,9 +45,6 @@ impl Share {
                 ),
             ));
         }
-        let Some((parent, name)) = path.split() else {
-            return Err(faults::is_directory(path));
-        };
         self.ensure_counted()?;
         let _structure = self
             .structure
@@ -55,6 +52,20 @@ impl Share {
             .unwrap_or_else(PoisonError::into_inner);
         let _path = self.paths.lock(path);
 
+        self.place(path, content, mode, condition)
+    }
+
+    /// Writes a file that nobody else writes meanwhile.
+    fn place(
+        &self,
+        path: &SharePath,
+        content: &[u8],
+        mode: WriteMode,
+        condition: Option<&IfMatch>,
+    ) -> Result<(Placed, Written), Problem> {
+        let Some((parent, name)) = path.split() else {
+            return Err(faults::is_directory(path));
+        };
         let (directory, missing) = self.nearest(&parent)?;
         let before = if missing.is_empty() {
             existing(&directory, name, path)?
@@ -65,17 +76,17 @@ impl Share {
             condition.check(before.as_ref().map(tree::etag).as_deref())?;
         }
         let length = content.len() as u64;
-        let size_before = before.as_ref().map_or(0, tree::size);
+        let old_length = before.as_ref().map_or(0, tree::size);
         let need = Used {
             bytes: match mode {
-                WriteMode::Overwrite => length.saturating_sub(size_before),
+                WriteMode::Overwrite => length.saturating_sub(old_length),
                 WriteMode::Append => length,
             },
             files: missing.len() as u64 + u64::from(before.is_none()),
         };
-        let room = self.quota.reserve(need, limits.allowance)?;
-        let mut made = 0;
-        let written = make_directories(directory, &missing, &mut made)
+        let room = self.quota.reserve(need, self.limits().allowance)?;
+        let mut new_directories = 0;
+        let written = make_directories(directory, &missing, &mut new_directories)
             .map_err(Self::fault(path))
             .and_then(|directory| {
                 match mode {
@@ -84,38 +95,28 @@ impl Share {
                 }
                 .map_err(|error| faults::io_problem(&error, path))
             });
-        let stat = match written {
-            Ok(stat) => stat,
-            Err(problem) => {
-                // Directories that were made stay and count.
-                let made = Used {
-                    bytes: 0,
-                    files: made,
-                };
-                room.settle(made, Used::default());
-                return Err(problem);
-            }
+        // Directories that were made stay and count, even if the file is not written.
+        let mut added = Used {
+            bytes: 0,
+            files: new_directories,
         };
-        let added = Used {
-            bytes: tree::size(&stat),
-            files: made + u64::from(before.is_none()),
-        };
-        let gone = Used {
-            bytes: size_before,
-            files: 0,
-        };
+        let mut gone = Used::default();
+        if let Ok(stat) = &written {
+            added.bytes = tree::size(stat);
+            added.files += u64::from(before.is_none());
+            gone.bytes = old_length;
+        }
         room.settle(added, gone);
-        let placed = match before {
-            None => Placed::Created,
-            Some(_) => Placed::Replaced,
-        };
-        let entry =
-            tree::entry(path.as_str().to_owned(), &stat).ok_or_else(|| faults::special(path))?;
+        let entry = tree::entry(path.as_str().to_owned(), &written?)
+            .ok_or_else(|| faults::special(path))?;
         let written = Written {
             entry,
             bytes_written: length,
         };
-        Ok((placed, written))
+        Ok(match before {
+            None => (Placed::Created, written),
+            Some(_) => (Placed::Replaced, written),
+        })
     }
 
     /// Makes a directory and those above it.

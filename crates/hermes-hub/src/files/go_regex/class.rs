@@ -173,10 +173,8 @@ pub(super) fn is_surrogate(value: u32) -> bool {
 
 fn push_member(value: u32, members: &mut String) {
     match char::from_u32(value) {
-        Some(character) if character.is_alphanumeric() => members.push(character),
-        Some(character) if character.is_ascii_punctuation() => {
-            members.push('\\');
-            members.push(character);
+        Some(character) if character.is_alphanumeric() || character.is_ascii_punctuation() => {
+            members.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
         }
         _ => {
             let _ = write!(members, r"\x{{{value:X}}}");

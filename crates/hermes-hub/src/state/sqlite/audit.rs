@@ -1,7 +1,6 @@
 //! The audit log: one chain per node, each entry added in the transaction of what it tells.
 
 use async_trait::async_trait;
-use futures::TryStreamExt;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
@@ -12,11 +11,13 @@ use crate::{
     audit::{Link, NewEntry, chain},
     ids::hex,
     shapes::{AuditEntry, AuditPhase, Time},
-    state::{
-        AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault, Page, Paged, StateError,
-    },
+    state::{AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Page, Paged, StateError},
 };
 
+mod verify;
+
+/// Entries in one statement: each statement is a way to the database's thread and back.
+const AT_ONCE: usize = 100;
 /// Under which the heads of other chains are written down.
 const RECORD_HEAD: &str = "record_chain_head";
 /// Under which pruning is written down.
@@ -45,42 +46,68 @@ impl SqliteState {
         phase: Option<AuditPhase>,
         intent: Option<u64>,
     ) -> Result<u64, StateError> {
-        let mut link = head(write, &self.node).await?;
-        self.append_after(write, &mut link, entry, phase, intent)
+        let mut link = head(write, &self.node).await.map_err(unlogged)?;
+        let row = StoredEntry::next(&mut link, &self.node, entry, phase, intent)?;
+        insert(write, std::slice::from_ref(&row))
             .await
+            .map_err(unlogged)?;
+        Ok(row.entry.seq)
     }
+}
 
-    async fn append_after(
-        &self,
-        write: &mut SqliteConnection,
+/// An entry as it is stored.
+struct StoredEntry {
+    entry: AuditEntry,
+    text: String,
+    hash: [u8; 32],
+}
+
+impl StoredEntry {
+    /// The one after this link, which becomes the link.
+    fn next(
         link: &mut Link,
+        node: &str,
         entry: NewEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
-    ) -> Result<u64, StateError> {
-        let (entry, text) = link.add(&self.node, entry, phase, intent)?;
-        sqlx::query(
-            "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )
-        .bind(&entry.chain)
-        .bind(column(entry.seq))
-        .bind(entry.time.millis())
-        .bind(&entry.tenant)
-        .bind(&entry.actor)
-        .bind(&entry.action)
-        .bind(entry.decision.word())
-        .bind(&entry.request_id)
-        .bind(text)
-        .bind(link.hash.as_slice())
-        .execute(write)
-        .await
-        .map_err(|error| match StateError::from(error) {
-            full @ StateError::DiskFull(_) => full,
-            // Nothing is done that can not be written down.
-            other => StateError::Unavailable(format!("the audit log: {other}")),
-        })?;
-        Ok(entry.seq)
+    ) -> Result<Self, StateError> {
+        let (entry, text) = link.add(node, entry, phase, intent)?;
+        Ok(Self {
+            entry,
+            text,
+            hash: link.hash,
+        })
+    }
+}
+
+async fn insert(write: &mut SqliteConnection, rows: &[StoredEntry]) -> Result<(), StateError> {
+    let mut sql = QueryBuilder::<Sqlite>::new(
+        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) ",
+    );
+    sql.push_values(rows, |mut values, row| {
+        values
+            .push_bind(&row.entry.chain)
+            .push_bind(column(row.entry.seq))
+            .push_bind(row.entry.time.millis())
+            .push_bind(&row.entry.tenant)
+            .push_bind(&row.entry.actor)
+            .push_bind(&row.entry.action)
+            .push_bind(row.entry.decision.word())
+            .push_bind(&row.entry.request_id)
+            .push_bind(&row.text)
+            .push_bind(row.hash.as_slice());
+    });
+    // Only the two common lengths are worth remembering.
+    let lasting = matches!(rows.len(), 1 | AT_ONCE);
+    sql.build().persistent(lasting).execute(write).await?;
+    Ok(())
+}
+
+/// Nothing is done that can not be written down.
+fn unlogged(error: StateError) -> StateError {
+    match error {
+        full @ StateError::DiskFull(_) => full,
+        other => StateError::Unavailable(format!("the audit log: {other}")),
     }
 }
 
@@ -114,10 +141,13 @@ impl AuditLog for SqliteState {
             return Ok(());
         }
         let mut write = self.begin().await?;
-        let mut link = head(&mut write, &self.node).await?;
+        let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
+        let mut rows = Vec::with_capacity(entries.len());
         for entry in entries {
-            self.append_after(&mut write, &mut link, entry, None, None)
-                .await?;
+            rows.push(StoredEntry::next(&mut link, &self.node, entry, None, None)?);
+        }
+        for rows in rows.chunks(AT_ONCE) {
+            insert(&mut write, rows).await.map_err(unlogged)?;
         }
         commit(write).await
     }
@@ -207,15 +237,8 @@ impl AuditLog for SqliteState {
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
         let mut connection = self.readers().acquire().await?;
         let heads = heads(&mut connection).await?;
-        let mut checks = Vec::new();
-        let mut recorded = Vec::new();
-        for head in heads {
-            checks.push(walk(&mut connection, &head.chain, &mut recorded).await?);
-        }
-        for known in recorded {
-            compare(&mut connection, &mut checks, &known).await?;
-        }
-        Ok(checks)
+        let chains = heads.into_iter().map(|head| head.chain);
+        verify::verify(&mut connection, chains.collect()).await
     }
 
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {
@@ -287,102 +310,4 @@ async fn heads(connection: &mut SqliteConnection) -> Result<Vec<ChainHead>, Stat
         });
     }
     Ok(heads)
-}
-
-/// Goes through a chain, as far as it holds. Notes what it says of other chains' heads.
-async fn walk(
-    connection: &mut SqliteConnection,
-    chain: &str,
-    recorded: &mut Vec<String>,
-) -> Result<ChainCheck, StateError> {
-    let anchor = sqlx::query("SELECT seq, hash FROM audit_anchors WHERE chain = ?1")
-        .bind(chain)
-        .fetch_optional(&mut *connection)
-        .await?;
-    let mut link = anchor.map_or(Ok(Link::origin()), |row| link(&row))?;
-    let mut check = ChainCheck {
-        chain: chain.to_owned(),
-        first: link.seq + 1,
-        last: link.seq,
-        entries: 0,
-        broken: None,
-    };
-    let mut rows = sqlx::query(
-        "SELECT seq, time, tenant, actor, action, decision, request_id, text, hash FROM audit
-         WHERE chain = ?1 ORDER BY seq",
-    )
-    .bind(chain)
-    .fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        let seq = row.count("seq")?;
-        let followed = link
-            .follow(chain, &row.text("text")?, &row.bytes("hash")?)
-            .and_then(|entry| same(&row, entry));
-        match followed {
-            Ok(entry) => {
-                check.entries += 1;
-                check.last = seq;
-                if entry.action == RECORD_HEAD {
-                    recorded.extend(entry.target);
-                }
-            }
-            Err(reason) => {
-                // A missing entry is one that is not as it was written.
-                let seq = seq.min(check.last + 1);
-                check.broken = Some(Fault { seq, reason });
-                break;
-            }
-        }
-    }
-    Ok(check)
-}
-
-/// Whether the columns to search by say what the entry says.
-fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
-    let read = || -> Result<bool, StateError> {
-        Ok(row.count("seq")? == entry.seq
-            && row.time("time")? == entry.time
-            && row.optional_text("tenant")? == entry.tenant
-            && row.text("actor")? == entry.actor
-            && row.text("action")? == entry.action
-            && row.text("decision")? == entry.decision.word()
-            && row.text("request_id")? == entry.request_id)
-    };
-    match read() {
-        Ok(true) => Ok(entry),
-        Ok(false) | Err(_) => Err("its columns differ from its content".into()),
-    }
-}
-
-/// Whether a chain still has the head that another chain saw.
-async fn compare(
-    connection: &mut SqliteConnection,
-    checks: &mut [ChainCheck],
-    known: &str,
-) -> Result<(), StateError> {
-    let mut parts = known.rsplitn(3, ':');
-    let (Some(known_hash), Some(seq), Some(chain)) = (parts.next(), parts.next(), parts.next())
-    else {
-        return Ok(());
-    };
-    let seq: u64 = seq.parse().unwrap_or_default();
-    let Some(check) = checks
-        .iter_mut()
-        .find(|check| check.chain == chain && check.broken.is_none() && seq >= check.first)
-    else {
-        return Ok(());
-    };
-    let stored: Option<Vec<u8>> =
-        sqlx::query_scalar("SELECT hash FROM audit WHERE chain = ?1 AND seq = ?2")
-            .bind(chain)
-            .bind(column(seq))
-            .fetch_optional(connection)
-            .await?;
-    if stored.is_none_or(|stored| hex(&stored) != known_hash) {
-        check.broken = Some(Fault {
-            seq,
-            reason: "another chain saw another entry here".into(),
-        });
-    }
-    Ok(())
 }

@@ -190,4 +190,15 @@ impl Cron for SqliteState {
             [fire.due.millis().to_string()]
         }))
     }
+
+    async fn forget_fires(&self, before: Time) -> Result<u64, StateError> {
+        let mut write = self.begin().await?;
+        let forgotten = sqlx::query("DELETE FROM fires WHERE due < ?1")
+            .bind(before.millis())
+            .execute(&mut *write)
+            .await?
+            .rows_affected();
+        commit(write).await?;
+        Ok(forgotten)
+    }
 }

@@ -37,7 +37,7 @@ async fn an_effect_and_its_entry_come_together_or_not_at_all() {
 #[tokio::test]
 async fn one_changed_byte_is_found_wherever_it_is() {
     for change in [
-        "UPDATE audit SET text = replace(text, '\"Tenant\"', '\"tenant\"') || '' WHERE FALSE",
+        "SELECT 1",
         "UPDATE audit SET text = replace(text, 'create_tenant', 'create_tenanT') WHERE seq = 3",
         "UPDATE audit SET tenant = 'z' WHERE seq = 3",
         "UPDATE audit SET action = 'z' WHERE seq = 3",
@@ -52,7 +52,7 @@ async fn one_changed_byte_is_found_wherever_it_is() {
         sql(&fresh, change).await;
         let checks = fresh.state.verify_audit().await.unwrap();
         let broken = checks[0].broken.as_ref().map(|fault| fault.seq);
-        let expected = (!change.contains("FALSE")).then_some(3);
+        let expected = (change != "SELECT 1").then_some(3);
         assert_eq!(broken, expected, "{change}");
     }
 }

@@ -172,3 +172,19 @@ async fn a_clock_that_jumps_back_fires_nothing_twice() {
     let times = state.job_times(&tenant).await.unwrap();
     assert_eq!(times[0].next, Some(later), "it would be due for ever");
 }
+
+#[tokio::test]
+async fn fires_of_long_ago_are_forgotten() {
+    let fresh = Fresh::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let state = &fresh.state;
+    for number in 1..=3 {
+        let fire = fire(&tenant, minute(number), Some(minute(number + 1)));
+        state.fire(vec![fire]).await.unwrap();
+    }
+    assert_eq!(state.forget_fires(minute(3)).await.unwrap(), 2);
+    let (job, page) = (job_id("job_123"), Page::default());
+    let fires = state.fires(&tenant, &job, &page).await.unwrap();
+    assert_eq!(fires.items.len(), 1);
+    assert_eq!(fires.items[0].due, minute(3));
+}

@@ -93,10 +93,10 @@ async fn groups_are_changed_from_the_revision_one_knows() {
         .await
         .unwrap();
     assert_eq!((changed.group.quota_bytes, changed.revision), (100, 2));
-    let stale = state
+    let outdated = state
         .update_group(&id, quota(200), Some(1), entry("update_group"))
         .await;
-    assert!(matches!(stale, Err(StateError::Changed { .. })));
+    assert!(matches!(outdated, Err(StateError::Changed { .. })));
     let first = state.groups(&Page::first(1)).await.unwrap();
     assert_eq!(first.items, [changed]);
     let second = state.groups(&Page::after(1, first.next.unwrap())).await;

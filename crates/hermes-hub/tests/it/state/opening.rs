@@ -9,10 +9,7 @@ use hermes_hub::{
     Problem,
     state::{SqliteState, StateError},
 };
-use hermes_store::{
-    StoreError,
-    db::{Database, Durability, Opening},
-};
+use hermes_store::StoreError;
 
 use super::{Fresh, entry};
 use crate::state::processes::{hold_lock, sql};
@@ -34,41 +31,6 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_copy_is_made_before_a_migration() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("some.db");
-    let open = async |steps: &[&'static str]| {
-        let opening = Opening {
-            steps,
-            durability: Durability::Power,
-            patience: Duration::from_secs(2),
-        };
-        Database::open(&path, opening).await.unwrap().close().await;
-    };
-    let first = "CREATE TABLE one (x INTEGER); INSERT INTO one VALUES (7);";
-    open(&[first]).await;
-    let files = || fs::read_dir(directory.path()).unwrap().count();
-    assert_eq!(files(), 1);
-    open(&[first]).await;
-    assert_eq!(files(), 1, "nothing had to be migrated");
-    open(&[first, "DROP TABLE one"]).await;
-    let copy = directory.path().join("some.db.schema-1.bak");
-    assert!(copy.exists());
-    let steps: &[&str] = &[first];
-    let opening = Opening {
-        steps,
-        durability: Durability::Process,
-        patience: Duration::from_secs(2),
-    };
-    let old = Database::open(&copy, opening).await.unwrap();
-    let kept: i64 = sqlx::query_scalar("SELECT x FROM one")
-        .fetch_one(old.readers())
-        .await
-        .unwrap();
-    assert_eq!(kept, 7);
-}
-
-#[tokio::test]
 async fn a_database_that_another_process_holds_is_unavailable_after_two_seconds() {
     let fresh = Fresh::new().await;
     fresh.tenant("a").await;
@@ -86,7 +48,8 @@ async fn a_database_that_another_process_holds_is_unavailable_after_two_seconds(
         assert!(!problem.message.contains("hub.db"), "{}", problem.message);
     }
     assert!(waited >= Duration::from_secs(1), "{waited:?}");
-    assert!(waited < Duration::from_secs(6), "{waited:?}");
+    // Two seconds, and what a busy machine takes.
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
     // Reading goes on meanwhile.
     let id = super::tenant_id("a");
     assert!(fresh.state.tenant(&id).await.unwrap().is_some());

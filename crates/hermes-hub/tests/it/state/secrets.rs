@@ -5,7 +5,7 @@ use std::fs;
 use hermes_hub::{
     auth::{KeyKind, NewKey, Role},
     seal::{SealError, SecretKey},
-    state::{NewRuntimeKey, NewVariable, Page, State},
+    state::{AuditQuery, NewRuntimeKey, NewVariable, Page, State},
 };
 
 use super::{Fresh, entry, new_token};
@@ -21,7 +21,7 @@ async fn planted_secrets_are_neither_in_the_files_nor_in_what_is_printed() {
     let variable = NewVariable::seal(&fresh.key, &tenant.uid, "API_KEY", PLANTED).unwrap();
     tenant.env = vec![variable];
     let (token, token_key) = new_token(Role::Admin);
-    let mut printed = format!("{tenant:?} {token:?} {key:?} {token_key:?} {:?}", fresh.key);
+    let before = format!("{tenant:?} {token:?} {key:?} {token_key:?} {:?}", fresh.key);
     let state = &fresh.state;
     let record = state
         .create_tenant(tenant, entry("create_tenant"))
@@ -31,13 +31,11 @@ async fn planted_secrets_are_neither_in_the_files_nor_in_what_is_printed() {
         .create_token(token, entry("create_token"))
         .await
         .unwrap();
-    printed += &format!("{record:?} {stored:?}");
-    printed += &format!("{:?}", state.env(&record.id).await.unwrap());
-    printed += &format!("{:?}", state.sealed_env(&record.id).await.unwrap());
-    printed += &serde_json::to_string(&stored.token).unwrap();
-    printed += &serde_json::to_string(&state.env(&record.id).await.unwrap()).unwrap();
-    let entries = state.audit(&Default::default(), &Page::default()).await;
-    printed += &serde_json::to_string(&entries.unwrap().items).unwrap();
+    let env = state.env(&record.id).await.unwrap();
+    let sealed = state.sealed_env(&record.id).await.unwrap();
+    let entries = state.audit(&AuditQuery::default(), &Page::default()).await;
+    let shown = serde_json::json!([stored.token, env, entries.unwrap().items]);
+    let printed = format!("{before} {record:?} {stored:?} {env:?} {sealed:?} {shown}");
     state.close().await;
     let secrets = [PLANTED, key.secret.expose(), token_key.secret.expose()];
     for secret in secrets {
@@ -67,6 +65,11 @@ async fn a_missing_key_is_made_only_while_nothing_is_sealed() {
     let missing = load().await;
     assert!(matches!(missing, Err(SealError::KeyMissing { .. })));
     assert!(!path.exists(), "a new key would lock the secrets away");
+    let forget = fresh.state.forget_sealed(entry("forget_secrets"));
+    forget.await.unwrap();
+    load().await.unwrap();
+    let tenant = fresh.state.tenant(&super::tenant_id("a")).await.unwrap();
+    assert!(!tenant.unwrap().runtime_key.present);
 }
 
 #[tokio::test]

@@ -11,8 +11,7 @@ use crate::{commands::state, failure::Failure, output::printable};
 /// A ticker gives a sign of life every minute; one that is silent for longer is gone.
 const TICKER_SILENCE: Duration = Duration::from_mins(3);
 
-const WITHOUT_TICKER: &str =
-    "Nothing makes jobs run by themselves now; `hermes cron tick` runs what is due, once.";
+const WITHOUT_TICKER: &str = "Nothing makes jobs run by themselves now: `hermes gateway` does; `hermes cron tick` runs what is due, once.";
 
 pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     let file = jobs.load()?;
@@ -55,7 +54,7 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn has_ticker(jobs: &Jobs<'_>) -> bool {
+pub(super) fn has_ticker(jobs: &Jobs<'_>) -> bool {
     ticker_age(&jobs.context.home).is_some_and(|age| age < TICKER_SILENCE)
 }
 

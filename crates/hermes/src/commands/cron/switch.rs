@@ -24,7 +24,12 @@ pub(super) fn resume(jobs: &Jobs<'_>, args: &JobArgs) -> Result<(), Failure> {
 
 pub(super) fn run(jobs: &Jobs<'_>, args: &JobArgs) -> Result<(), Failure> {
     let job = jobs.change(&args.job, |file| file.run_now(&args.job, &jobs.now))?;
-    jobs.tell(&job, "runs at the next tick");
+    let when = if status::has_ticker(jobs) {
+        "runs now"
+    } else {
+        "runs at the next tick"
+    };
+    jobs.tell(&job, when);
     status::warn_without_ticker(jobs);
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! What a Hub passes down: who this home is, the key it presents, the socket it calls on, and its first directives.
 //!
 //! `HERMES_TENANT_ID` says that there is one. It then gives `HERMES_RUNTIME_KEY` and, as a number, the descriptor of a
-//! listening Unix socket in `HERMES_API_FD`. Its directives are JSON on stdin, which it closes.
+//! listening Unix socket in `HERMES_API_FD`. Its directives are JSON on stdin, which it closes. Without any there, no
+//! optional feature is on until they come over the socket.
 
 use std::{
-    io::{IsTerminal as _, Read as _},
+    io::{self, IsTerminal as _, Read as _},
     os::{
-        fd::{FromRawFd as _, OwnedFd, RawFd},
+        fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
         unix::net::UnixListener,
     },
 };
@@ -14,6 +15,8 @@ use std::{
 use hermes_agent::ceiling::Directives;
 use hermes_config::Secret;
 use hermes_gateway::gateway::Direction;
+use rustix::io::{FdFlags, fcntl_setfd};
+use serde_json::json;
 
 use crate::failure::Failure;
 
@@ -61,7 +64,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The directives on stdin; nothing there is none.
+/// The directives on stdin. Nothing there leaves every optional feature off: what a Hub may forbid must not begin.
 fn directives() -> Result<Directives, Failure> {
     let mut text = String::new();
     let mut stdin = std::io::stdin();
@@ -69,7 +72,10 @@ fn directives() -> Result<Directives, Failure> {
         stdin.read_to_string(&mut text)?;
     }
     if text.trim().is_empty() {
-        return Ok(Directives::default());
+        return Ok(Directives {
+            policy: json!({"features": {"enabled": []}}),
+            ..Directives::default()
+        });
     }
     serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("the directives on stdin are not usable: {error}")))
@@ -89,17 +95,23 @@ fn listener() -> Result<Option<UnixListener>, Failure> {
         Ok(descriptor) if descriptor > 2 => descriptor,
         _ => return Err(unusable("not the number of a descriptor".into())),
     };
-    #[expect(
-        unsafe_code,
-        reason = "whoever starts us hands the descriptor over; nothing else of this process knows it"
-    )]
-    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)
-        .map_err(|error| unusable(error.to_string()))?;
+    let owned = take(descriptor).map_err(|error| unusable(error.to_string()))?;
     let listener = UnixListener::from(owned);
     listener
         .set_nonblocking(true)
         .and_then(|()| listener.local_addr())
         .map_err(|error| unusable(error.to_string()))?;
     Ok(Some(listener))
+}
+
+/// Takes over a descriptor, if there is one of that number.
+#[expect(
+    unsafe_code,
+    reason = "whoever starts us hands the descriptor over; nothing else of this process knows it"
+)]
+fn take(descriptor: RawFd) -> io::Result<OwnedFd> {
+    // Looked at first: only an open one may be owned.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

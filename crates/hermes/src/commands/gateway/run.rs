@@ -155,6 +155,7 @@ async fn stay(
         }
     };
 
+    gateway.runs().refuse_new();
     note(&format!("{reason}: stopping."));
     set_state(&gateway, GatewayState::Draining);
     let ending = async {

@@ -38,12 +38,16 @@ pub(in super::super) async fn add_events(
 ) -> Result<Vec<RunEvent>, StateError> {
     let time = Time::now();
     let mut added = Vec::with_capacity(events.len());
-    for event in events {
+    for mut event in events {
         if let Some(sequence) = event.agent_sequence {
             if sequence <= record.agent_sequence {
                 continue;
             }
             record.agent_sequence = sequence;
+        }
+        // Ours, whatever the agent put there.
+        for name in ["id", "event", "runId", "time"] {
+            event.body.shift_remove(name);
         }
         record.run.last_event_id += 1;
         sqlx::query(

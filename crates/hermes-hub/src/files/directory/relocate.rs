@@ -35,10 +35,10 @@ impl Share {
             .structure
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let source = self
-            .tree
-            .directory(&source, Links::Refuse)
-            .map_err(Self::fault(from))?;
+        let source = match self.tree.directory(&source, Links::Refuse) {
+            Err(Errno::NOTDIR) => return Err(faults::missing(from)),
+            other => other.map_err(Self::fault(from))?,
+        };
         let stat = statat(&source, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::fault(from))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile | FileType::Directory => {}

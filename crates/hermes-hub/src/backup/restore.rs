@@ -1,0 +1,249 @@
+//! A Hub from an archive: all of it, or nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+use tokio::task::spawn_blocking;
+
+use super::{BackupError, Content, FORM, MANIFEST, Manifest, file_error, write::Hashing};
+use crate::{
+    data_dir::{DataDir, make_private},
+    ids::hex,
+    state::{SqliteState, State},
+};
+
+/// No manifest is larger: a million files.
+const LONGEST_MANIFEST: u64 = 512 * 1024 * 1024;
+
+/// What was restored.
+#[derive(Debug)]
+pub struct Restored {
+    /// What the archive held.
+    pub manifest: Manifest,
+    /// Whether the database holds secrets that nothing in the directory opens: put the key's file there, or set them
+    /// again.
+    pub is_key_missing: bool,
+}
+
+/// Makes a Hub's directory from an archive. The directory must be empty or not there; it stays so unless everything in
+/// the archive is as it was written.
+pub async fn restore(
+    archive: impl Read + Send + 'static,
+    target: &Path,
+) -> Result<Restored, BackupError> {
+    let target = target.to_path_buf();
+    let (stage, manifest) = spawn_blocking(move || {
+        let stage = Stage::new(target)?;
+        let manifest = unpack(archive, &stage.path)?;
+        Ok::<_, BackupError>((stage, manifest))
+    })
+    .await
+    .map_err(|_| BackupError::CutOff)??;
+    let has_sealed = migrate(&stage.path).await?;
+    let directory = stage.finish()?;
+    Ok(Restored {
+        is_key_missing: has_sealed && !directory.secret_key().exists(),
+        manifest,
+    })
+}
+
+/// Brings the database up to date; tells whether it holds secrets.
+async fn migrate(stage: &Path) -> Result<bool, BackupError> {
+    let path = stage.join("hub.db");
+    let database = SqliteState::open(&path, "restore").await?;
+    let has_sealed = database.has_sealed().await;
+    database.close().await;
+    has_sealed.map_err(|error| BackupError::Damaged(error.to_string()))
+}
+
+/// Where files lie until all of them are known to be right.
+struct Stage {
+    target: PathBuf,
+    path: PathBuf,
+}
+
+impl Stage {
+    fn new(target: PathBuf) -> Result<Self, BackupError> {
+        match fs::read_dir(&target) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    return Err(BackupError::NotEmpty { path: target });
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(file_error(&target)(error)),
+        }
+        make_private(&target)?;
+        let path = target.join(".restoring");
+        make_private(&path)?;
+        Ok(Self { target, path })
+    }
+
+    /// Puts everything into its place.
+    fn finish(self) -> Result<DataDir, BackupError> {
+        for entry in fs::read_dir(&self.path).map_err(file_error(&self.path))? {
+            let entry = entry.map_err(file_error(&self.path))?;
+            let place = self.target.join(entry.file_name());
+            fs::rename(entry.path(), &place).map_err(file_error(&place))?;
+        }
+        Ok(DataDir::create(&self.target)?)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
+    let damaged = |error: io::Error| BackupError::Damaged(error.to_string());
+    let decoder = zstd::Decoder::new(archive).map_err(damaged)?;
+    let mut archive = tar::Archive::new(decoder);
+    let mut found = BTreeMap::new();
+    let mut links = Vec::new();
+    let mut manifest = None;
+    for entry in archive.entries().map_err(damaged)? {
+        let entry = entry.map_err(damaged)?;
+        let path = entry.path().map_err(damaged)?.into_owned();
+        if manifest.is_some() {
+            return Err(BackupError::Damaged(
+                "something follows the manifest".into(),
+            ));
+        }
+        if path == Path::new(MANIFEST) {
+            manifest = Some(read_manifest(entry)?);
+            continue;
+        }
+        let name = checked(&path)?;
+        let content = unpack_one(entry, stage, &name, &mut links)?;
+        if found.insert(name.clone(), content).is_some() {
+            return Err(BackupError::Damaged(format!("`{name}` is there twice")));
+        }
+    }
+    // Whatever follows the archive must be readable, or its checksum was not looked at.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
+    let manifest = manifest.ok_or_else(|| BackupError::Damaged("it breaks off".into()))?;
+    compare(&manifest, found)?;
+    for (path, target) in links {
+        make_link(&target, &stage.join(&path)).map_err(file_error(&path))?;
+    }
+    Ok(manifest)
+}
+
+fn read_manifest(entry: impl Read) -> Result<Manifest, BackupError> {
+    let damaged = |error: serde_json::Error| BackupError::Damaged(error.to_string());
+    let value: serde_json::Value =
+        serde_json::from_reader(entry.take(LONGEST_MANIFEST)).map_err(damaged)?;
+    let form = value["form"].as_u64().unwrap_or_default();
+    if form > u64::from(FORM) {
+        let form = u32::try_from(form).unwrap_or(u32::MAX);
+        return Err(BackupError::Newer { form });
+    }
+    serde_json::from_value(value).map_err(damaged)
+}
+
+/// A path that stays below the directory.
+fn checked(path: &Path) -> Result<String, BackupError> {
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    match path.to_str() {
+        Some(text) if plain && !text.is_empty() => Ok(text.trim_end_matches('/').to_owned()),
+        _ => Err(BackupError::Damaged(format!(
+            "`{}` leads out of the directory",
+            path.display()
+        ))),
+    }
+}
+
+/// Writes a file or directory. Links come last, so that nothing is written through one.
+fn unpack_one(
+    entry: tar::Entry<'_, impl Read>,
+    stage: &Path,
+    name: &str,
+    links: &mut Vec<(PathBuf, PathBuf)>,
+) -> Result<Content, BackupError> {
+    let damaged = |error: io::Error| BackupError::Damaged(error.to_string());
+    let path = stage.join(name);
+    match entry.header().entry_type() {
+        tar::EntryType::Directory => {
+            make_private(&path)?;
+            Ok(Content::Dir)
+        }
+        tar::EntryType::Symlink => {
+            let target = entry.link_name().map_err(damaged)?.unwrap_or_default();
+            links.push((name.into(), target.to_path_buf()));
+            Ok(Content::Symlink {
+                target: target.to_string_lossy().into_owned(),
+            })
+        }
+        tar::EntryType::Regular => {
+            let mode = entry.header().mode().map_err(damaged)? & 0o777;
+            if let Some(parent) = path.parent() {
+                make_private(parent)?;
+            }
+            let mut file = create(&path, mode).map_err(file_error(&path))?;
+            let mut content = Hashing {
+                inner: entry,
+                hash: Sha256::new(),
+            };
+            let size = io::copy(&mut content, &mut file).map_err(damaged)?;
+            file.sync_all().map_err(file_error(&path))?;
+            Ok(Content::File {
+                size,
+                sha256: hex(&content.hash.finalize()),
+                mode,
+            })
+        }
+        kind => Err(BackupError::Damaged(format!("`{name}` is a {kind:?}"))),
+    }
+}
+
+/// What was found must be what the manifest names, no more and no less.
+fn compare(manifest: &Manifest, mut found: BTreeMap<String, Content>) -> Result<(), BackupError> {
+    for file in &manifest.files {
+        match found.remove(&file.path) {
+            Some(content) if content == file.content => {}
+            Some(_) => {
+                let message = format!("`{}` is not as it was written", file.path);
+                return Err(BackupError::Damaged(message));
+            }
+            None => return Err(BackupError::Damaged(format!("`{}` is missing", file.path))),
+        }
+    }
+    if let Some(name) = found.into_keys().next() {
+        return Err(BackupError::Damaged(format!(
+            "`{name}` is not in the manifest"
+        )));
+    }
+    if !manifest.files.iter().any(|file| file.path == "hub.db") {
+        return Err(BackupError::Damaged("it has no database".into()));
+    }
+    Ok(())
+}
+
+fn create(path: &Path, mode: u32) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode & 0o700 | 0o600);
+    #[cfg(not(unix))]
+    let _ = mode;
+    options.open(path)
+}
+
+#[cfg(unix)]
+fn make_link(target: &Path, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, path)
+}
+
+#[cfg(not(unix))]
+fn make_link(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::other("no symbolic links here"))
+}

@@ -1,0 +1,129 @@
+//! Looking at every entry of every chain.
+
+use futures::TryStreamExt;
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
+
+use super::{
+    super::{column, row::Columns},
+    RECORD_HEAD, link,
+};
+use crate::{
+    audit::Link,
+    ids::hex,
+    shapes::AuditEntry,
+    state::{ChainCheck, Fault, StateError},
+};
+
+/// Goes through these chains, and compares what each says of the others' heads.
+pub(super) async fn verify(
+    connection: &mut SqliteConnection,
+    chains: Vec<String>,
+) -> Result<Vec<ChainCheck>, StateError> {
+    let mut checks = Vec::new();
+    let mut recorded = Vec::new();
+    for chain in chains {
+        checks.push(walk(connection, &chain, &mut recorded).await?);
+    }
+    for known in recorded {
+        compare(connection, &mut checks, &known).await?;
+    }
+    Ok(checks)
+}
+
+/// Goes through a chain, as far as it holds. Notes what it says of other chains' heads.
+async fn walk(
+    connection: &mut SqliteConnection,
+    chain: &str,
+    recorded: &mut Vec<String>,
+) -> Result<ChainCheck, StateError> {
+    let anchor = sqlx::query("SELECT seq, hash FROM audit_anchors WHERE chain = ?1")
+        .bind(chain)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let mut link = anchor.map_or(Ok(Link::origin()), |row| link(&row))?;
+    let mut check = ChainCheck {
+        chain: chain.to_owned(),
+        first: link.seq + 1,
+        last: link.seq,
+        entries: 0,
+        broken: None,
+    };
+    let mut rows = sqlx::query(
+        "SELECT seq, time, tenant, actor, action, decision, request_id, text, hash FROM audit
+         WHERE chain = ?1 ORDER BY seq",
+    )
+    .bind(chain)
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let seq = row.count("seq")?;
+        let followed = link
+            .follow(chain, &row.text("text")?, &row.bytes("hash")?)
+            .and_then(|entry| same(&row, entry));
+        match followed {
+            Ok(entry) => {
+                check.entries += 1;
+                check.last = seq;
+                if entry.action == RECORD_HEAD {
+                    recorded.extend(entry.target);
+                }
+            }
+            Err(reason) => {
+                // A missing entry is one that is not as it was written.
+                let seq = seq.min(check.last + 1);
+                check.broken = Some(Fault { seq, reason });
+                break;
+            }
+        }
+    }
+    Ok(check)
+}
+
+/// Whether the columns to search by say what the entry says.
+fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
+    let read = || -> Result<bool, StateError> {
+        Ok(row.count("seq")? == entry.seq
+            && row.time("time")? == entry.time
+            && row.optional_text("tenant")? == entry.tenant
+            && row.text("actor")? == entry.actor
+            && row.text("action")? == entry.action
+            && row.text("decision")? == entry.decision.word()
+            && row.text("request_id")? == entry.request_id)
+    };
+    match read() {
+        Ok(true) => Ok(entry),
+        Ok(false) | Err(_) => Err("its columns differ from its content".into()),
+    }
+}
+
+/// Whether a chain still has the head that another chain saw.
+async fn compare(
+    connection: &mut SqliteConnection,
+    checks: &mut [ChainCheck],
+    known: &str,
+) -> Result<(), StateError> {
+    let mut parts = known.rsplitn(3, ':');
+    let (Some(known_hash), Some(seq), Some(chain)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Ok(());
+    };
+    let seq: u64 = seq.parse().unwrap_or_default();
+    let Some(check) = checks
+        .iter_mut()
+        .find(|check| check.chain == chain && check.broken.is_none() && seq >= check.first)
+    else {
+        return Ok(());
+    };
+    let stored: Option<Vec<u8>> =
+        sqlx::query_scalar("SELECT hash FROM audit WHERE chain = ?1 AND seq = ?2")
+            .bind(chain)
+            .bind(column(seq))
+            .fetch_optional(connection)
+            .await?;
+    if stored.is_none_or(|stored| hex(&stored) != known_hash) {
+        check.broken = Some(Fault {
+            seq,
+            reason: "another chain saw another entry here".into(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Shares in directories.
+
+mod attacks;
+mod changes;
+mod processes;
+mod quotas;
+mod race;
+mod reading;
+mod scene;
+mod searching;
+mod special;
+mod workspace;
+mod writing;

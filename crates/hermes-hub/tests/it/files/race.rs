@@ -1,0 +1,133 @@
+//! Somebody who exchanges directories and files for links while operations run.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use bytes::Bytes;
+use hermes_hub::files::{Files, Find, Lines, Removal, Search, WriteMode};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tokio_util::sync::CancellationToken;
+
+use super::scene::{Scene, path};
+
+/// Swaps two names for as long as it lives.
+struct Adversary {
+    stop: Arc<AtomicBool>,
+    swaps: Arc<AtomicU64>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Adversary {
+    fn swapping(pairs: Vec<(PathBuf, PathBuf)>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let swaps = Arc::new(AtomicU64::new(0));
+        let (stopped, count) = (stop.clone(), swaps.clone());
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                for (one, other) in &pairs {
+                    if renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok() {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        Self {
+            stop,
+            swaps,
+            thread: Some(thread),
+        }
+    }
+
+    /// Ends it, and tells how often it struck.
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        self.swaps.load(Ordering::Relaxed)
+    }
+}
+
+const ROUNDS: usize = 150;
+
+#[tokio::test]
+async fn nothing_outside_is_read_or_written_while_links_are_swapped_in() {
+    let scene = Scene::new();
+    scene.put("dir/secret", "inside");
+    scene.put("dir/sub/secret", "inside");
+    scene.put("file", "inside");
+    symlink(scene.outside(), scene.on_disk("dirlink")).unwrap();
+    symlink("../outside", scene.on_disk("sublink")).unwrap();
+    symlink(scene.outside().join("secret"), scene.on_disk("filelink")).unwrap();
+    let adversary = Adversary::swapping(vec![
+        (scene.on_disk("dir"), scene.on_disk("dirlink")),
+        (scene.on_disk("file"), scene.on_disk("filelink")),
+        (scene.on_disk("dir/sub"), scene.on_disk("sublink")),
+    ]);
+    let mut succeeded = 0;
+    for round in 0..ROUNDS {
+        succeeded += attempt(&scene, round).await;
+        scene.assert_outside_is_untouched();
+    }
+    let swaps = adversary.end();
+    assert!(swaps > 100, "only {swaps} swaps");
+    assert!(succeeded > 0, "no operation ever met the real directory");
+    scene.assert_outside_is_untouched();
+}
+
+/// One of every operation; tells how many succeeded.
+async fn attempt(scene: &Scene, round: usize) -> usize {
+    let files = &scene.files;
+    let mut succeeded = 0;
+    for target in ["dir/secret", "file", "dir/sub/secret"] {
+        if let Ok(text) = files.read(&path(target), Lines::default()).await {
+            assert!(!text.content.contains("SECRET"), "{target} led outside");
+            succeeded += 1;
+        }
+        let _ = files.stat(&path(target)).await;
+    }
+    for target in ["dir/new", "dir/sub/new", "file", "dir/secret"] {
+        for mode in [WriteMode::Overwrite, WriteMode::Append] {
+            let content = Bytes::from_static(b"inside");
+            let written = files.write(&path(target), content, mode, None).await;
+            succeeded += usize::from(written.is_ok());
+        }
+    }
+    if let Ok(listing) = files.list(&path("dir")).await {
+        assert!(
+            listing
+                .entries
+                .iter()
+                .all(|entry| !entry.path.contains("outside"))
+        );
+    }
+    for (pattern, at) in [("SECRET", "dir"), ("SECRET", ""), ("SECRET", "file")] {
+        let search = Search {
+            pattern: pattern.into(),
+            path: Some(path(at)),
+            ..Search::default()
+        };
+        if let Ok(found) = files.grep(search, CancellationToken::new()).await {
+            assert_eq!(found.matches, [], "{at} led outside");
+        }
+    }
+    let _ = files.find(Find::default(), CancellationToken::new()).await;
+    let made = path(&format!("dir/made{round}"));
+    let _ = files.make_dir(&made).await;
+    let moved = path(&format!("dir/moved{round}"));
+    let _ = files.relocate(&path("dir/secret"), &moved, None).await;
+    let _ = files.relocate(&moved, &path("dir/secret"), None).await;
+    let _ = files.remove(&path("dir/new"), Removal::Single, None).await;
+    let _ = files.remove(&made, Removal::Recursive, None).await;
+    // What was moved or removed at a bad moment comes back.
+    if !fs::exists(scene.on_disk("file")).unwrap_or(true) {
+        let _ = fs::write(scene.on_disk("file"), "inside");
+    }
+    succeeded
+}

@@ -1,0 +1,102 @@
+//! A share in a temporary directory, with a secret beside it.
+
+use std::{fmt::Debug, fs, path::PathBuf};
+
+use hermes_hub::{
+    Problem,
+    files::{DirectoryFiles, FileLimits, Files, IfMatch, Placed, SharePath, WriteMode, Written},
+};
+
+pub(super) const SECRET: &str = "SECRET of somebody else";
+
+pub(super) struct Scene {
+    pub(super) directory: tempfile::TempDir,
+    pub(super) files: DirectoryFiles,
+}
+
+pub(super) fn path(text: &str) -> SharePath {
+    SharePath::parse(text).unwrap()
+}
+
+/// The status a client would see.
+pub(super) fn status<T: Debug>(result: Result<T, Problem>) -> u16 {
+    result
+        .expect_err("this should have been refused")
+        .code
+        .status()
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        Self::with(FileLimits::default())
+    }
+
+    pub(super) fn with(limits: FileLimits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["share", "trash", "outside"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        fs::write(directory.path().join("outside/secret"), SECRET).unwrap();
+        let files = DirectoryFiles::open(
+            &directory.path().join("share"),
+            &directory.path().join("trash"),
+            limits,
+        )
+        .unwrap();
+        Self { directory, files }
+    }
+
+    /// Where a path lies on the disk.
+    pub(super) fn on_disk(&self, path: &str) -> PathBuf {
+        self.directory.path().join("share").join(path)
+    }
+
+    pub(super) fn outside(&self) -> PathBuf {
+        self.directory.path().join("outside")
+    }
+
+    /// Puts a file there without asking the share.
+    pub(super) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let place = self.on_disk(path);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, content).unwrap();
+    }
+
+    pub(super) async fn write(
+        &self,
+        to: &str,
+        content: &str,
+    ) -> Result<(Placed, Written), Problem> {
+        self.write_as(to, content, WriteMode::Overwrite, None).await
+    }
+
+    pub(super) async fn append(
+        &self,
+        to: &str,
+        content: &str,
+    ) -> Result<(Placed, Written), Problem> {
+        self.write_as(to, content, WriteMode::Append, None).await
+    }
+
+    pub(super) async fn write_as(
+        &self,
+        to: &str,
+        content: &str,
+        mode: WriteMode,
+        condition: Option<IfMatch>,
+    ) -> Result<(Placed, Written), Problem> {
+        let content = content.as_bytes().to_vec().into();
+        self.files.write(&path(to), content, mode, condition).await
+    }
+
+    /// Everything outside is as it was.
+    pub(super) fn assert_outside_is_untouched(&self) {
+        let names: Vec<_> = fs::read_dir(self.outside())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["secret"]);
+        let secret = fs::read_to_string(self.outside().join("secret")).unwrap();
+        assert_eq!(secret, SECRET);
+    }
+}

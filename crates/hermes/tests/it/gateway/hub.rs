@@ -1,0 +1,146 @@
+//! A gateway as a Hub starts it: on a socket that it inherits, with directives on stdin, and without a clock.
+
+use std::{
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use hermes_testkit::model::Answer;
+
+use super::*;
+use crate::running::wait_until;
+
+const RUNTIME_KEY: &str = "hub_rt_0123456789";
+
+/// A gateway that a Hub would have started; killed when dropped.
+struct Tenant {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(place: &Place, directives: &Value) -> Tenant {
+    let socket = place.home.beside("agent.sock");
+    let _ = std::fs::remove_file(&socket);
+    let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
+    // The copy is not closed when the program starts.
+    let inherited = rustix::io::dup(&listener).unwrap();
+    let plain = place.home.command(&["gateway", "run", "-q"]);
+    let mut command = Command::new(plain.get_program());
+    command
+        .args(plain.get_args())
+        .env_clear()
+        .envs(
+            plain
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("HERMES_TENANT_ID", "tenant_123")
+        .env("HERMES_RUNTIME_KEY", RUNTIME_KEY)
+        .env("HERMES_API_FD", inherited.as_raw_fd().to_string())
+        .stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(directives.to_string().as_bytes()).unwrap();
+    drop(stdin);
+    Tenant { child, socket }
+}
+
+impl Tenant {
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.ask_as(RUNTIME_KEY, method, path, body)
+    }
+
+    fn ask_as(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let headers = format!("Authorization: Bearer {key}\r\n");
+        ask(stream, method, path, &headers, body)
+    }
+
+    fn ended(&self, run: &str) -> Value {
+        let mut shown = Value::Null;
+        wait_until("the end of a run", || {
+            shown = self.ask("GET", &format!("/v1/runs/{run}"), &Value::Null).1;
+            ["completed", "failed"].contains(&shown["status"].as_str().unwrap())
+        });
+        shown
+    }
+
+    fn run(&self, input: &str) -> Value {
+        let (status, started) = self.ask("POST", "/v1/runs", &json!({"input": input}));
+        assert_eq!(status, 202, "{started}");
+        self.ended(started["run_id"].as_str().unwrap())
+    }
+}
+
+#[test]
+fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
+    let place = Place::new(Script::echo());
+    let directives = json!({
+        "policy": {"tools": {"deny": ["terminal"]}}, "specialization": "You work for Acme.",
+        "feature": {}, "model": null, "approval_timeout_seconds": 900,
+    });
+    let tenant = start(&place, &directives);
+    assert_eq!(tenant.run("hi")["output"], "hi");
+    let request = &place.model.requests()[0].body;
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("You work for Acme."), "{system}");
+    let tools = request["tools"].to_string();
+    assert!(tools.contains("\"read_file\"") && !tools.contains("\"terminal\""));
+    for wrong in [KEY, "hub_rt_012345678", "x"] {
+        let (status, _) = tenant.ask_as(wrong, "GET", "/v1/models", &Value::Null);
+        assert_eq!(status, 401, "{wrong}");
+    }
+    let changed = json!({"specialization": "You work for Umbra."});
+    assert_eq!(tenant.ask("PUT", "/internal/directives", &changed).0, 200);
+    tenant.run("ho");
+    let request = &place.model.requests()[1].body;
+    assert!(request["tools"].to_string().contains("\"terminal\""));
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("You work for Umbra."), "{system}");
+}
+
+#[test]
+fn the_hub_keeps_the_clock_and_runs_a_job_itself() {
+    let place = Place::new(Script::new([Answer::text("All is well.")]));
+    place
+        .home
+        .run(&["cron", "create", "every 1h", "Look", "--id", "look"])
+        .ok();
+    place.home.run(&["cron", "run", "look"]).ok();
+    let tenant = start(&place, &json!({}));
+    wait_until("the socket", || {
+        tenant.ask("GET", "/health", &Value::Null).0 == 200
+    });
+    // Longer than a ticker takes to see what is due.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(place.model.requests().is_empty());
+    let (status, started) = tenant.ask("POST", "/api/jobs/look/run", &json!({}));
+    assert_eq!(status, 202, "{started}");
+    let shown = tenant.ended(started["run_id"].as_str().unwrap());
+    assert_eq!(shown["output"], "All is well.");
+}
+
+#[test]
+fn without_its_key_or_socket_it_does_not_start() {
+    let place = Place::new(Script::echo());
+    let mut command = place.home.command(&["gateway", "run"]);
+    command.env("HERMES_TENANT_ID", "tenant_123");
+    let ran = crate::program::run(command, "").ended(2);
+    assert!(ran.stderr.contains("HERMES_RUNTIME_KEY"), "{}", ran.stderr);
+    let mut command = place.home.command(&["gateway", "run"]);
+    command.env("HERMES_API_FD", "77");
+    let ran = crate::program::run(command, "").ended(2);
+    assert!(ran.stderr.contains("HERMES_API_FD=77"), "{}", ran.stderr);
+}
