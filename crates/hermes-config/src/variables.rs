@@ -33,7 +33,10 @@ impl Variables {
     }
 
     /// These and the home's own `.env`, without the process environment: for homes of others.
-    pub fn of_home(home: &Home, pairs: impl IntoIterator<Item = (String, String)>) -> (Self, Vec<Warning>) {
+    pub fn of_home(
+        home: &Home,
+        pairs: impl IntoIterator<Item = (String, String)>,
+    ) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
         let mut values: BTreeMap<String, String> = pairs.into_iter().collect();
         values.extend(read_file(&home.env_file(), &mut warnings));

@@ -22,9 +22,9 @@ use crate::{
     agents::Agents,
     audit::{NewEntry, ReadEntries},
     auth::{Authenticator, Cidr, Principal, Scopes},
+    clock::Clock,
     dispatch::Visitor,
     files::{Allowance, FileLimits},
-    clock::Clock,
     metrics::Metrics,
     rate::Buckets,
     runs::Runs,
@@ -41,10 +41,14 @@ use crate::{
 
 mod housekeeping;
 mod news;
+mod opening;
 mod serving;
 mod tenancy;
+mod tls;
 
+pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
+pub(crate) use tls::ClientAddress;
 
 /// What a Hub is made of.
 pub struct Parts {
@@ -95,7 +99,9 @@ struct Inner {
 
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").field("node", &self.0.node).finish_non_exhaustive()
+        f.debug_struct("Hub")
+            .field("node", &self.0.node)
+            .finish_non_exhaustive()
     }
 }
 
@@ -118,15 +124,32 @@ pub enum StartError {
 impl Hub {
     /// Puts a Hub together and takes up what an earlier one left undone.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { state, key, runtime, settings, node } = parts;
+        let Parts {
+            state,
+            key,
+            runtime,
+            settings,
+            node,
+        } = parts;
         let trusted_proxies = settings
             .trust_proxy
             .iter()
-            .map(|range| range.parse().map_err(|error| StartError::Setting { key: "trust_proxy", reason: format!("{error}") }))
+            .map(|range| {
+                range.parse().map_err(|error| StartError::Setting {
+                    key: "trust_proxy",
+                    reason: format!("{error}"),
+                })
+            })
             .collect::<Result<_, _>>()?;
-        let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", settings.public_url);
+        let metadata = format!(
+            "{}/.well-known/oauth-protected-resource/mcp",
+            settings.public_url
+        );
         let challenge = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{metadata}\""))
-            .map_err(|error| StartError::Setting { key: "public_url", reason: error.to_string() })?;
+            .map_err(|error| StartError::Setting {
+                key: "public_url",
+                reason: error.to_string(),
+            })?;
         state.release_interrupted_keys().await?;
         let standing = Arc::new(ArcSwap::from_pointee(Standing::load(&*state).await?));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
@@ -197,13 +220,21 @@ impl Hub {
         self.0.clock.close().await;
         self.0.runs.close(patience).await;
         self.0.agents.close().await;
-        if tokio::time::timeout(patience, self.0.work.wait()).await.is_err() {
+        if tokio::time::timeout(patience, self.0.work.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("work was still under way when the Hub ended");
         }
         if let Err(error) = self.0.authenticator.write_down_use().await {
             tracing::warn!(%error, "when tokens were last used is lost");
         }
-        let reads = self.0.reads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reads = self
+            .0
+            .reads
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(reads) = reads {
             reads.close().await;
         }
@@ -305,8 +336,17 @@ impl Hub {
         self.0.standing.load_full()
     }
 
+    /// Lets newer documents take effect. Who read them earlier may come later; then nothing changes.
     pub(crate) fn set_standing(&self, standing: Standing) {
-        self.0.standing.store(Arc::new(standing));
+        let standing = Arc::new(standing);
+        self.0.standing.rcu(|current| {
+            let newest = if standing.is_older_than(current) {
+                current
+            } else {
+                &standing
+            };
+            Arc::clone(newest)
+        });
     }
 
     /// A tenant, deleted ones too.
@@ -326,21 +366,30 @@ impl Hub {
     /// Writes down something that changed nothing.
     pub(crate) fn log_read(&self, entry: NewEntry) {
         let reads = self.0.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*reads {
-            Some(reads) => reads.push(entry),
-            None => tracing::warn!("an audit entry came after the end"),
+        if let Some(reads) = &*reads {
+            reads.push(entry);
+        } else {
+            tracing::warn!("an audit entry came after the end");
         }
     }
 
     pub(crate) fn seal_reply(&self, key: &str, reply: &[u8]) -> Result<Vec<u8>, Problem> {
         let text = String::from_utf8_lossy(reply);
-        let sealed = self.0.key.seal(&Place::reply(key), &text).map_err(|error| Problem::internal(&error))?;
+        let sealed = self
+            .0
+            .key
+            .seal(&Place::reply(key), &text)
+            .map_err(|error| Problem::internal(&error))?;
         Ok(sealed.bytes().to_vec())
     }
 
     pub(crate) fn open_reply(&self, key: &str, sealed: &[u8]) -> Result<Vec<u8>, Problem> {
         let sealed = Sealed::from_bytes(sealed.to_vec());
-        let opened = self.0.key.open(&Place::reply(key), &sealed).map_err(|error| Problem::internal(&error))?;
+        let opened = self
+            .0
+            .key
+            .open(&Place::reply(key), &sealed)
+            .map_err(|error| Problem::internal(&error))?;
         Ok(opened.expose().as_bytes().to_vec())
     }
 
@@ -398,5 +447,9 @@ fn nobody() -> Visitor {
         expires_at: None,
         cidrs: [].into(),
     };
-    Visitor { principal: Arc::new(principal), key: None, address: Ipv4Addr::LOCALHOST.into() }
+    Visitor {
+        principal: Arc::new(principal),
+        key: None,
+        address: Ipv4Addr::LOCALHOST.into(),
+    }
 }

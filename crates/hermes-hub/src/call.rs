@@ -9,11 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Hub, Problem, TenantId,
-    audit::NewEntry,
-    auth::Principal,
-    dispatch::Visitor,
-    shapes::Via,
+    Hub, Problem, TenantId, audit::NewEntry, auth::Principal, dispatch::Visitor, shapes::Via,
     state::TenantRecord,
 };
 
@@ -48,7 +44,9 @@ impl Call {
 
     /// The tenant of the route. The gate has found it.
     pub(crate) fn tenant(&self) -> Result<&Arc<TenantRecord>, Problem> {
-        self.tenant.as_ref().ok_or_else(|| Problem::internal(&"an operation on a tenant came without one"))
+        self.tenant
+            .as_ref()
+            .ok_or_else(|| Problem::internal(&"an operation on a tenant came without one"))
     }
 
     /// Its id.
@@ -58,8 +56,12 @@ impl Call {
 
     /// Writes the entry of something that changes no record, before it is done.
     pub(crate) async fn log_now(&self) -> Result<(), Problem> {
-        self.hub.state().append_audit(vec![self.entry.clone()]).await?;
-        self.is_logged.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.hub
+            .state()
+            .append_audit(vec![self.entry.clone()])
+            .await?;
+        self.is_logged
+            .store(true, std::sync::atomic::Ordering::Relaxed);
         Ok(())
     }
 
@@ -74,7 +76,10 @@ impl Call {
 
 /// That `If-Match` names another version.
 pub(crate) fn changed_meanwhile() -> Problem {
-    Problem::new(crate::Code::PreconditionFailed, "it has changed since; read it again and repeat the change on that version")
+    Problem::new(
+        crate::Code::PreconditionFailed,
+        "it has changed since; read it again and repeat the change on that version",
+    )
 }
 
 /// Whether a header such as `If-Match` names this version.
@@ -113,12 +118,20 @@ impl Reply {
     /// A document, with status 200.
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, Problem> {
         let value = serde_json::to_value(value).map_err(|error| Problem::internal(&error))?;
-        Ok(Self { status: 200, etag: None, body: Body::Json(value) })
+        Ok(Self {
+            status: 200,
+            etag: None,
+            body: Body::Json(value),
+        })
     }
 
     /// Nothing, with status 204.
     pub(crate) fn empty() -> Self {
-        Self { status: 204, etag: None, body: Body::Empty }
+        Self {
+            status: 204,
+            etag: None,
+            body: Body::Empty,
+        }
     }
 
     #[must_use]

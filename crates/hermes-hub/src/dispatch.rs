@@ -19,6 +19,7 @@ use crate::{
     auth::{KeyHash, Principal},
     call::{Body, Call, Reply},
     operations::{Effect, Gate, Naming, Operation},
+    scrub,
     shapes::{AccessStatus, Decision, MemberAccess, Via},
     state::{IdempotencyKey, KeyClaim, StoredReply, TenantRecord},
 };
@@ -52,7 +53,7 @@ pub(crate) struct Request {
     pub(crate) operation: &'static Operation,
     pub(crate) visitor: Visitor,
     pub(crate) via: Via,
-    pub(crate) request_id: Arc<str>,
+    pub(crate) id: Arc<str>,
     pub(crate) arguments: Arguments,
     pub(crate) if_match: Option<String>,
     pub(crate) last_event_id: Option<u64>,
@@ -68,7 +69,10 @@ pub(crate) struct Dispatched {
 
 impl Dispatched {
     fn fresh(reply: Reply) -> Self {
-        Self { reply, is_replay: false }
+        Self {
+            reply,
+            is_replay: false,
+        }
     }
 }
 
@@ -77,10 +81,14 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
     let started = Instant::now();
     let operation = request.operation;
     let via = request.via;
-    let mut entry = NewEntry::new(request.visitor.principal.token.as_str(), via, operation.name);
+    let mut entry = NewEntry::new(
+        request.visitor.principal.token.as_str(),
+        via,
+        operation.name,
+    );
     entry.status = operation.success[0];
     entry.started = started;
-    entry.request_id = request.request_id.to_string();
+    entry.request_id = request.id.to_string();
     let work = perform(hub.clone(), request, entry);
     let result = match operation.effect {
         Effect::Reads => work.await,
@@ -94,16 +102,22 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
         Ok(dispatched) => dispatched.reply.status,
         Err(problem) => problem.code.status(),
     };
-    hub.metrics().request(operation.name, via.word(), status, started.elapsed());
+    hub.metrics()
+        .request(operation.name, via.word(), status, started.elapsed());
     result
 }
 
 /// Lets an entry say what a request is about.
 fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-    entry.tenant = text("tenant_id").map(|id| id.chars().take(64).collect());
-    entry.target = target(arguments);
-    entry.arg_names = arguments.keys().map(|name| name.chars().take(64).collect()).collect();
+    entry.tenant = text("tenant_id")
+        .filter(|id| TenantId::parse(id).is_ok())
+        .map(str::to_owned);
+    entry.target = target(arguments).map(|target| scrub::keys(&target).into_owned());
+    entry.arg_names = arguments
+        .keys()
+        .map(|name| name.chars().take(64).collect())
+        .collect();
     entry.arg_names.sort_unstable();
     if let Some(content) = text("content") {
         entry.size = Some(content.len() as u64);
@@ -119,17 +133,28 @@ fn target(arguments: &Map<String, Value>) -> Option<String> {
         (Some(group), Some(path)) => format!("{group}:{path}"),
         (Some(group), None) => group.to_owned(),
         (None, Some(path)) => path.to_owned(),
-        (None, None) => ["job_id", "run_id", "approval_id", "token_id", "name", "skill", "destination", "id"]
-            .into_iter()
-            .find_map(text)?
-            .to_owned(),
+        (None, None) => [
+            "job_id",
+            "run_id",
+            "approval_id",
+            "token_id",
+            "name",
+            "skill",
+            "destination",
+            "id",
+        ]
+        .into_iter()
+        .find_map(text)?
+        .to_owned(),
     };
     Some(target.chars().take(512).collect())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Dispatched, Problem> {
@@ -144,7 +169,12 @@ async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Disp
 }
 
 /// Writes down what no transaction has: reads, and what did not come about.
-fn log(hub: &Hub, operation: &Operation, mut entry: NewEntry, result: &Result<Dispatched, Problem>) {
+fn log(
+    hub: &Hub,
+    operation: &Operation,
+    mut entry: NewEntry,
+    result: &Result<Dispatched, Problem>,
+) {
     let problem = result.as_ref().err();
     entry.status = match result {
         Ok(dispatched) => dispatched.reply.status,
@@ -176,17 +206,28 @@ async fn proceed(
     if let Some(scope) = operation.needed_scope() {
         request.visitor.principal.require(scope)?;
     }
-    let tenant = gate(hub, operation, &request.visitor.principal, &request.arguments.known).await?;
+    let tenant = gate(
+        hub,
+        operation,
+        &request.visitor.principal,
+        &request.arguments.known,
+    )
+    .await?;
     let arguments = match request.arguments.all {
         Some(all) => all.await?,
         None => request.arguments.known,
     };
     describe(entry, &arguments);
-    operation.input.check(&arguments, request.arguments.naming)?;
+    operation
+        .input
+        .check(&arguments, request.arguments.naming)?;
     let key = match request.idempotency_key {
-        Some(key) if operation.effect != Effect::Reads => {
-            Some(idempotency_key(&request.visitor.principal, operation, &arguments, key)?)
-        }
+        Some(key) if operation.effect != Effect::Reads => Some(idempotency_key(
+            &request.visitor.principal,
+            operation,
+            &arguments,
+            key,
+        )?),
         _ => None,
     };
     entry.idempotency.clone_from(&key);
@@ -216,17 +257,32 @@ async fn once(
     key: &IdempotencyKey,
 ) -> Result<Dispatched, Problem> {
     let body = serde_json::to_vec(&arguments).map_err(|error| Problem::internal(&error))?;
-    match hub.state().claim_key(key, &Sha256::digest(body).into()).await? {
+    match hub
+        .state()
+        .claim_key(key, &Sha256::digest(body).into())
+        .await?
+    {
         KeyClaim::First => {}
         KeyClaim::Replay(stored) => {
-            return Ok(Dispatched { reply: unpack(hub, key, &stored)?, is_replay: true });
+            return Ok(Dispatched {
+                reply: unpack(hub, key, &stored)?,
+                is_replay: true,
+            });
         }
-        KeyClaim::Running => return Err(key_conflict("a request with this `Idempotency-Key` is under way; wait for it")),
+        KeyClaim::Running => {
+            return Err(key_conflict(
+                "a request with this `Idempotency-Key` is under way; wait for it",
+            ));
+        }
         KeyClaim::OtherBody => {
-            return Err(key_conflict("this `Idempotency-Key` was used for a request with another body; use a new one"));
+            return Err(key_conflict(
+                "this `Idempotency-Key` was used for a request with another body; use a new one",
+            ));
         }
         KeyClaim::ReplyLost => {
-            return Err(key_conflict("this request took effect, but its reply was lost; look at what it changed"));
+            return Err(key_conflict(
+                "this request took effect, but its reply was lost; look at what it changed",
+            ));
         }
     }
     let result = operation.run(call, arguments).await;
@@ -250,7 +306,9 @@ fn idempotency_key(
     key: String,
 ) -> Result<IdempotencyKey, Problem> {
     if key.is_empty() || key.len() > LONGEST_KEY {
-        return Err(Problem::invalid(format!("an `Idempotency-Key` has 1 to {LONGEST_KEY} bytes")));
+        return Err(Problem::invalid(format!(
+            "an `Idempotency-Key` has 1 to {LONGEST_KEY} bytes"
+        )));
     }
     let mut route = operation.name.to_owned();
     for name in ["tenant_id", "group_id", "job_id", "run_id"] {
@@ -259,7 +317,11 @@ fn idempotency_key(
             route.push_str(id);
         }
     }
-    Ok(IdempotencyKey { token: principal.token.to_string(), route, key })
+    Ok(IdempotencyKey {
+        token: principal.token.to_string(),
+        route,
+        key,
+    })
 }
 
 /// Replies may show a secret, once; so they are kept sealed.
@@ -270,18 +332,29 @@ fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
         Body::Events(_) | Body::Bytes(..) => return None,
     };
     let document = json!({"etag": reply.etag, "body": body}).to_string();
-    let body = hub.seal_reply(&key.key, document.as_bytes()).inspect_err(|error| tracing::error!("{error}")).ok()?;
-    Some(StoredReply { status: reply.status, body })
+    let body = hub
+        .seal_reply(&key.key, document.as_bytes())
+        .inspect_err(|error| tracing::error!("{error}"))
+        .ok()?;
+    Some(StoredReply {
+        status: reply.status,
+        body,
+    })
 }
 
 fn unpack(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply, Problem> {
     let document = hub.open_reply(&key.key, &stored.body)?;
-    let mut document: Value = serde_json::from_slice(&document).map_err(|error| Problem::internal(&error))?;
+    let mut document: Value =
+        serde_json::from_slice(&document).map_err(|error| Problem::internal(&error))?;
     let body = match document["body"].take() {
         Value::Null => Body::Empty,
         body => Body::Json(body),
     };
-    Ok(Reply { status: stored.status, etag: document["etag"].as_str().map(str::to_owned), body })
+    Ok(Reply {
+        status: stored.status,
+        etag: document["etag"].as_str().map(str::to_owned),
+        body,
+    })
 }
 
 /// Finds the tenant and the share of a route, if the caller may know of them and do this there.
@@ -300,7 +373,8 @@ async fn gate(
         _ => {}
     }
     let id = argument(arguments, "tenant_id")?;
-    let id = TenantId::parse(id).map_err(|error| Problem::invalid(error.to_string()).at("tenant_id", "no id"))?;
+    let id = TenantId::parse(id)
+        .map_err(|error| Problem::invalid(error.to_string()).at("tenant_id", "no id"))?;
     let gone = || Problem::not_found(format!("there is no tenant `{id}`"));
     if !principal.covers(&id) {
         return Err(gone());
@@ -309,26 +383,38 @@ async fn gate(
     if tenant.deleted_at.is_some() && operation.gate != Gate::DeletedTenant {
         return Err(gone());
     }
-    if matches!(operation.gate, Gate::ActiveTenant | Gate::Writer) && tenant.access.status == AccessStatus::Blocked {
-        return Err(Problem::denied(format!("the tenant `{id}` is blocked; unblock it first")).because("tenant_blocked"));
+    if matches!(operation.gate, Gate::ActiveTenant | Gate::Writer)
+        && tenant.access.status == AccessStatus::Blocked
+    {
+        return Err(
+            Problem::denied(format!("the tenant `{id}` is blocked; unblock it first"))
+                .because("tenant_blocked"),
+        );
     }
     if !matches!(operation.gate, Gate::Member | Gate::Writer) {
         return Ok(Some(tenant));
     }
     let group = argument(arguments, "group_id")?;
-    let group = GroupId::parse(group).map_err(|error| Problem::invalid(error.to_string()).at("group_id", "no id"))?;
-    let membership = tenant.groups.iter().find(|membership| membership.id == group).map(|membership| membership.access);
-    let access = membership.ok_or_else(|| Problem::not_found(format!("there is no share `{group}`")))?;
+    let group = GroupId::parse(group)
+        .map_err(|error| Problem::invalid(error.to_string()).at("group_id", "no id"))?;
+    let membership = tenant
+        .groups
+        .iter()
+        .find(|membership| membership.id == group)
+        .map(|membership| membership.access);
+    let access =
+        membership.ok_or_else(|| Problem::not_found(format!("there is no share `{group}`")))?;
     if operation.gate == Gate::Writer && access != MemberAccess::Write {
-        return Err(Problem::denied(format!("the tenant may only read the share `{group}`; give it write access first"))
-            .because("read_only_member"));
+        return Err(Problem::denied(format!(
+            "the tenant may only read the share `{group}`; give it write access first"
+        ))
+        .because("read_only_member"));
     }
     Ok(Some(tenant))
 }
 
 fn argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, Problem> {
-    arguments
-        .get(name)
-        .and_then(Value::as_str)
-        .ok_or_else(|| Problem::invalid(format!("`{name}` is required and must be a string")).at(name, "required"))
+    arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
+        Problem::invalid(format!("`{name}` is required and must be a string")).at(name, "required")
+    })
 }

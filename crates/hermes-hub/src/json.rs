@@ -33,7 +33,9 @@ pub(crate) fn check(bytes: &[u8]) -> Result<Root, Problem> {
         return Err(Problem::invalid("the body is not valid UTF-8"));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let root = Scan { depth: 0 }.deserialize(&mut deserializer).map_err(|error| refuse(&error))?;
+    let root = Scan { depth: 0 }
+        .deserialize(&mut deserializer)
+        .map_err(|error| refuse(&error))?;
     deserializer.end().map_err(|error| refuse(&error))?;
     Ok(root)
 }
@@ -51,9 +53,13 @@ struct Scan {
 impl Scan {
     fn deeper<E: Error>(self) -> Result<Self, E> {
         if self.depth >= DEEPEST {
-            return Err(E::custom(format_args!("values are nested deeper than {DEEPEST}")));
+            return Err(E::custom(format_args!(
+                "values are nested deeper than {DEEPEST}"
+            )));
         }
-        Ok(Self { depth: self.depth + 1 })
+        Ok(Self {
+            depth: self.depth + 1,
+        })
     }
 }
 
@@ -177,7 +183,14 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_refused() {
-        for bytes in [&b""[..], b"{", b"{} {}", b"nan", b"{\"a\": \"\xff\"}", b"\"\xc3\x28\""] {
+        for bytes in [
+            &b""[..],
+            b"{",
+            b"{} {}",
+            b"nan",
+            b"{\"a\": \"\xff\"}",
+            b"\"\xc3\x28\"",
+        ] {
             assert!(parse(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -31,9 +31,10 @@ mod mcp;
 mod metrics;
 mod rate;
 mod rest;
+mod scrub;
 mod service;
 
-pub use app::{Hub, Parts, ServeError, StartError};
+pub use app::{Hub, OpenError, Opened, Parts, ServeError, StartError};
 pub use ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId};
 pub use metrics::Metrics;
 pub use problem::{Code, Detail, Problem};

@@ -1,5 +1,6 @@
 //! The operations as MCP tools, in both eras.
 
+use ::http::Method;
 use axum::{
     Router,
     body::Body,
@@ -8,7 +9,6 @@ use axum::{
     response::Response,
 };
 use hermes_mcp::serve::http::{self, HttpOptions};
-use ::http::Method;
 
 use crate::{
     Hub, Problem, json,
@@ -29,15 +29,29 @@ pub(crate) fn router(hub: &Hub) -> Router {
     let own = settings.public_host().to_owned();
     let options = HttpOptions {
         path: "/mcp".into(),
-        allowed_hosts: settings.allowed_hosts.iter().cloned().chain([own]).collect(),
-        allowed_origins: settings.allowed_origins.iter().cloned().chain([settings.public_url.clone()]).collect(),
+        allowed_hosts: settings
+            .allowed_hosts
+            .iter()
+            .cloned()
+            .chain([own])
+            .collect(),
+        allowed_origins: settings
+            .allowed_origins
+            .iter()
+            .cloned()
+            .chain([settings.public_url.clone()])
+            .collect(),
         session_idle: std::time::Duration::from_secs(settings.mcp.session_idle_seconds),
         most_sessions: MOST_SESSIONS,
         most_sessions_per_principal: settings.mcp.sessions_per_token,
         most_body_bytes: settings.limits.body_bytes,
     };
     let maker = hub.clone();
-    let (router, sessions) = http::mount(move || connection::Connection::new(maker.clone()), options, hub.stop());
+    let (router, sessions) = http::mount(
+        move || connection::Connection::new(maker.clone()),
+        options,
+        hub.stop(),
+    );
     hub.set_mcp_sessions(sessions);
     router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
 }
@@ -53,12 +67,17 @@ async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Res
         let bytes = arguments::read(body, hub.settings().limits.body_bytes).await?;
         match json::check(&bytes)? {
             json::Root::Object => Ok(bytes),
-            json::Root::List => Err(Problem::invalid("batches are not part of the protocol; send one message at a time")),
+            json::Root::List => Err(Problem::invalid(
+                "batches are not part of the protocol; send one message at a time",
+            )),
             json::Root::Scalar => Err(Problem::invalid("a message is a JSON object")),
         }
     };
     match checked.await {
-        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(bytes) => {
+            next.run(Request::from_parts(parts, Body::from(bytes)))
+                .await
+        }
         Err(problem) => problem_response(&problem, &id),
     }
 }

@@ -11,7 +11,9 @@ use std::{
 };
 
 /// Upper bounds of latencies, in seconds.
-const BOUNDS: [f64; 10] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+const BOUNDS: [f64; 10] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
+];
 
 /// All figures.
 #[derive(Debug, Default)]
@@ -31,9 +33,20 @@ struct Histogram {
 
 impl Metrics {
     /// An operation was called.
-    pub(crate) fn request(&self, operation: &'static str, via: &'static str, status: u16, took: Duration) {
-        *locked(&self.requests).entry((operation, via, status)).or_default() += 1;
-        locked(&self.latencies).entry(operation).or_default().add(took.as_secs_f64());
+    pub(crate) fn request(
+        &self,
+        operation: &'static str,
+        via: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
+        *locked(&self.requests)
+            .entry((operation, via, status))
+            .or_default() += 1;
+        locked(&self.latencies)
+            .entry(operation)
+            .or_default()
+            .add(took.as_secs_f64());
     }
 
     /// A token was wrong.
@@ -44,11 +57,13 @@ impl Metrics {
     /// Adds to a counter that others keep: runs by status, fires of cron jobs and so on. `labels` as in
     /// `status="completed"`, or empty.
     pub fn count(&self, name: &'static str, labels: impl Into<String>, by: u64) {
-        *locked(&self.counters).entry((name, labels.into())).or_default() += by;
+        *locked(&self.counters)
+            .entry((name, labels.into()))
+            .or_default() += by;
     }
 
     /// Everything, and these present values: name, labels, value.
-    pub fn text(&self, gauges: &[(&str, String, f64)]) -> String {
+    pub fn text(&self, gauges: &[(&str, String, u64)]) -> String {
         let mut text = String::new();
         let mut line = |arguments: std::fmt::Arguments<'_>| {
             let _ = writeln!(text, "{arguments}");
@@ -69,12 +84,23 @@ impl Metrics {
                 ));
             }
             let (count, total) = (histogram.count, histogram.sum);
-            line(format_args!("hermes_hub_request_seconds_bucket{{operation=\"{operation}\",le=\"+Inf\"}} {count}"));
-            line(format_args!("hermes_hub_request_seconds_sum{{operation=\"{operation}\"}} {total}"));
-            line(format_args!("hermes_hub_request_seconds_count{{operation=\"{operation}\"}} {count}"));
+            line(format_args!(
+                "hermes_hub_request_seconds_bucket{{operation=\"{operation}\",le=\"+Inf\"}} {count}"
+            ));
+            line(format_args!(
+                "hermes_hub_request_seconds_sum{{operation=\"{operation}\"}} {total}"
+            ));
+            line(format_args!(
+                "hermes_hub_request_seconds_count{{operation=\"{operation}\"}} {count}"
+            ));
         }
-        line(format_args!("# TYPE hermes_hub_auth_failures_total counter"));
-        line(format_args!("hermes_hub_auth_failures_total {}", self.auth_failures.load(Ordering::Relaxed)));
+        line(format_args!(
+            "# TYPE hermes_hub_auth_failures_total counter"
+        ));
+        line(format_args!(
+            "hermes_hub_auth_failures_total {}",
+            self.auth_failures.load(Ordering::Relaxed)
+        ));
         let mut named = "";
         for ((name, labels), count) in &*locked(&self.counters) {
             if named != *name {
@@ -91,7 +117,11 @@ impl Metrics {
 }
 
 fn braced(labels: &str) -> String {
-    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+    if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{labels}}}")
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -116,9 +146,9 @@ mod tests {
     fn requests_are_counted_by_operation_and_code_and_their_time_is_summed_up() {
         let metrics = Metrics::default();
         metrics.request("get_tenant", "mcp", 200, Duration::from_millis(2));
-        metrics.request("get_tenant", "mcp", 200, Duration::from_secs(60));
+        metrics.request("get_tenant", "mcp", 200, Duration::from_mins(1));
         metrics.count("runs_total", "status=\"completed\"", 3);
-        let text = metrics.text(&[("tenants", "state=\"ready\"".into(), 5.0)]);
+        let text = metrics.text(&[("tenants", "state=\"ready\"".into(), 5)]);
         for line in [
             "hermes_hub_requests_total{operation=\"get_tenant\",via=\"mcp\",code=\"200\"} 2",
             "hermes_hub_request_seconds_bucket{operation=\"get_tenant\",le=\"0.0025\"} 1",

@@ -8,7 +8,11 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{Problem, auth::Scope, call::{Call, Reply}};
+use crate::{
+    Problem,
+    auth::Scope,
+    call::{Call, Reply},
+};
 
 mod input;
 mod rows;
@@ -169,7 +173,10 @@ pub struct Operation {
 
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Operation").field("name", &self.name).field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Operation")
+            .field("name", &self.name)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -356,8 +363,15 @@ pub struct Table {
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let operations = rows::all();
-    let by_name = operations.iter().enumerate().map(|(at, operation)| (operation.name, at)).collect();
-    Table { operations, by_name }
+    let by_name = operations
+        .iter()
+        .enumerate()
+        .map(|(at, operation)| (operation.name, at))
+        .collect();
+    Table {
+        operations,
+        by_name,
+    }
 });
 
 /// The table.
@@ -367,11 +381,8 @@ pub fn table() -> &'static Table {
 
 impl Table {
     /// Every row.
-    pub fn iter(&self) -> std::slice::Iter<'static, Operation>
-    where
-        Self: 'static,
-    {
-        table().operations.iter()
+    pub fn rows(&'static self) -> std::slice::Iter<'static, Operation> {
+        self.operations.iter()
     }
 
     /// The row of that name.

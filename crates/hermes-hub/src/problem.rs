@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::scrub;
+
 /// The stable codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -181,7 +183,7 @@ impl Problem {
     pub fn document(&self, request_id: &str) -> serde_json::Value {
         serde_json::json!({
             "code": self.code.word(),
-            "message": self.message,
+            "message": scrub::keys(&self.message),
             "status": self.code.status(),
             "reason": self.reason,
             "requestId": request_id,

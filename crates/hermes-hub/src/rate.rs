@@ -49,7 +49,9 @@ pub(crate) struct Empty {
 
 impl<K> Default for Buckets<K> {
     fn default() -> Self {
-        Self { buckets: Mutex::default() }
+        Self {
+            buckets: Mutex::default(),
+        }
     }
 }
 
@@ -62,7 +64,10 @@ impl<K: Eq + Hash> Buckets<K> {
     /// Whether one could be taken.
     pub(crate) fn check(&self, key: &K, rate: Rate) -> Result<(), Empty> {
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        match buckets.get(key).map(|bucket| bucket.filled(rate, Instant::now())) {
+        match buckets
+            .get(key)
+            .map(|bucket| bucket.filled(rate, Instant::now()))
+        {
             Some(bucket) if bucket.left < 1.0 => Err(bucket.empty(rate)),
             _ => Ok(()),
         }
@@ -73,7 +78,10 @@ impl<K: Eq + Hash> Buckets<K> {
         if buckets.len() >= KEPT {
             buckets.retain(|_, bucket| bucket.filled(rate, now).left < rate.burst);
         }
-        let bucket = buckets.entry(key).or_insert(Bucket { left: rate.burst, at: now });
+        let bucket = buckets.entry(key).or_insert(Bucket {
+            left: rate.burst,
+            at: now,
+        });
         *bucket = bucket.filled(rate, now);
         if bucket.left < 1.0 {
             return Err(bucket.empty(rate));
@@ -83,23 +91,33 @@ impl<K: Eq + Hash> Buckets<K> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers above zero")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small numbers above zero"
+)]
 impl Bucket {
     fn filled(self, rate: Rate, now: Instant) -> Self {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        Self { left: (self.left + passed * rate.per_second).min(rate.burst), at: now }
+        Self {
+            left: (self.left + passed * rate.per_second).min(rate.burst),
+            at: now,
+        }
     }
 
     fn empty(self, rate: Rate) -> Empty {
         let seconds = (1.0 - self.left) / rate.per_second.max(f64::MIN_POSITIVE);
-        Empty { wait: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(1)) }
+        Empty {
+            wait: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(1)),
+        }
     }
 
     fn left(self, rate: Rate) -> Left {
         Left {
             limit: rate.burst as u64,
             remaining: self.left as u64,
-            reset_seconds: ((rate.burst - self.left) / rate.per_second.max(f64::MIN_POSITIVE)).ceil() as u64,
+            reset_seconds: ((rate.burst - self.left) / rate.per_second.max(f64::MIN_POSITIVE))
+                .ceil() as u64,
         }
     }
 }
@@ -111,26 +129,46 @@ mod tests {
     #[test]
     fn a_bucket_empties_and_fills_up_again() {
         let buckets = Buckets::default();
-        let rate = Rate { per_second: 2.0, burst: 3.0 };
+        let rate = Rate {
+            per_second: 2.0,
+            burst: 3.0,
+        };
         let start = Instant::now();
-        let left: Vec<_> = (0..3).map(|_| buckets.take_at("a", rate, start).unwrap().remaining).collect();
+        let left: Vec<_> = (0..3)
+            .map(|_| buckets.take_at("a", rate, start).unwrap().remaining)
+            .collect();
         assert_eq!(left, [2, 1, 0]);
         let empty = buckets.take_at("a", rate, start).unwrap_err();
         assert_eq!(empty.wait, Duration::from_millis(500));
         assert!(buckets.take_at("b", rate, start).is_ok());
-        assert!(buckets.take_at("a", rate, start + Duration::from_millis(600)).is_ok());
-        assert_eq!(buckets.take_at("a", rate, start + Duration::from_mins(1)).unwrap().remaining, 2);
+        assert!(
+            buckets
+                .take_at("a", rate, start + Duration::from_millis(600))
+                .is_ok()
+        );
+        assert_eq!(
+            buckets
+                .take_at("a", rate, start + Duration::from_mins(1))
+                .unwrap()
+                .remaining,
+            2
+        );
     }
 
     #[test]
     fn full_buckets_are_forgotten_when_there_are_many() {
         let buckets = Buckets::default();
-        let rate = Rate { per_second: 1000.0, burst: 1.0 };
+        let rate = Rate {
+            per_second: 1000.0,
+            burst: 1.0,
+        };
         let start = Instant::now();
         for key in 0..KEPT {
             buckets.take_at(key, rate, start).unwrap();
         }
-        buckets.take_at(KEPT, rate, start + Duration::from_secs(1)).unwrap();
+        buckets
+            .take_at(KEPT, rate, start + Duration::from_secs(1))
+            .unwrap();
         assert_eq!(buckets.buckets.lock().unwrap().len(), 1);
     }
 }

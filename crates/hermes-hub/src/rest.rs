@@ -28,9 +28,12 @@ pub(crate) use door::{RequestId, problem_response};
 /// All routes of the table.
 pub(crate) fn router(hub: Hub) -> Router {
     let mut paths: BTreeMap<&str, Vec<(&'static Operation, Verb)>> = BTreeMap::new();
-    for operation in table().iter() {
+    for operation in table().rows() {
         for verb in operation.verbs {
-            paths.entry(operation.path).or_default().push((operation, *verb));
+            paths
+                .entry(operation.path)
+                .or_default()
+                .push((operation, *verb));
         }
     }
     let mut router = Router::new();
@@ -74,7 +77,10 @@ fn other_method(request: &Request, allowed: &str) -> Response {
     let mut response = if request.method() == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
     } else {
-        let problem = Problem::new(Code::MethodNotAllowed, format!("this route takes {allowed}"));
+        let problem = Problem::new(
+            Code::MethodNotAllowed,
+            format!("this route takes {allowed}"),
+        );
         problem_response(&problem, &RequestId::of(request))
     };
     if let Ok(allowed) = allowed.parse() {
@@ -117,25 +123,48 @@ async fn run(
     let headers = request.headers();
     let if_match = text(headers, &header::IF_MATCH);
     let range = text(headers, &header::RANGE);
-    let last_event_id = headers.get("last-event-id").map(|value| event_id(value.to_str().unwrap_or_default())).transpose()?;
+    let last_event_id = headers
+        .get("last-event-id")
+        .map(|value| event_id(value.to_str().unwrap_or_default()))
+        .transpose()?;
     let idempotency_key = headers
         .get("idempotency-key")
-        .map(|value| value.to_str().map(str::to_owned).map_err(|_| Problem::invalid("`Idempotency-Key` must be plain text")))
+        .map(|value| {
+            value
+                .to_str()
+                .map(str::to_owned)
+                .map_err(|_| Problem::invalid("`Idempotency-Key` must be plain text"))
+        })
         .transpose()?
         .filter(|_| verb == Verb::Post);
     let visitor = match (caller, operation.access) {
         (Some(visitor), _) => visitor,
         (None, Access::Open) => hub.nobody(),
-        (None, _) => return Err(Problem::new(Code::Unauthenticated, "present a token as `Authorization: Bearer …`")),
+        (None, _) => {
+            return Err(Problem::new(
+                Code::Unauthenticated,
+                "present a token as `Authorization: Bearer …`",
+            ));
+        }
     };
     let known = arguments::in_path(operation, path);
-    let all = arguments::of(hub.settings().limits.body_bytes, operation, verb, known.clone(), request);
+    let all = arguments::of(
+        hub.settings().limits.body_bytes,
+        operation,
+        verb,
+        known.clone(),
+        request,
+    );
     let request = dispatch::Request {
         operation,
         visitor,
         via: Via::Rest,
-        request_id: id.0.clone(),
-        arguments: dispatch::Arguments { known, all: Some(Box::pin(all)), naming: Naming::Rest },
+        id: id.0.clone(),
+        arguments: dispatch::Arguments {
+            known,
+            all: Some(Box::pin(all)),
+            naming: Naming::Rest,
+        },
         if_match,
         last_event_id,
         range,
@@ -145,7 +174,9 @@ async fn run(
 }
 
 fn event_id(text: &str) -> Result<u64, Problem> {
-    text.trim().parse().map_err(|_| Problem::invalid("`Last-Event-ID` must be the number of an event"))
+    text.trim()
+        .parse()
+        .map_err(|_| Problem::invalid("`Last-Event-ID` must be the number of an event"))
 }
 
 fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {

@@ -36,6 +36,10 @@ fn page(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
 }
 
 /// Tells a member that is `null` from one that is not there.
+#[expect(
+    clippy::option_option,
+    reason = "absent, `null` and a value are three things"
+)]
 fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -74,14 +78,22 @@ async fn recorded<T>(
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
     let state = call.hub.state();
-    let intent = state.begin_files(FileIntent { entry: call.entry.clone(), reserve: None }).await?;
-    call.is_logged.store(true, std::sync::atomic::Ordering::Relaxed);
+    let intent = state
+        .begin_files(FileIntent {
+            entry: call.entry.clone(),
+            reserve: None,
+        })
+        .await?;
+    call.is_logged
+        .store(true, std::sync::atomic::Ordering::Relaxed);
     let result = work.await;
     let mut entry = call.entry.clone();
     if let Err(problem) = &result {
         entry.status = problem.code.status();
     }
-    state.finish_files(intent, FileEffect { entry, grown: None }).await?;
+    state
+        .finish_files(intent, FileEffect { entry, grown: None })
+        .await?;
     result
 }
 

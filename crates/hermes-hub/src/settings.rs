@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod build;
 mod keys;
 mod sizes;
 #[cfg(test)]
@@ -276,117 +277,43 @@ impl Settings {
         let mut outer = Values::default();
         outer.take_environment(&sources.environment)?;
         outer.take_flags(&sources.flags)?;
-        let data_dir = outer.path("data_dir")?.unwrap_or_else(|| default_data_dir(&sources.environment));
-        let file = sources.file.clone().unwrap_or_else(|| data_dir.join("hub.yaml"));
+        let data_dir = outer
+            .path("data_dir")?
+            .unwrap_or_else(|| default_data_dir(&sources.environment));
+        let file = sources
+            .file
+            .clone()
+            .unwrap_or_else(|| data_dir.join("hub.yaml"));
         let mut values = Values::default();
         match std::fs::read_to_string(&file) {
             Ok(text) => {
-                let document = hermes_config::read_yaml(&text).map_err(|error| SettingsError::NoYaml {
-                    path: file.clone(),
-                    reason: error.to_string(),
-                })?;
+                let document =
+                    hermes_config::read_yaml(&text).map_err(|error| SettingsError::NoYaml {
+                        path: file.clone(),
+                        reason: error.to_string(),
+                    })?;
                 values.take_document(&document)?;
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && sources.file.is_none() => {}
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && sources.file.is_none() => {}
             Err(error) => {
-                return Err(SettingsError::Unreadable { path: file, reason: error.to_string() });
+                return Err(SettingsError::Unreadable {
+                    path: file,
+                    reason: error.to_string(),
+                });
             }
         }
         values.take(outer);
-        values.fill_references(file.parent().unwrap_or(Path::new(".")), &sources.environment)?;
+        values.fill_references(
+            file.parent().unwrap_or(Path::new(".")),
+            &sources.environment,
+        )?;
         Self::build(&values, data_dir)
     }
 
     /// The defaults, with everything in this directory.
     pub fn in_directory(data_dir: &Path) -> Result<Self, SettingsError> {
         Self::build(&Values::default(), data_dir.to_owned())
-    }
-
-    fn build(values: &Values, outer_data_dir: PathBuf) -> Result<Self, SettingsError> {
-        let data_dir = values.path("data_dir")?.unwrap_or(outer_data_dir);
-        let listen: SocketAddr = values.parsed("listen", "an address and port such as `127.0.0.1:7878`")?
-            .unwrap_or_else(|| ([127, 0, 0, 1], 7878).into());
-        let tls = match (values.path("tls.cert")?, values.path("tls.key")?) {
-            (Some(cert), Some(key)) => Some(Tls { cert, key }),
-            (None, None) => None,
-            _ => return Err(unusable("tls", "needs both `tls.cert` and `tls.key`")),
-        };
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let public_url = values.text("public_url")?.unwrap_or_else(|| format!("{scheme}://{listen}"));
-        let public_url = public_url.trim_end_matches('/').to_owned();
-        if host_of(&public_url).is_none() {
-            return Err(unusable("public_url", "must be a URL such as `https://hub.example.com`"));
-        }
-        let settings = Self {
-            listen,
-            public_url,
-            tls,
-            trust_proxy: values.list("trust_proxy")?.unwrap_or_default(),
-            insecure_http: values.flag("insecure_http")?.unwrap_or(false),
-            allowed_hosts: values.list("allowed_hosts")?.unwrap_or_default(),
-            allowed_origins: values.list("allowed_origins")?.unwrap_or_default(),
-            database_url: values.text("database.url")?.unwrap_or_else(|| format!("sqlite:{}", data_dir.join("hub.db").display())),
-            objects_url: values.text("objects.url")?.unwrap_or_else(|| format!("file:{}", data_dir.join("shares").display())),
-            secret_key_file: values.path("secrets.key_file")?.unwrap_or_else(|| data_dir.join("secret.key")),
-            admin_token_file: values.path("admin_token_file")?.unwrap_or_else(|| data_dir.join("admin.token")),
-            runtime: values.one_of("runtime", &[("process", RuntimeKind::Process), ("mock", RuntimeKind::Mock)])?,
-            isolation: Isolation::build(values)?,
-            idle_stop_seconds: values.count("agent.idle_stop_seconds", 900)?,
-            runs: Runs {
-                max_concurrent: values.count::<u64>("runs.max_concurrent", 4)?.max(1),
-                queue_depth: values.count("runs.queue_depth", 100)?,
-                max_minutes: values.count("runs.max_minutes", 60)?,
-                retention_days: values.count("runs.retention_days", 30)?,
-            },
-            limits: Limits {
-                body_bytes: values.size("limits.body_bytes", 16 << 20)?,
-                read_bytes: values.size("limits.read_bytes", 1 << 20)?,
-                write_bytes: values.size("limits.write_bytes", 8 << 20)?,
-                list_entries: values.count("limits.list_entries", 5_000)?,
-                rps_per_token: values.count("limits.rps_per_token", 200)?,
-                burst: values.count("limits.burst", 400)?,
-                auth_failures_per_minute: values.count("limits.auth_failures_per_minute", 20)?,
-            },
-            mcp: Mcp {
-                enabled: values.flag("mcp.enabled")?.unwrap_or(true),
-                tools: values.one_of("mcp.tools", &[("standard", ToolChoice::Standard), ("extended", ToolChoice::Extended)])?,
-                read_only: values.flag("mcp.read_only")?.unwrap_or(false),
-                session_idle_seconds: values.count("mcp.session_idle_seconds", 3600)?,
-                sessions_per_token: values.count("mcp.sessions_per_token", 32)?,
-            },
-            sync: Sync {
-                allowed_roots: values.list("sync.allowed_roots")?.unwrap_or_default().into_iter().map(PathBuf::from).collect(),
-                sources: values.list("sync.sources")?.unwrap_or_else(|| {
-                    ["SOUL.md", "AGENTS.md", "context/", "memories/", "skills/"].map(str::to_owned).into()
-                }),
-            },
-            tenants: Tenants {
-                restore_days: values.count("tenants.restore_days", 7)?,
-                trash_days: values.count("tenants.trash_days", 30)?,
-            },
-            audit: Audit {
-                rest_reads: values.flag("audit.rest_reads")?.unwrap_or(false),
-                retention_days: values.count("audit.retention_days", 365)?,
-            },
-            metrics: Metrics {
-                listen: match values.text("metrics.listen")?.as_deref() {
-                    Some("off") => None,
-                    _ => Some(values.parsed("metrics.listen", "an address and port, or `off`")?.unwrap_or_else(|| ([127, 0, 0, 1], 7879).into())),
-                },
-                per_tenant: values.flag("metrics.per_tenant")?.unwrap_or(false),
-            },
-            node_id: values.text("node.id")?,
-            lease_seconds: values.count::<u64>("node.lease_seconds", 15)?.max(3),
-            drain_seconds: values.count("shutdown.drain_seconds", 30)?,
-            backup: Backup {
-                schedule: values.text("backup.schedule")?.filter(|text| text != "off"),
-                keep: values.count("backup.keep", 7)?,
-                path: values.path("backup.path")?,
-            },
-            data_dir,
-        };
-        settings.check()?;
-        Ok(settings)
     }
 
     /// What the Hub may be reached by must be safe.
@@ -398,8 +325,16 @@ impl Settings {
                 "off this machine the Hub needs `tls.cert` and `tls.key`, a proxy in `trust_proxy`, or `insecure_http: true`",
             ));
         }
-        if self.sync.allowed_roots.iter().any(|root| !root.is_absolute()) {
-            return Err(unusable("sync.allowed_roots", "every root must be an absolute path"));
+        if self
+            .sync
+            .allowed_roots
+            .iter()
+            .any(|root| !root.is_absolute())
+        {
+            return Err(unusable(
+                "sync.allowed_roots",
+                "every root must be an absolute path",
+            ));
         }
         Ok(())
     }
@@ -410,30 +345,11 @@ impl Settings {
     }
 }
 
-impl Isolation {
-    fn build(values: &Values) -> Result<Self, SettingsError> {
-        let range = values.text("isolation.uid_range")?.unwrap_or_else(|| "200000-265535".into());
-        let uid_range = range
-            .split_once('-')
-            .and_then(|(first, last)| Some((first.trim().parse().ok()?, last.trim().parse().ok()?)))
-            .filter(|(first, last)| first <= last)
-            .ok_or_else(|| unusable("isolation.uid_range", "must be two numbers, such as `200000-265535`"))?;
-        Ok(Self {
-            mode: values.one_of(
-                "isolation.mode",
-                &[("auto", IsolationMode::Auto), ("strict", IsolationMode::Strict), ("off", IsolationMode::Off)],
-            )?,
-            memory_bytes: values.size("isolation.memory", 1 << 30)?,
-            pids: values.count("isolation.pids", 256)?,
-            cpu: values.parsed("isolation.cpu", "a number of processors")?.unwrap_or(1.0),
-            uid_range,
-            read_paths: values.list("isolation.read_paths")?.unwrap_or_default().into_iter().map(PathBuf::from).collect(),
-        })
-    }
-}
-
 fn unusable(key: &str, reason: impl Into<String>) -> SettingsError {
-    SettingsError::Unusable { key: key.into(), reason: reason.into() }
+    SettingsError::Unusable {
+        key: key.into(),
+        reason: reason.into(),
+    }
 }
 
 /// The host and port of a URL.

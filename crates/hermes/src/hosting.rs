@@ -115,7 +115,11 @@ impl Prepared {
 impl Hosted {
     /// Where it is for those on this machine.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = match self.hub.settings().tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Ends when a door fails, which none should.

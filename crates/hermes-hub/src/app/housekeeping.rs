@@ -37,7 +37,9 @@ async fn every_minute(hub: &Hub) -> Result<(), StateError> {
     hub.authenticator().write_down_use().await?;
     hub.state().record_heads().await?;
     let idle = Duration::from_secs(hub.settings().mcp.session_idle_seconds);
-    hub.state().end_idle_mcp_sessions(Time::now().before(idle)).await?;
+    hub.state()
+        .end_idle_mcp_sessions(Time::now().before(idle))
+        .await?;
     Ok(())
 }
 
@@ -45,7 +47,11 @@ async fn every_hour(hub: &Hub) -> Result<(), StateError> {
     let settings = hub.settings();
     let days_ago = |days: u64| Time::now().before(Duration::from_secs(days.saturating_mul(DAY)));
     hub.state().forget_keys(days_ago(1)).await?;
-    hub.state().prune_audit(days_ago(settings.audit.retention_days)).await?;
-    hub.state().forget_runs(days_ago(settings.runs.retention_days)).await?;
+    hub.state()
+        .prune_audit(days_ago(settings.audit.retention_days))
+        .await?;
+    hub.state()
+        .forget_runs(days_ago(settings.runs.retention_days))
+        .await?;
     crate::service::tenants::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
 }

@@ -74,7 +74,8 @@ impl Hub {
     /// A tenant's jobs are others.
     pub(crate) fn jobs_changed(&self, tenant: &TenantId) {
         let (hub, tenant) = (self.clone(), tenant.clone());
-        self.work().spawn(async move { hub.look_at_jobs(&tenant).await });
+        self.work()
+            .spawn(async move { hub.look_at_jobs(&tenant).await });
     }
 
     async fn look_at_jobs(&self, tenant: &TenantId) {

@@ -1,6 +1,6 @@
 //! The doors: the router with everything on it, and the sockets.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Json, Router,
@@ -9,12 +9,16 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use futures::{FutureExt, future::BoxFuture};
 use http::header;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::Hub;
+use super::{
+    Hub,
+    tls::{ClientAddress, TlsListener},
+};
 use crate::{auth::Scope, document, mcp, rest};
 
 /// Why a door could not be kept open.
@@ -23,6 +27,14 @@ pub enum ServeError {
     /// The socket failed.
     #[error("the Hub's socket failed: {0}")]
     Socket(#[from] std::io::Error),
+    /// Certificate or key can not be used.
+    #[error("`{path}` can not be used for TLS: {reason}")]
+    Certificate {
+        /// Which file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
 }
 
 /// How long the page and its style may be kept.
@@ -35,17 +47,28 @@ impl Hub {
             .route("/", get(page))
             .route("/reference", get(page))
             .route("/reference.css", get(style))
-            .merge(Router::new().route("/.well-known/oauth-protected-resource/mcp", get(metadata)).with_state(self.clone()));
+            .merge(
+                Router::new()
+                    .route("/.well-known/oauth-protected-resource/mcp", get(metadata))
+                    .with_state(self.clone()),
+            );
         if self.settings().mcp.enabled {
             router = router.merge(mcp::router(self));
         }
         router
             .fallback(rest::no_route)
-            .layer(middleware::from_fn_with_state(self.clone(), rest::door::guard))
+            .layer(middleware::from_fn_with_state(
+                self.clone(),
+                rest::door::guard,
+            ))
     }
 
     /// Serves on a socket until `stop` is cancelled, then lets requests under way end.
-    pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), ServeError> {
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
         let overdue = {
             let stop = stop.clone();
             let patience = Duration::from_secs(self.settings().drain_seconds);
@@ -61,18 +84,40 @@ impl Hub {
                 hub.begin_drain();
             }
         };
-        let router = self.router().into_make_service_with_connect_info::<SocketAddr>();
-        let serving = axum::serve(listener, router).with_graceful_shutdown(draining);
+        let router = self
+            .router()
+            .into_make_service_with_connect_info::<ClientAddress>();
+        let serving: BoxFuture<'_, std::io::Result<()>> = match &self.settings().tls {
+            None => axum::serve(listener, router)
+                .with_graceful_shutdown(draining)
+                .into_future()
+                .boxed(),
+            Some(tls) => {
+                let listener = TlsListener::new(listener, tls)?;
+                axum::serve(listener, router)
+                    .with_graceful_shutdown(draining)
+                    .into_future()
+                    .boxed()
+            }
+        };
         tokio::select! {
-            ended = async { serving.await } => Ok(ended?),
+            ended = serving => Ok(ended?),
             () = overdue => Ok(()),
         }
     }
 
     /// Serves the figures on a socket of their own.
-    pub async fn serve_metrics(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), ServeError> {
-        let router = Router::new().route("/metrics", get(metrics)).with_state(self.clone());
-        Ok(axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await?)
+    pub async fn serve_metrics(
+        &self,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let router = Router::new()
+            .route("/metrics", get(metrics))
+            .with_state(self.clone());
+        Ok(axum::serve(listener, router)
+            .with_graceful_shutdown(stop.cancelled_owned())
+            .await?)
     }
 }
 
@@ -87,7 +132,10 @@ async fn page(_: Request) -> Response {
 }
 
 async fn style() -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, PAGE_CACHE)];
+    let headers = [
+        (header::CONTENT_TYPE, "text/css; charset=utf-8"),
+        (header::CACHE_CONTROL, PAGE_CACHE),
+    ];
     (headers, document::STYLE).into_response()
 }
 
@@ -103,17 +151,24 @@ async fn metadata(State(hub): State<Hub>) -> Response {
 }
 
 async fn metrics(State(hub): State<Hub>) -> Response {
-    let mut gauges = vec![("mcp_sessions", String::new(), hub.count_mcp_sessions().await as f64)];
+    let mut gauges = vec![(
+        "mcp_sessions",
+        String::new(),
+        hub.count_mcp_sessions().await as u64,
+    )];
     if let Ok(counts) = hub.state().count_tenants().await {
         for (status, count) in counts {
-            gauges.push(("tenants", format!("state=\"{status}\""), count as f64));
+            gauges.push(("tenants", format!("state=\"{status}\""), count));
         }
     }
     if let Ok(counts) = hub.state().count_runs(None).await {
         for (status, count) in counts {
-            gauges.push(("runs", format!("status=\"{status}\""), count as f64));
+            gauges.push(("runs", format!("status=\"{status}\""), count));
         }
     }
-    let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let headers = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
     (headers, hub.metrics().text(&gauges)).into_response()
 }

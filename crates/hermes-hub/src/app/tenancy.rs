@@ -27,7 +27,11 @@ pub(super) struct Records {
 
 impl Records {
     async fn record(&self, tenant: &TenantId) -> Result<TenantRecord, Problem> {
-        let record = self.state.tenant(tenant).await?.filter(|record| record.deleted_at.is_none());
+        let record = self
+            .state
+            .tenant(tenant)
+            .await?
+            .filter(|record| record.deleted_at.is_none());
         record.ok_or_else(|| Problem::not_found(format!("there is no tenant `{tenant}`")))
     }
 
@@ -35,10 +39,18 @@ impl Records {
         home_of(&self.settings.load(), record)
     }
 
-    async fn secrets(&self, record: &TenantRecord) -> Result<(Secret<String>, BTreeMap<String, Secret<String>>), Problem> {
-        let open = |place: &Place, sealed: &Sealed| self.key.open(place, sealed).map_err(|error| Problem::internal(&error));
+    async fn secrets(
+        &self,
+        record: &TenantRecord,
+    ) -> Result<(Secret<String>, BTreeMap<String, Secret<String>>), Problem> {
+        let open = |place: &Place, sealed: &Sealed| {
+            self.key
+                .open(place, sealed)
+                .map_err(|error| Problem::internal(&error))
+        };
         let runtime_key = self.state.runtime_key(&record.id).await?;
-        let runtime_key = runtime_key.ok_or_else(|| Problem::internal(&"a tenant has no runtime key"))?;
+        let runtime_key =
+            runtime_key.ok_or_else(|| Problem::internal(&"a tenant has no runtime key"))?;
         let runtime_key = open(&Place::runtime_key(&record.uid), &runtime_key)?;
         let mut env = BTreeMap::new();
         for (name, sealed) in self.state.sealed_env(&record.id).await? {
@@ -57,7 +69,10 @@ impl Records {
         Limits {
             memory_bytes: number("memoryBytes").unwrap_or(isolation.memory_bytes),
             pids: number("pids").unwrap_or(isolation.pids),
-            cpu: given.get("cpu").and_then(Value::as_f64).unwrap_or(isolation.cpu),
+            cpu: given
+                .get("cpu")
+                .and_then(Value::as_f64)
+                .unwrap_or(isolation.cpu),
         }
     }
 }
@@ -66,7 +81,11 @@ impl Records {
 pub(super) fn home_of(settings: &Settings, record: &TenantRecord) -> Home {
     Home::at(match &record.linked_home {
         Some(path) => path.clone(),
-        None => settings.data_dir.join("tenants").join(record.id.as_str()).join("home"),
+        None => settings
+            .data_dir
+            .join("tenants")
+            .join(record.id.as_str())
+            .join("home"),
     })
 }
 
@@ -80,11 +99,17 @@ impl Tenancy for Records {
         let home = self.home(&record);
         // The user's own home is awake for as long as the user is.
         let never_sleeps = record.linked_home.is_some();
-        let listens = never_sleeps || standing.policy().has_messaging() && listens_to_a_platform(home.clone(), &env).await;
+        let listens = never_sleeps
+            || standing.policy().has_messaging() && listens_to_a_platform(home.clone(), &env).await;
         let runs = self.settings.load().runs;
         let policy = standing.policy();
-        let queue_depth = standing.number("runs", "queueDepth").unwrap_or(runs.queue_depth);
-        let most_minutes = standing.number("runs", "maxMinutes").unwrap_or(runs.max_minutes).min(policy.runs.max_minutes.into());
+        let queue_depth = standing
+            .number("runs", "queueDepth")
+            .unwrap_or(runs.queue_depth);
+        let most_minutes = standing
+            .number("runs", "maxMinutes")
+            .unwrap_or(runs.max_minutes)
+            .min(policy.runs.max_minutes.into());
         let directives = Directives {
             policy: standing.policy_document().clone(),
             specialization: standing.specialization().to_owned(),
@@ -98,7 +123,11 @@ impl Tenancy for Records {
                 home: home.path().to_owned(),
                 runtime_key,
                 env,
-                teams: record.groups.iter().map(|group| format!("teams/{}:{}", group.id, group.access)).collect(),
+                teams: record
+                    .groups
+                    .iter()
+                    .map(|group| format!("teams/{}:{}", group.id, group.access))
+                    .collect(),
                 timezone: agent.timezone,
                 limits: self.limits(&record, &standing),
                 directives,
@@ -121,25 +150,37 @@ impl Tenancy for Records {
     async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem> {
         let record = self.record(tenant).await?;
         let standing = self.standing.load();
-        let missed = standing.section("cron").get("missedRuns").and_then(Value::as_str);
+        let missed = standing
+            .section("cron")
+            .get("missedRuns")
+            .and_then(Value::as_str);
         Ok(Calendar {
             home: self.home(&record).path().to_owned(),
             zone: tenants::zone(&record, &standing),
             access: record.access.status,
-            missed: if missed == Some("skip") { MissedRuns::Skip } else { MissedRuns::Once },
+            missed: if missed == Some("skip") {
+                MissedRuns::Skip
+            } else {
+                MissedRuns::Once
+            },
         })
     }
 }
 
 /// Whether a messaging platform is turned on in a home, so that its agent must not sleep.
 async fn listens_to_a_platform(home: Home, env: &BTreeMap<String, Secret<String>>) -> bool {
-    let pairs: Vec<_> = env.iter().map(|(name, value)| (name.clone(), value.expose().clone())).collect();
+    let pairs: Vec<_> = env
+        .iter()
+        .map(|(name, value)| (name.clone(), value.expose().clone()))
+        .collect();
     let read = tokio::task::spawn_blocking(move || {
         let (variables, warnings) = Variables::of_home(&home, pairs);
         hermes_config::Settings::load_with(&home, variables, warnings)
     });
     match read.await {
-        Ok(Ok(settings)) => Platform::ALL.iter().any(|platform| settings.gateway.platform(*platform).token.is_some()),
+        Ok(Ok(settings)) => Platform::ALL
+            .iter()
+            .any(|platform| settings.gateway.platform(*platform).token.is_some()),
         _ => false,
     }
 }

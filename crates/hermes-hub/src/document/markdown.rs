@@ -7,7 +7,7 @@ use crate::operations::{Access, Effect, Operation, Output, Place, Repetition, To
 /// All operations.
 pub fn reference() -> String {
     let mut text = String::from("# Operations of the Hub\n");
-    for operation in table().iter() {
+    for operation in table().rows() {
         write_operation(&mut text, operation);
     }
     text
@@ -17,9 +17,16 @@ fn write_operation(text: &mut String, operation: &Operation) {
     let mut line = |arguments: std::fmt::Arguments<'_>| {
         let _ = writeln!(text, "{arguments}");
     };
-    line(format_args!("\n## `{}`\n\n{}\n", operation.name, operation.description));
+    line(format_args!(
+        "\n## `{}`\n\n{}\n",
+        operation.name, operation.description
+    ));
     let verbs: Vec<_> = operation.verbs.iter().map(|verb| verb.word()).collect();
-    line(format_args!("- REST: `{} {}`", verbs.join("`, `"), operation.path.replace("{*", "{")));
+    line(format_args!(
+        "- REST: `{} {}`",
+        verbs.join("`, `"),
+        operation.path.replace("{*", "{")
+    ));
     match operation.toolset {
         Toolset::Standard => line(format_args!("- MCP tool: yes")),
         Toolset::Extended => line(format_args!("- MCP tool: with `mcp.tools: extended`")),
@@ -32,7 +39,11 @@ fn write_operation(text: &mut String, operation: &Operation) {
     line(format_args!("- Effect: {}", effect(operation)));
     let success: Vec<_> = operation.success.iter().map(ToString::to_string).collect();
     let errors: Vec<_> = operation.errors.iter().map(ToString::to_string).collect();
-    let errors = if errors.is_empty() { String::new() } else { format!("; errors besides the usual: {}", errors.join(", ")) };
+    let errors = if errors.is_empty() {
+        String::new()
+    } else {
+        format!("; errors besides the usual: {}", errors.join(", "))
+    };
     line(format_args!("- Status: {}{errors}", success.join(", ")));
     let reply = match &operation.output {
         Output::Empty => "nothing (`{\"ok\": true}` over MCP)",
@@ -49,14 +60,27 @@ fn write_operation(text: &mut String, operation: &Operation) {
         let place = match member.place {
             Place::Path => "in the route".to_owned(),
             Place::Query => format!("query `{}`", member.rest_name),
-            Place::Body if operation.input.whole_body == Some(member.name.as_str()) => "the body".to_owned(),
+            Place::Body if operation.input.whole_body == Some(member.name.as_str()) => {
+                "the body".to_owned()
+            }
             Place::Body => format!("body `{}`", member.rest_name),
         };
         let need = if member.is_required { "Required. " } else { "" };
-        let only = if member.is_for_tools { "" } else { "REST only. " };
-        let description = member.schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+        let only = if member.is_for_tools {
+            ""
+        } else {
+            "REST only. "
+        };
+        let description = member
+            .schema
+            .get("description")
+            .and_then(|text| text.as_str())
+            .unwrap_or_default();
         let description = description.replace('\n', " ").replace('|', "\\|");
-        line(format_args!("| `{}` | {place} | {need}{only}{description} |", member.name));
+        line(format_args!(
+            "| `{}` | {place} | {need}{only}{description} |",
+            member.name
+        ));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 /// The whole interface, for a Hub at this address.
 pub fn document(public_url: &str) -> Value {
     let mut paths = Map::new();
-    for operation in table().iter() {
+    for operation in table().rows() {
         let path = operation.path.replace("{*", "{");
         let item = paths.entry(path).or_insert_with(|| json!({}));
         for verb in operation.verbs {
@@ -36,7 +36,11 @@ pub fn document(public_url: &str) -> Value {
 }
 
 fn describe(operation: &Operation, verb: Verb) -> Value {
-    let suffix = if verb == operation.verb() { String::new() } else { format!("_{}", verb.word().to_lowercase()) };
+    let suffix = if verb == operation.verb() {
+        String::new()
+    } else {
+        format!("_{}", verb.word().to_lowercase())
+    };
     let mut described = json!({
         "operationId": format!("{}{suffix}", operation.name),
         "summary": operation.title,
@@ -58,10 +62,14 @@ fn describe(operation: &Operation, verb: Verb) -> Value {
 
 /// The family: the first part of the route that is no argument.
 fn tag(operation: &Operation) -> &str {
-    let parts: Vec<&str> = operation.path.split('/').skip(2).filter(|part| !part.starts_with('{')).collect();
+    let parts: Vec<&str> = operation
+        .path
+        .split('/')
+        .skip(2)
+        .filter(|part| !part.starts_with('{'))
+        .collect();
     match parts[..] {
-        ["tenants", family, ..] => family,
-        [family, ..] => family,
+        ["tenants", family, ..] | [family, ..] => family,
         [] => "hub",
     }
 }
@@ -102,7 +110,9 @@ fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
         .collect();
     if verb == Verb::Post {
         let schema = json!({"type": "string", "maxLength": 128});
-        parameters.push(json!({"name": "Idempotency-Key", "in": "header", "required": false, "schema": schema}));
+        parameters.push(
+            json!({"name": "Idempotency-Key", "in": "header", "required": false, "schema": schema}),
+        );
     }
     parameters
 }
@@ -111,21 +121,33 @@ fn body(operation: &Operation, verb: Verb) -> Option<Value> {
     if !verb.has_body() {
         return None;
     }
-    let members: Vec<_> =
-        operation.input.members.iter().filter(|member| place(operation, verb, member.place) == Place::Body).collect();
+    let members: Vec<_> = operation
+        .input
+        .members
+        .iter()
+        .filter(|member| place(operation, verb, member.place) == Place::Body)
+        .collect();
     if members.is_empty() {
         return None;
     }
-    let required: Vec<_> = members.iter().filter(|member| member.is_required).map(|member| member.rest_name.clone()).collect();
-    let schema = match operation.input.whole_body {
-        Some(whole) => members.iter().find(|member| member.name == whole)?.schema.clone(),
-        None => {
-            let properties: Map<String, Value> =
-                members.iter().map(|member| (member.rest_name.clone(), member.schema.clone())).collect();
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-        }
+    let required: Vec<_> = members
+        .iter()
+        .filter(|member| member.is_required)
+        .map(|member| member.rest_name.clone())
+        .collect();
+    let schema = if let Some(whole) = operation.input.whole_body {
+        let whole = members.iter().find(|member| member.name == whole)?;
+        whole.schema.clone()
+    } else {
+        let properties: Map<String, Value> = members
+            .iter()
+            .map(|member| (member.rest_name.clone(), member.schema.clone()))
+            .collect();
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     };
-    Some(json!({"required": !required.is_empty(), "content": {"application/json": {"schema": schema}}}))
+    Some(
+        json!({"required": !required.is_empty(), "content": {"application/json": {"schema": schema}}}),
+    )
 }
 
 fn responses(operation: &Operation) -> Value {
@@ -143,7 +165,11 @@ fn responses(operation: &Operation) -> Value {
         }
         responses.insert(status.to_string(), response);
     }
-    let usual: &[u16] = if operation.access == Access::Open { &[400, 403, 500] } else { &USUAL_ERRORS };
+    let usual: &[u16] = if operation.access == Access::Open {
+        &[400, 403, 500]
+    } else {
+        &USUAL_ERRORS
+    };
     let mut errors: Vec<u16> = usual.iter().chain(operation.errors).copied().collect();
     errors.sort_unstable();
     for status in errors {
@@ -156,7 +182,9 @@ fn responses(operation: &Operation) -> Value {
 
 fn phrase(status: u16) -> &'static str {
     let status = http::StatusCode::from_u16(status).ok();
-    status.and_then(|status| status.canonical_reason()).unwrap_or("Answer")
+    status
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or("Answer")
 }
 
 fn problem_schema() -> Value {

@@ -26,11 +26,11 @@ fn make() -> String {
          request but those to health and documents needs <code>Authorization: Bearer</code> and a management token.</p>\n",
     );
     page.push_str("<nav aria-label=\"Operations\"><ul>\n");
-    for operation in table().iter() {
+    for operation in table().rows() {
         let _ = writeln!(page, "<li><a href=\"#{0}\">{0}</a></li>", operation.name);
     }
     page.push_str("</ul></nav>\n");
-    for operation in table().iter() {
+    for operation in table().rows() {
         section(&mut page, operation);
     }
     page.push_str("</main>\n</html>\n");
@@ -41,26 +41,53 @@ fn section(page: &mut String, operation: &Operation) {
     let mut line = |arguments: std::fmt::Arguments<'_>| {
         let _ = writeln!(page, "{arguments}");
     };
-    line(format_args!("<section id=\"{0}\">\n<h2>{0}</h2>\n<p>{1}</p>\n<dl>", operation.name, escaped(operation.description)));
+    line(format_args!(
+        "<section id=\"{0}\">\n<h2>{0}</h2>\n<p>{1}</p>\n<dl>",
+        operation.name,
+        escaped(operation.description)
+    ));
     for verb in operation.verbs {
         let path = escaped(&operation.path.replace("{*", "{"));
-        line(format_args!("<dt>REST</dt><dd><code>{} {path}</code></dd>", verb.word()));
+        line(format_args!(
+            "<dt>REST</dt><dd><code>{} {path}</code></dd>",
+            verb.word()
+        ));
     }
     match operation.toolset {
-        Toolset::Standard => line(format_args!("<dt>MCP</dt><dd>tool <code>{}</code></dd>", operation.name)),
-        Toolset::Extended => line(format_args!("<dt>MCP</dt><dd>extended tool <code>{}</code></dd>", operation.name)),
+        Toolset::Standard => line(format_args!(
+            "<dt>MCP</dt><dd>tool <code>{}</code></dd>",
+            operation.name
+        )),
+        Toolset::Extended => line(format_args!(
+            "<dt>MCP</dt><dd>extended tool <code>{}</code></dd>",
+            operation.name
+        )),
         Toolset::None => {}
     }
     if let Some(command) = operation.command {
-        line(format_args!("<dt>Command</dt><dd><code>hermes {command}</code></dd>"));
+        line(format_args!(
+            "<dt>Command</dt><dd><code>hermes {command}</code></dd>"
+        ));
     }
-    line(format_args!("<dt>Scope</dt><dd>{}</dd>", escaped(&scope(operation).replace('`', ""))));
-    line(format_args!("<dt>Effect</dt><dd>{}</dd>\n</dl>", effect(operation)));
+    line(format_args!(
+        "<dt>Scope</dt><dd>{}</dd>",
+        escaped(&scope(operation).replace('`', ""))
+    ));
+    line(format_args!(
+        "<dt>Effect</dt><dd>{}</dd>\n</dl>",
+        effect(operation)
+    ));
     if !operation.input.members.is_empty() {
-        line(format_args!("<table><thead><tr><th>argument</th><th></th></tr></thead><tbody>"));
+        line(format_args!(
+            "<table><thead><tr><th>argument</th><th></th></tr></thead><tbody>"
+        ));
         for member in &operation.input.members {
             let need = if member.is_required { "Required. " } else { "" };
-            let description = member.schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+            let description = member
+                .schema
+                .get("description")
+                .and_then(|text| text.as_str())
+                .unwrap_or_default();
             line(format_args!(
                 "<tr><td><code>{}</code></td><td>{need}{}</td></tr>",
                 escaped(&member.name),
@@ -73,5 +100,8 @@ fn section(page: &mut String, operation: &Operation) {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

@@ -9,9 +9,10 @@ use ::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-        CustomResult, ErrorCode, Extensions, Implementation, JsonObject, ListToolsResult, MetaObject,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter, ToolsCapability,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
+        CustomRequest, CustomResult, ErrorCode, Extensions, Implementation, JsonObject,
+        ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        SubscriptionFilter, ToolsCapability,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -49,7 +50,10 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(hub: Hub) -> Self {
-        Self { hub, teller: Mutex::default() }
+        Self {
+            hub,
+            teller: Mutex::default(),
+        }
     }
 
     async fn call(
@@ -59,7 +63,10 @@ impl Connection {
         idempotency_key: Option<String>,
         parts: &Parts,
     ) -> CallToolResult {
-        let id = parts.extensions.get::<RequestId>().map_or_else(|| Arc::from(""), |id| Arc::clone(&id.0));
+        let id = parts
+            .extensions
+            .get::<RequestId>()
+            .map_or_else(|| Arc::from(""), |id| Arc::clone(&id.0));
         let Some(visitor) = parts.extensions.get::<Visitor>().cloned() else {
             return failure(&Problem::internal(&"a call came without its caller"), &id);
         };
@@ -67,8 +74,12 @@ impl Connection {
             operation,
             visitor,
             via: Via::Mcp,
-            request_id: Arc::clone(&id),
-            arguments: Arguments { known: arguments, all: None, naming: Naming::Tool },
+            id: Arc::clone(&id),
+            arguments: Arguments {
+                known: arguments,
+                all: None,
+                naming: Naming::Tool,
+            },
             if_match: None,
             last_event_id: None,
             range: None,
@@ -85,7 +96,9 @@ fn success(operation: &Operation, body: Body) -> CallToolResult {
     let (text, value) = match body {
         Body::Json(value) => (value.to_string(), value),
         // In exactly this spelling.
-        Body::Empty | Body::Events(_) | Body::Bytes(..) => (r#"{"ok": true}"#.to_owned(), json!({"ok": true})),
+        Body::Empty | Body::Events(_) | Body::Bytes(..) => {
+            (r#"{"ok": true}"#.to_owned(), json!({"ok": true}))
+        }
     };
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(value);
@@ -105,16 +118,23 @@ fn failure(problem: &Problem, id: &str) -> CallToolResult {
 }
 
 fn parts(extensions: &Extensions) -> Result<&Parts, ErrorData> {
-    extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("the request came without its headers", None))
+    extensions
+        .get::<Parts>()
+        .ok_or_else(|| ErrorData::internal_error("the request came without its headers", None))
 }
 
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let mut changing = ToolsCapability::default();
         changing.list_changed = Some(true);
-        let capabilities = ServerCapabilities::builder().enable_tools_with(changing).build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools_with(changing)
+            .build();
         ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("hermes-hub", env!("CARGO_PKG_VERSION")).with_title("Hermes Hub"))
+            .with_server_info(
+                Implementation::new("hermes-hub", env!("CARGO_PKG_VERSION"))
+                    .with_title("Hermes Hub"),
+            )
             .with_instructions(INSTRUCTIONS)
     }
 
@@ -139,9 +159,13 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let visitor = parts(&context.extensions)?.extensions.get::<Visitor>();
-        let scopes = visitor.map(|visitor| visitor.principal.scopes).unwrap_or_default();
+        let scopes = visitor
+            .map(|visitor| visitor.principal.scopes)
+            .unwrap_or_default();
         let tools = tools::list(&self.hub.settings().mcp, scopes);
-        Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
+        Ok(ListToolsResult::with_all_items(tools)
+            .with_ttl_ms(LIST_TTL_MS)
+            .with_cache_scope(CacheScope::Private))
     }
 
     async fn call_tool(
@@ -151,23 +175,42 @@ impl ServerHandler for Connection {
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(operation) = tools::find(&request.name, &self.hub.settings().mcp) else {
             let name: String = request.name.chars().take(80).collect();
-            return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
+            return Err(ErrorData::invalid_params(
+                format!("unknown tool: {name}"),
+                None,
+            ));
         };
         let parts = parts(&context.extensions)?;
-        let key = context.meta.get(IDEMPOTENCY_KEY).and_then(Value::as_str).map(str::to_owned);
+        let key = context
+            .meta
+            .get(IDEMPOTENCY_KEY)
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         let arguments = request.arguments.unwrap_or_default();
         Ok(self.call(operation, arguments, key, parts).await.into())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         let wants_tools = requested.tools_list_changed == Some(true);
         let accepted = SubscriptionFilter::builder();
-        Some(if wants_tools { accepted.tools_list_changed().build() } else { accepted.build() })
+        Some(if wants_tools {
+            accepted.tools_list_changed().build()
+        } else {
+            accepted.build()
+        })
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.hub.tool_set();
-        let visitor = context.request_context().extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Visitor>()).cloned();
+        let visitor = context
+            .request_context()
+            .extensions
+            .get::<Parts>()
+            .and_then(|parts| parts.extensions.get::<Visitor>())
+            .cloned();
         let told = async {
             while changes.changed().await.is_ok() {
                 if context.sink().notify_tool_list_changed().await.is_err() {
@@ -200,7 +243,8 @@ impl ServerHandler for Connection {
 
 /// Returns when a token is revoked, has expired or may not be used from there any more.
 pub(crate) async fn token_ends(hub: &Hub, visitor: Option<&Visitor>) {
-    let Some((key, address)) = visitor.and_then(|visitor| Some((visitor.key?, visitor.address))) else {
+    let Some((key, address)) = visitor.and_then(|visitor| Some((visitor.key?, visitor.address)))
+    else {
         return std::future::pending().await;
     };
     loop {

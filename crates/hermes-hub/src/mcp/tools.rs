@@ -17,22 +17,33 @@ struct Offered {
 }
 
 static TOOLS: LazyLock<Vec<Offered>> = LazyLock::new(|| {
-    let tools = table().iter().filter(|operation| operation.toolset != Toolset::None);
-    tools.map(|operation| Offered { operation, tool: describe(operation) }).collect()
+    let tools = table()
+        .rows()
+        .filter(|operation| operation.toolset != Toolset::None);
+    tools
+        .map(|operation| Offered {
+            operation,
+            tool: describe(operation),
+        })
+        .collect()
 });
 
 /// The tools that somebody may see, in the order of the table.
 pub(super) fn list(mcp: &Mcp, scopes: Scopes) -> Vec<Tool> {
     TOOLS
         .iter()
-        .filter(|offered| is_offered(offered.operation, mcp) && is_allowed(offered.operation, scopes))
+        .filter(|offered| {
+            is_offered(offered.operation, mcp) && is_allowed(offered.operation, scopes)
+        })
         .map(|offered| offered.tool.clone())
         .collect()
 }
 
 /// The operation behind a tool, whether or not somebody may call it.
 pub(super) fn find(name: &str, mcp: &Mcp) -> Option<&'static Operation> {
-    table().find(name).filter(|operation| is_offered(operation, mcp))
+    table()
+        .find(name)
+        .filter(|operation| is_offered(operation, mcp))
 }
 
 fn is_offered(operation: &Operation, mcp: &Mcp) -> bool {
@@ -59,10 +70,13 @@ fn describe(operation: &Operation) -> Tool {
         Some(operation.repetition == Repetition::AddsNothing),
         Some(operation.is_open_world),
     );
-    let mut tool =
-        Tool::new(operation.name, operation.description, Arc::new(operation.input.tool_schema().clone()))
-            .with_raw_output_schema(Arc::new(output_schema(&operation.output)))
-            .with_annotations(annotations);
+    let mut tool = Tool::new(
+        operation.name,
+        operation.description,
+        Arc::new(operation.input.tool_schema().clone()),
+    )
+    .with_raw_output_schema(Arc::new(output_schema(&operation.output)))
+    .with_annotations(annotations);
     tool.title = Some(operation.title.to_owned());
     tool
 }

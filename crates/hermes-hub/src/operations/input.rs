@@ -77,8 +77,13 @@ pub struct Input {
 impl Input {
     pub(super) fn of<I: JsonSchema>(path: &str, verb: Verb) -> Self {
         let tool_schema = closed(schema::input::<I>());
-        let required: Vec<&str> =
-            tool_schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let required: Vec<&str> = tool_schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let properties = tool_schema.get("properties").and_then(Value::as_object);
         let members = properties
             .into_iter()
@@ -87,7 +92,9 @@ impl Input {
                 rest_name: camel(name),
                 kind: kind(schema),
                 is_required: required.contains(&name.as_str()),
-                place: if path.contains(&format!("{{{name}}}")) || path.contains(&format!("{{*{name}}}")) {
+                place: if path.contains(&format!("{{{name}}}"))
+                    || path.contains(&format!("{{*{name}}}"))
+                {
                     Place::Path
                 } else if verb.has_body() {
                     Place::Body
@@ -99,7 +106,11 @@ impl Input {
                 name: name.clone(),
             })
             .collect();
-        Self { members, whole_body: None, tool_schema }
+        Self {
+            members,
+            whole_body: None,
+            tool_schema,
+        }
     }
 
     pub(super) fn move_to_query(&mut self, names: &[&str]) {
@@ -114,7 +125,11 @@ impl Input {
         for member in &mut self.members {
             member.is_for_tools &= !names.contains(&member.name.as_str());
         }
-        if let Some(properties) = self.tool_schema.get_mut("properties").and_then(Value::as_object_mut) {
+        if let Some(properties) = self
+            .tool_schema
+            .get_mut("properties")
+            .and_then(Value::as_object_mut)
+        {
             properties.retain(|name, _| !names.contains(&name.as_str()));
         }
     }
@@ -130,19 +145,26 @@ impl Input {
     }
 
     /// Refuses arguments nobody knows, missing ones, and those of another kind.
-    pub(crate) fn check(&self, arguments: &Map<String, Value>, naming: Naming) -> Result<(), Problem> {
+    pub(crate) fn check(
+        &self,
+        arguments: &Map<String, Value>,
+        naming: Naming,
+    ) -> Result<(), Problem> {
         let spelled = |member: &Member| match naming {
             Naming::Tool => member.name.clone(),
             Naming::Rest => member.rest_name.clone(),
         };
         for (name, value) in arguments {
             let member = self.members.iter().find(|member| member.name == *name);
-            let Some(member) = member.filter(|member| member.is_for_tools || naming == Naming::Rest) else {
+            let Some(member) =
+                member.filter(|member| member.is_for_tools || naming == Naming::Rest)
+            else {
                 return Err(self.unknown(name, naming));
             };
             if let Some(wanted) = wrong_kind(member, value) {
                 let name = spelled(member);
-                return Err(Problem::invalid(format!("`{name}` must be {wanted}")).at(name, format!("must be {wanted}")));
+                return Err(Problem::invalid(format!("`{name}` must be {wanted}"))
+                    .at(name, format!("must be {wanted}")));
             }
         }
         let is_missing = |member: &&Member| {
@@ -169,34 +191,47 @@ impl Input {
                 Naming::Rest => member.rest_name.clone(),
             })
             .collect();
-        unknown_member(name, names)
+        unknown_member(name, &names)
     }
 }
 
 /// That nobody knows such a member, and which one was meant.
-pub(crate) fn unknown_member(name: &str, known: Vec<String>) -> Problem {
+pub(crate) fn unknown_member(name: &str, known: &[String]) -> Problem {
     let short: String = name.chars().take(80).collect();
-    let advice = match nearest(&short, known.clone().into_iter()) {
+    let advice = match nearest(&short, known.iter().cloned()) {
         Some(meant) => format!("; did you mean `{meant}`?"),
         None if known.is_empty() => "; none is taken here".to_owned(),
-        None => format!("; known are {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+        None => format!(
+            "; known are {}",
+            known
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     };
     Problem::invalid(format!("unknown member `{short}`{advice}")).at(short, "unknown")
 }
 
 /// Turns checked arguments into their type.
 pub(super) fn read<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, Problem> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| Problem::invalid(without_values(&error.to_string())))
+    serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| Problem::invalid(without_values(&error.to_string())))
 }
 
 /// The library's message without what the caller sent: that may be a secret.
 pub(crate) fn without_values(message: &str) -> String {
-    let Some(start) = message.find("string \"") else {
-        return message.to_owned();
-    };
-    let rest = &message[start + "string \"".len()..];
-    let end = rest.rfind("\", expected").map_or(rest.len(), |at| at + 1);
-    format!("{}a string{}", &message[..start], &rest[end..])
+    for (start, end, instead) in [
+        ("string \"", "\", expected", "a string"),
+        ("unknown variant `", "`, expected", "unknown value"),
+    ] {
+        if let Some(at) = message.find(start) {
+            let rest = &message[at + start.len()..];
+            let told = rest.rfind(end).map_or("", |end| &rest[end + 1..]);
+            return format!("{}{instead}{told}", &message[..at]);
+        }
+    }
+    message.to_owned()
 }
 
 /// `tenant_id` as `tenantId`.
@@ -216,7 +251,9 @@ pub(crate) fn camel(name: &str) -> String {
 /// A schema that says that there are no other members.
 fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.entry("type").or_insert_with(|| "object".into());
-    schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    schema
+        .entry("properties")
+        .or_insert_with(|| Value::Object(Map::new()));
     schema.insert("additionalProperties".into(), false.into());
     schema
 }
@@ -224,7 +261,10 @@ fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
 fn kind(schema: &Value) -> Kind {
     let word = match schema.get("type") {
         Some(Value::String(word)) => Some(word.as_str()),
-        Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).find(|word| *word != "null"),
+        Some(Value::Array(words)) => words
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|word| *word != "null"),
         _ => None,
     };
     match word {
@@ -274,5 +314,7 @@ mod tests {
         assert_eq!(told, "invalid type: a string, expected u64");
         assert_eq!(without_values("missing field `a`"), "missing field `a`");
         assert!(!without_values("invalid value: string \"hunter2").contains("hunter"));
+        let told = without_values("unknown variant `hunter2`, expected `a` or `b`");
+        assert_eq!(told, "unknown value, expected `a` or `b`");
     }
 }

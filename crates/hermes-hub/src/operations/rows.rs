@@ -11,7 +11,13 @@ mod shares;
 mod tenants;
 
 pub(super) fn all() -> Vec<Operation> {
-    let tools = [tenants::tools(), shares::tools(), cron::tools(), documents::tools(), shares::sync()];
+    let tools = [
+        tenants::tools(),
+        shares::tools(),
+        cron::tools(),
+        documents::tools(),
+        shares::sync(),
+    ];
     let others = [
         hub::rows(),
         tenants::others(),

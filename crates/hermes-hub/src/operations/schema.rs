@@ -3,7 +3,10 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-fn generate(settings: SchemaSettings, of: impl FnOnce(schemars::SchemaGenerator) -> schemars::Schema) -> Map<String, Value> {
+fn generate(
+    settings: SchemaSettings,
+    of: impl FnOnce(schemars::SchemaGenerator) -> schemars::Schema,
+) -> Map<String, Value> {
     let schema = of(settings.into_generator());
     let mut schema = match schema.to_value() {
         Value::Object(schema) => schema,
@@ -22,14 +25,20 @@ fn settings() -> SchemaSettings {
 
 /// What an operation takes.
 pub(crate) fn input<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = generate(settings().for_deserialize(), schemars::SchemaGenerator::into_root_schema_for::<T>);
+    let mut schema = generate(
+        settings().for_deserialize(),
+        schemars::SchemaGenerator::into_root_schema_for::<T>,
+    );
     schema.shift_remove("description");
     schema
 }
 
 /// What an operation gives.
 pub(crate) fn output<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = generate(settings().for_serialize(), schemars::SchemaGenerator::into_root_schema_for::<T>);
+    let mut schema = generate(
+        settings().for_serialize(),
+        schemars::SchemaGenerator::into_root_schema_for::<T>,
+    );
     // Tools must give objects, and a type that flattens a map says so only by its members.
     schema.entry("type").or_insert_with(|| "object".into());
     schema

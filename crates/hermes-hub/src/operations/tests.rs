@@ -43,7 +43,7 @@ const STANDARD: [&str; 34] = [
 #[test]
 fn the_standard_tools_are_exactly_the_documented_ones_in_order() {
     let names: Vec<_> = table()
-        .iter()
+        .rows()
         .filter(|operation| operation.toolset == Toolset::Standard)
         .map(|operation| operation.name)
         .collect();
@@ -55,42 +55,69 @@ fn every_row_is_complete_and_its_own() {
     let mut names = HashSet::new();
     let mut routes = HashSet::new();
     let mut commands = HashSet::new();
-    for operation in table().iter() {
+    for operation in table().rows() {
         let name = operation.name;
         assert!(names.insert(name), "{name} occurs twice");
         for verb in operation.verbs {
-            assert!(routes.insert((*verb, operation.path)), "{name} shares its route");
+            assert!(
+                routes.insert((*verb, operation.path)),
+                "{name} shares its route"
+            );
         }
         if let Some(command) = operation.command {
             assert!(commands.insert(command), "{name} shares its command");
         }
-        assert!(!operation.title.is_empty() && operation.description.ends_with('.'), "{name}");
+        assert!(
+            !operation.title.is_empty() && operation.description.ends_with('.'),
+            "{name}"
+        );
         assert!(operation.path.starts_with("/v1/"), "{name}");
-        assert!(table().find(name).is_some_and(|found| std::ptr::eq(found, operation)));
+        assert!(
+            table()
+                .find(name)
+                .is_some_and(|found| std::ptr::eq(found, operation))
+        );
         let reads = operation.effect == Effect::Reads;
-        assert!(!reads || operation.repetition == Repetition::AddsNothing, "{name}");
+        assert!(
+            !reads || operation.repetition == Repetition::AddsNothing,
+            "{name}"
+        );
         // A token that may only look must not come by anything that changes something.
-        assert!(reads || operation.needed_scope().is_some_and(|scope| !scope.is_read()), "{name}");
+        assert!(
+            reads
+                || operation
+                    .needed_scope()
+                    .is_some_and(|scope| !scope.is_read()),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn every_argument_in_a_route_is_an_argument_and_all_are_described() {
-    for operation in table().iter() {
+    for operation in table().rows() {
         let in_route: Vec<_> = operation
             .path
             .split('/')
             .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
             .map(|name| name.trim_start_matches('*'))
             .collect();
-        let placed: Vec<_> =
-            operation.input.members.iter().filter(|member| member.place == Place::Path).map(|member| member.name.as_str()).collect();
+        let placed: Vec<_> = operation
+            .input
+            .members
+            .iter()
+            .filter(|member| member.place == Place::Path)
+            .map(|member| member.name.as_str())
+            .collect();
         let (mut one, mut other) = (in_route.clone(), placed.clone());
         one.sort_unstable();
         other.sort_unstable();
         assert_eq!(one, other, "{}", operation.name);
         for member in &operation.input.members {
-            let described = member.schema.get("description").is_some_and(|text| text.as_str() != Some(""));
+            let described = member
+                .schema
+                .get("description")
+                .is_some_and(|text| text.as_str() != Some(""));
             assert!(described, "{}.{}", operation.name, member.name);
         }
     }
@@ -99,7 +126,12 @@ fn every_argument_in_a_route_is_an_argument_and_all_are_described() {
 #[test]
 fn tools_have_no_arguments_of_rest_alone() {
     let tool = table().find("delete_tenant").unwrap();
-    assert!(tool.input.members.iter().any(|member| member.name == "purge"));
+    assert!(
+        tool.input
+            .members
+            .iter()
+            .any(|member| member.name == "purge")
+    );
     let properties = tool.input.tool_schema()["properties"].as_object().unwrap();
     assert_eq!(properties.keys().collect::<Vec<_>>(), ["tenant_id"]);
     let arguments = serde_json::json!({"tenant_id": "a", "purge": true});
@@ -110,7 +142,7 @@ fn tools_have_no_arguments_of_rest_alone() {
 
 #[test]
 fn every_schema_stands_alone() {
-    for operation in table().iter() {
+    for operation in table().rows() {
         let mut schemas = vec![Value::Object(operation.input.tool_schema().clone())];
         if let Output::Json(schema) = &operation.output {
             schemas.push(Value::Object(schema.clone()));

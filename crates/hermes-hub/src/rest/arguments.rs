@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use axum::{body::Body, extract::{RawPathParams, Request}};
+use axum::{
+    body::Body,
+    extract::{RawPathParams, Request},
+};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -36,7 +39,10 @@ pub(crate) async fn of(
         return Ok(arguments);
     }
     if !is_json {
-        return Err(Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`"));
+        return Err(Problem::new(
+            Code::UnsupportedMediaType,
+            "send the body as `Content-Type: application/json`",
+        ));
     }
     let Value::Object(members) = json::parse(&body)? else {
         return Err(Problem::invalid("the body must be a JSON object"));
@@ -47,12 +53,18 @@ pub(crate) async fn of(
 
 /// The arguments in the route.
 pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String, Value> {
-    let known = operation.input.members.iter().filter(|member| member.place == Place::Path);
+    let known = operation
+        .input
+        .members
+        .iter()
+        .filter(|member| member.place == Place::Path);
     known
         .filter_map(|member| {
             let (_, value) = path.iter().find(|(name, _)| *name == member.name)?;
             let value = if member.kind == Kind::Integer {
-                value.parse::<u64>().map_or_else(|_| value.into(), Value::from)
+                value
+                    .parse::<u64>()
+                    .map_or_else(|_| value.into(), Value::from)
             } else {
                 value.into()
             };
@@ -65,7 +77,10 @@ pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String
 pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
     let collected = tokio::time::timeout(PATIENCE, Limited::new(body, most).collect()).await;
     match collected {
-        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time; send it faster")),
+        Err(_) => Err(Problem::new(
+            Code::RequestTimeout,
+            "the body did not arrive in time; send it faster",
+        )),
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
             Code::PayloadTooLarge,
@@ -76,8 +91,16 @@ pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let media = value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
@@ -91,7 +114,9 @@ fn take_query(
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (decoded(name)?, decoded(value)?);
         // A route that is asked in two ways has its arguments in the query of one and in the body of the other.
-        let fits = |member: &&Member| member.place == Place::Query || (member.place == Place::Body && !verb.has_body());
+        let fits = |member: &&Member| {
+            member.place == Place::Query || (member.place == Place::Body && !verb.has_body())
+        };
         let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
             return Err(operation.input.unknown(&name, Naming::Rest));
         };
@@ -111,12 +136,19 @@ fn take_body(
 ) -> Result<(), Problem> {
     if let Some(whole) = operation.input.whole_body {
         let is_wrapped = members.len() == 1 && members.get(whole).is_some_and(Value::is_object);
-        let body = if is_wrapped { members.remove(whole).unwrap_or_default() } else { Value::Object(members) };
+        let body = if is_wrapped {
+            members.remove(whole).unwrap_or_default()
+        } else {
+            Value::Object(members)
+        };
         arguments.insert(whole.to_owned(), body);
         return Ok(());
     }
     for (name, value) in members {
-        let fits = |member: &&Member| member.place == Place::Body || (member.place == Place::Query && verb != operation.verb());
+        let fits = |member: &&Member| {
+            member.place == Place::Body
+                || (member.place == Place::Query && verb != operation.verb())
+        };
         let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
             return Err(operation.input.unknown(&name, Naming::Rest));
         };
@@ -132,13 +164,20 @@ fn value_of(member: &Member, text: &str) -> Result<Value, Problem> {
         Problem::invalid(format!("`{name}` must be {wanted}")).at(name, format!("must be {wanted}"))
     };
     match member.kind {
-        Kind::Integer => text.parse::<i64>().map(Value::from).map_err(|_| wrong("an integer")),
+        Kind::Integer => text
+            .parse::<i64>()
+            .map(Value::from)
+            .map_err(|_| wrong("an integer")),
         Kind::Boolean => match text {
             "true" | "1" | "" => Ok(true.into()),
             "false" | "0" => Ok(false.into()),
             _ => Err(wrong("a boolean")),
         },
-        Kind::List => Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()),
+        Kind::List => Ok(text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .collect()),
         Kind::Text | Kind::Object | Kind::Any => Ok(text.into()),
     }
 }
@@ -147,5 +186,7 @@ fn value_of(member: &Member, text: &str) -> Result<Value, Problem> {
 fn decoded(text: &str) -> Result<String, Problem> {
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8();
-    decoded.map(|text| text.into_owned()).map_err(|_| Problem::invalid("the query is not valid UTF-8"))
+    decoded
+        .map(std::borrow::Cow::into_owned)
+        .map_err(|_| Problem::invalid("the query is not valid UTF-8"))
 }

@@ -8,8 +8,8 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use hermes_mcp::serve;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::{address, host};
 use crate::{
@@ -23,7 +23,14 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Names under which people put tokens into addresses, where logs and histories keep them.
-const TOKEN_NAMES: [&str; 6] = ["token", "access_token", "api_key", "apikey", "key", "authorization"];
+const TOKEN_NAMES: [&str; 6] = [
+    "token",
+    "access_token",
+    "api_key",
+    "apikey",
+    "key",
+    "authorization",
+];
 /// Routes that need no token.
 const OPEN: [&str; 7] = [
     "/",
@@ -42,7 +49,11 @@ pub(crate) struct RequestId(pub(crate) Arc<str>);
 impl RequestId {
     /// The id of a request that came through the door.
     pub(crate) fn of(request: &Request) -> Self {
-        request.extensions().get().cloned().unwrap_or_else(Self::random)
+        request
+            .extensions()
+            .get()
+            .cloned()
+            .unwrap_or_else(Self::random)
     }
 
     fn random() -> Self {
@@ -62,12 +73,23 @@ impl RequestId {
 
 /// A problem as a response.
 pub(crate) fn problem_response(problem: &Problem, id: &RequestId) -> Response {
-    let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status =
+        StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = problem.document(&id.0).to_string();
-    let mut response = (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response();
-    let wait = problem.retry_after_ms.or((problem.code == Code::Unavailable).then_some(1000));
+    let mut response = (
+        status,
+        [(header::CONTENT_TYPE, "application/problem+json")],
+        body,
+    )
+        .into_response();
+    let wait = problem
+        .retry_after_ms
+        .or((problem.code == Code::Unavailable).then_some(1000));
     if let Some(milliseconds) = wait {
-        response.headers_mut().insert(header::RETRY_AFTER, milliseconds.div_ceil(1000).max(1).into());
+        response.headers_mut().insert(
+            header::RETRY_AFTER,
+            milliseconds.div_ceil(1000).max(1).into(),
+        );
     }
     response
 }
@@ -89,9 +111,17 @@ pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Ne
     if let Ok(id) = HeaderValue::from_str(&id.0) {
         headers.insert(REQUEST_ID, id);
     }
-    headers.insert("hub-version", HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert(
+        "hub-version",
+        HeaderValue::from_static(env!("CARGO_PKG_VERSION")),
+    );
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(
+        "x-content-type-options",
+        HeaderValue::from_static("nosniff"),
+    );
     if let Some(left) = left {
         headers.insert("ratelimit-limit", left.limit.into());
         headers.insert("ratelimit-remaining", left.remaining.into());
@@ -100,7 +130,12 @@ pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Ne
     response
 }
 
-async fn admit(hub: &Hub, request: &mut Request, id: &RequestId, is_mcp: bool) -> Result<Option<Left>, Problem> {
+async fn admit(
+    hub: &Hub,
+    request: &mut Request,
+    id: &RequestId,
+    is_mcp: bool,
+) -> Result<Option<Left>, Problem> {
     let settings = hub.settings();
     host::check(&settings, request.uri(), request.headers())?;
     if let Some(query) = request.uri().query() {
@@ -111,15 +146,24 @@ async fn admit(hub: &Hub, request: &mut Request, id: &RequestId, is_mcp: bool) -
         return Ok(None);
     }
     if hub.is_draining() {
-        return Err(Problem::new(Code::Unavailable, "the Hub is shutting down; try again in a moment").retry_after(5000));
+        return Err(Problem::new(
+            Code::Unavailable,
+            "the Hub is shutting down; try again in a moment",
+        )
+        .retry_after(5000));
     }
     let address = address::of(request, hub.trusted_proxies());
     let wrong_tokens = Rate {
         per_second: f64::from(settings.limits.auth_failures_per_minute) / 60.0,
         burst: f64::from(settings.limits.auth_failures_per_minute.max(1)),
     };
-    hub.wrong_tokens().check(&address, wrong_tokens).map_err(|empty| too_many("too many wrong tokens from this address", empty))?;
-    let presented = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    hub.wrong_tokens()
+        .check(&address, wrong_tokens)
+        .map_err(|empty| too_many("too many wrong tokens from this address", empty))?;
+    let presented = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
     let token = presented.and_then(bearer);
     let caller = match hub.authenticator().authenticate(token, address).await {
         Ok(caller) => caller,
@@ -128,35 +172,60 @@ async fn admit(hub: &Hub, request: &mut Request, id: &RequestId, is_mcp: bool) -
                 let _ = hub.wrong_tokens().take(address, wrong_tokens);
                 hub.metrics().auth_failure();
             }
-            note_refusal(hub, &refusal, path, id, if is_mcp { Via::Mcp } else { Via::Rest });
+            note_refusal(
+                hub,
+                &refusal,
+                path,
+                id,
+                if is_mcp { Via::Mcp } else { Via::Rest },
+            );
             return Err(refusal.into());
         }
     };
-    let rate = Rate { per_second: f64::from(settings.limits.rps_per_token), burst: f64::from(settings.limits.burst) };
+    let rate = Rate {
+        per_second: f64::from(settings.limits.rps_per_token),
+        burst: f64::from(settings.limits.burst),
+    };
     let left = hub
         .requests()
         .take(caller.principal.token.clone(), rate)
         .map_err(|empty| too_many("too many requests with this token", empty))?;
     let Caller { principal, key } = caller;
     if is_mcp {
-        request.extensions_mut().insert(serve::Principal::new(principal.token.as_str()));
+        request
+            .extensions_mut()
+            .insert(serve::Principal::new(principal.token.as_str()));
     }
-    request.extensions_mut().insert(Visitor { principal, key: Some(key), address });
+    request.extensions_mut().insert(Visitor {
+        principal,
+        key: Some(key),
+        address,
+    });
     Ok(Some(left))
 }
 
 /// Writes down who was turned away, where that may mean a leak.
 fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: Via) {
     let (actor, action, status) = match refusal {
-        Refusal::RuntimeKey { tenant } => {
-            (tenant.as_ref().map_or("unknown", |tenant| tenant.as_str()).to_owned(), "runtime_key_refused", 403)
-        }
+        Refusal::RuntimeKey { tenant } => (
+            tenant
+                .as_ref()
+                .map_or("unknown", |tenant| tenant.as_str())
+                .to_owned(),
+            "runtime_key_refused",
+            403,
+        ),
         Refusal::Address { token } => (token.to_string(), "token_refused", 403),
         Refusal::Unknown | Refusal::Expired => ("unknown".to_owned(), "token_refused", 401),
         Refusal::NoKey | Refusal::State(_) => return,
     };
-    let mut entry = NewEntry::new(actor, via, action).to(path.chars().take(200).collect::<String>()).denied(status);
-    if let Refusal::RuntimeKey { tenant: Some(tenant) } = refusal {
+    let mut entry = NewEntry::new(actor, via, action)
+        .to(path.chars().take(200).collect::<String>())
+        .denied(status);
+    if let Refusal::RuntimeKey {
+        tenant: Some(tenant),
+    } = refusal
+    {
         entry = entry.of(tenant);
     }
     entry.request_id = id.0.to_string();
@@ -164,8 +233,11 @@ fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: V
 }
 
 fn too_many(what: &str, empty: Empty) -> Problem {
-    let wait = u64::try_from(empty.wait.max(Duration::from_millis(1)).as_millis()).unwrap_or(60_000);
-    Problem::new(Code::ResourceExhausted, format!("{what}; wait a moment")).because("rate").retry_after(wait)
+    let wait =
+        u64::try_from(empty.wait.max(Duration::from_millis(1)).as_millis()).unwrap_or(60_000);
+    Problem::new(Code::ResourceExhausted, format!("{what}; wait a moment"))
+        .because("rate")
+        .retry_after(wait)
 }
 
 fn bearer(value: &str) -> Option<&str> {
@@ -181,7 +253,9 @@ fn refuse_token_in(query: &str) -> Result<(), Problem> {
             || value.starts_with("hub_rt_")
     });
     if holds_token {
-        return Err(Problem::invalid("a token does not belong into the address; send it as `Authorization: Bearer …`, and rotate this one"));
+        return Err(Problem::invalid(
+            "a token does not belong into the address; send it as `Authorization: Bearer …`, and rotate this one",
+        ));
     }
     Ok(())
 }

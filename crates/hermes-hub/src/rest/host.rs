@@ -8,24 +8,44 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Refuses requests under foreign names and from foreign pages.
 pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let named = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
     let named = named.or_else(|| uri.authority().map(http::uri::Authority::as_str));
     let is_known = named.is_some_and(|named| {
-        let known = settings.allowed_hosts.iter().map(String::as_str).chain([settings.public_host()]);
-        LOOPBACK.contains(&name_of(named)) || known.into_iter().any(|known| is_same_host(known, named))
+        let known = settings
+            .allowed_hosts
+            .iter()
+            .map(String::as_str)
+            .chain([settings.public_host()]);
+        LOOPBACK.contains(&name_of(named))
+            || known.into_iter().any(|known| is_same_host(known, named))
     });
     if !is_known {
-        return Err(refused("the Hub is not known by this name; add it to `allowed_hosts`"));
+        return Err(refused(
+            "the Hub is not known by this name; add it to `allowed_hosts`",
+        ));
     }
     let Some(origin) = headers.get(header::ORIGIN) else {
         return Ok(());
     };
     let is_known = origin.to_str().is_ok_and(|origin| {
         let own = [settings.public_url.as_str()];
-        let known = settings.allowed_origins.iter().map(String::as_str).chain(own);
-        is_own_page(origin, settings) || known.into_iter().any(|known| is_same_origin(known, origin))
+        let known = settings
+            .allowed_origins
+            .iter()
+            .map(String::as_str)
+            .chain(own);
+        is_own_page(origin, settings)
+            || known.into_iter().any(|known| is_same_origin(known, origin))
     });
-    if is_known { Ok(()) } else { Err(refused("this page may not call the Hub; add its origin to `allowed_origins`")) }
+    if is_known {
+        Ok(())
+    } else {
+        Err(refused(
+            "this page may not call the Hub; add its origin to `allowed_origins`",
+        ))
+    }
 }
 
 fn refused(message: &str) -> Problem {
@@ -34,10 +54,16 @@ fn refused(message: &str) -> Problem {
 
 /// A page that a Hub on this machine serves itself.
 fn is_own_page(origin: &str, settings: &Settings) -> bool {
-    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let host = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     host.is_some_and(|host| {
-        let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| port.parse::<u16>().is_ok());
-        LOOPBACK.contains(&name_of(host)) && port == Some(settings.listen.port().to_string().as_str())
+        let port = host
+            .rsplit_once(':')
+            .map(|(_, port)| port)
+            .filter(|port| port.parse::<u16>().is_ok());
+        LOOPBACK.contains(&name_of(host))
+            && port == Some(settings.listen.port().to_string().as_str())
     })
 }
 
@@ -51,7 +77,8 @@ fn name_of(host: &str) -> &str {
 
 /// A name without a port stands for every port.
 fn is_same_host(known: &str, named: &str) -> bool {
-    known.eq_ignore_ascii_case(named) || (name_of(known) == known && known.eq_ignore_ascii_case(name_of(named)))
+    known.eq_ignore_ascii_case(named)
+        || (name_of(known) == known && known.eq_ignore_ascii_case(name_of(named)))
 }
 
 /// `scheme://host:port`, with `*` for any port.
@@ -59,7 +86,11 @@ fn is_same_origin(known: &str, origin: &str) -> bool {
     let known = known.trim_end_matches('/');
     match known.strip_suffix(":*") {
         Some(start) => {
-            origin == start || origin.strip_prefix(start).and_then(|rest| rest.strip_prefix(':')).is_some_and(|port| port.parse::<u16>().is_ok())
+            origin == start
+                || origin
+                    .strip_prefix(start)
+                    .and_then(|rest| rest.strip_prefix(':'))
+                    .is_some_and(|port| port.parse::<u16>().is_ok())
         }
         None => known.eq_ignore_ascii_case(origin),
     }
@@ -75,7 +106,8 @@ mod tests {
         let mut settings = Settings::in_directory(Path::new("/nowhere")).unwrap();
         settings.public_url = "https://hub.example".into();
         settings.allowed_hosts = vec!["other.example:8080".into()];
-        settings.allowed_origins = vec!["https://app.example".into(), "http://dev.example:*".into()];
+        settings.allowed_origins =
+            vec!["https://app.example".into(), "http://dev.example:*".into()];
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         if let Some(origin) = origin {
@@ -86,21 +118,52 @@ mod tests {
 
     #[test]
     fn the_hub_answers_to_its_own_names_only() {
-        for host in ["localhost", "127.0.0.1:7878", "[::1]:7878", "hub.example", "HUB.example:443", "other.example:8080"] {
+        for host in [
+            "localhost",
+            "127.0.0.1:7878",
+            "[::1]:7878",
+            "hub.example",
+            "HUB.example:443",
+            "other.example:8080",
+        ] {
             assert!(is_allowed(host, None), "{host} was refused");
         }
-        for host in ["evil.example", "other.example", "hub.example.evil", "127.0.0.1.evil", "localhost.evil:7878"] {
+        for host in [
+            "evil.example",
+            "other.example",
+            "hub.example.evil",
+            "127.0.0.1.evil",
+            "localhost.evil:7878",
+        ] {
             assert!(!is_allowed(host, None), "{host} was let in");
         }
     }
 
     #[test]
     fn pages_of_others_are_refused() {
-        for origin in ["https://hub.example", "http://localhost:7878", "https://app.example", "http://dev.example:99"] {
-            assert!(is_allowed("localhost", Some(origin)), "{origin} was refused");
+        for origin in [
+            "https://hub.example",
+            "http://localhost:7878",
+            "https://app.example",
+            "http://dev.example:99",
+        ] {
+            assert!(
+                is_allowed("localhost", Some(origin)),
+                "{origin} was refused"
+            );
         }
-        for origin in ["null", "https://evil.example", "http://localhost:1234", "http://app.example", "https://app.example:8443", "http://dev.example:99.evil"] {
-            assert!(!is_allowed("localhost", Some(origin)), "{origin} was let in");
+        for origin in [
+            "null",
+            "https://evil.example",
+            "http://localhost:1234",
+            "http://app.example",
+            "https://app.example:8443",
+            "http://dev.example:99.evil",
+        ] {
+            assert!(
+                !is_allowed("localhost", Some(origin)),
+                "{origin} was let in"
+            );
         }
     }
 }

@@ -16,9 +16,17 @@ use crate::{
 };
 
 /// The response to a request that went well.
-pub(super) fn reply(dispatched: Dispatched, if_none_match: Option<&str>, is_head: bool, id: &RequestId) -> Response {
+pub(super) fn reply(
+    dispatched: Dispatched,
+    if_none_match: Option<&str>,
+    is_head: bool,
+    id: &RequestId,
+) -> Response {
     let reply = dispatched.reply;
-    let etag = reply.etag.as_deref().and_then(|etag| HeaderValue::from_str(etag).ok());
+    let etag = reply
+        .etag
+        .as_deref()
+        .and_then(|etag| HeaderValue::from_str(etag).ok());
     let is_known = match (if_none_match, &reply.etag) {
         (Some(known), Some(etag)) => reply.status == 200 && names_version(known, etag),
         _ => false,
@@ -28,11 +36,15 @@ pub(super) fn reply(dispatched: Dispatched, if_none_match: Option<&str>, is_head
         _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
         Body::Empty => status.into_response(),
         Body::Json(value) => match serde_json::to_vec(&value) {
-            Ok(bytes) => (status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
+            Ok(bytes) => {
+                (status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response()
+            }
             Err(error) => return problem_response(&Problem::internal(&error), id),
         },
         Body::Events(_) if is_head => events(HttpBody::empty()),
-        Body::Events(stream) => events(HttpBody::from_stream(stream.map(Ok::<Bytes, std::convert::Infallible>))),
+        Body::Events(stream) => events(HttpBody::from_stream(
+            stream.map(Ok::<Bytes, std::convert::Infallible>),
+        )),
         Body::Bytes(headers, body) => {
             let mut response = (status, body).into_response();
             response.headers_mut().extend(headers);
@@ -43,12 +55,17 @@ pub(super) fn reply(dispatched: Dispatched, if_none_match: Option<&str>, is_head
         response.headers_mut().insert(header::ETAG, etag);
     }
     if dispatched.is_replay {
-        response.headers_mut().insert("idempotent-replay", HeaderValue::from_static("true"));
+        response
+            .headers_mut()
+            .insert("idempotent-replay", HeaderValue::from_static("true"));
     }
     response
 }
 
 fn events(body: HttpBody) -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::HeaderName::from_static("x-accel-buffering"), "no")];
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
     (headers, body).into_response()
 }

@@ -32,8 +32,14 @@ pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
 
 pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> {
     for (name, text) in [("message", &input.message), ("reason", &input.reason)] {
-        if text.as_ref().is_some_and(|text| text.chars().count() > 1000) {
-            return Err(Problem::invalid(format!("`{name}` may have 1000 characters at most")).at(name, "too long"));
+        if text
+            .as_ref()
+            .is_some_and(|text| text.chars().count() > 1000)
+        {
+            return Err(
+                Problem::invalid(format!("`{name}` may have 1000 characters at most"))
+                    .at(name, "too long"),
+            );
         }
     }
     let access = NewAccess {
@@ -43,7 +49,11 @@ pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> 
         by: call.principal().token.to_string(),
     };
     let id = call.tenant_id()?;
-    let access = call.hub.state().set_access(id, access, call.entry.clone()).await?;
+    let access = call
+        .hub
+        .state()
+        .set_access(id, access, call.entry.clone())
+        .await?;
     call.hub.access_changed(id, access.status).await;
     Reply::json(&access)
 }

@@ -72,15 +72,18 @@ pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem>
     };
     if input.format == Some(AuditFormat::Ndjson) {
         query.order = AuditOrder::OldestFirst;
-        return Ok(export(call, query));
+        return Ok(export(&call, query));
     }
     let page = page(input.limit, input.cursor)?;
     let found = call.hub.state().audit(&query, &page).await?;
-    Reply::json(&AuditList { entries: found.items, next_cursor: found.next })
+    Reply::json(&AuditList {
+        entries: found.items,
+        next_cursor: found.next,
+    })
 }
 
 /// All entries as lines, read piece by piece while they are sent.
-fn export(call: Call, query: AuditQuery) -> Reply {
+fn export(call: &Call, query: AuditQuery) -> Reply {
     let state = call.hub.shared_state();
     let pieces = stream::unfold(Some(Page::first(500)), move |page| {
         let (state, query) = (state.clone(), query.clone());
@@ -90,14 +93,24 @@ fn export(call: Call, query: AuditQuery) -> Reply {
             Some(match found {
                 Ok(found) => {
                     let lines: Vec<u8> = found.items.iter().filter_map(line).flatten().collect();
-                    (Ok(Bytes::from(lines)), found.next.map(|next| Page::after(500, next)))
+                    (
+                        Ok(Bytes::from(lines)),
+                        found.next.map(|next| Page::after(500, next)),
+                    )
                 }
                 Err(error) => (Err(std::io::Error::other(error.to_string())), None),
             })
         }
     });
-    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))]);
-    Reply { status: 200, etag: None, body: Body::Bytes(headers, axum::body::Body::from_stream(pieces.boxed())) }
+    let headers = HeaderMap::from_iter([(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/x-ndjson"),
+    )]);
+    Reply {
+        status: 200,
+        etag: None,
+        body: Body::Bytes(headers, axum::body::Body::from_stream(pieces.boxed())),
+    }
 }
 
 fn line(entry: &AuditEntry) -> Option<Vec<u8>> {

@@ -120,7 +120,11 @@ pub(crate) async fn get(call: Call, input: OfJob) -> Result<Reply, Problem> {
     let file = load(&call).await?;
     let job = find(&file, &input.job_id)?;
     let executions = executions(&call, &input.job_id).await?;
-    Ok(Reply::json(&JobDetails { job: record(job), executions })?.etag(version(job)))
+    Ok(Reply::json(&JobDetails {
+        job: record(job),
+        executions,
+    })?
+    .etag(version(job)))
 }
 
 pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Problem> {
@@ -132,12 +136,22 @@ pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Proble
         if let Some(id) = &new.id
             && file.jobs.iter().any(|job| job.id() == id)
         {
-            return Err(Problem::new(Code::AlreadyExists, format!("the job `{id}` exists already; choose another id")));
+            return Err(Problem::new(
+                Code::AlreadyExists,
+                format!("the job `{id}` exists already; choose another id"),
+            ));
         }
         let job = file.create(new, now).map_err(refused)?;
-        let changes = JobChanges { others, ..JobChanges::default() };
+        let changes = JobChanges {
+            others,
+            ..JobChanges::default()
+        };
         let job = file.update(job.id(), changes, now).map_err(refused)?;
-        if is_enabled { Ok(job) } else { file.pause(job.id(), None, now).map_err(refused) }
+        if is_enabled {
+            Ok(job)
+        } else {
+            file.pause(job.id(), None, now).map_err(refused)
+        }
     })
     .await?;
     Ok(show(&job)?.status(201))
@@ -145,7 +159,9 @@ pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Proble
 
 pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Problem> {
     if input.patch.is_empty() {
-        return Err(Problem::invalid("the patch is empty; name what is to change").at("patch", "empty"));
+        return Err(
+            Problem::invalid("the patch is empty; name what is to change").at("patch", "empty"),
+        );
     }
     let standing = call.hub.standing();
     let wanted = call.if_match.clone();
@@ -185,7 +201,8 @@ pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
 pub(crate) async fn pause(call: Call, input: PauseJob) -> Result<Reply, Problem> {
     let job = change(&call, move |file, now| {
         find(file, &input.job_id)?;
-        file.pause(input.job_id.as_str(), input.reason.as_deref(), now).map_err(refused)
+        file.pause(input.job_id.as_str(), input.reason.as_deref(), now)
+            .map_err(refused)
     })
     .await?;
     show(&job)
@@ -211,8 +228,16 @@ pub(crate) struct JobStarted {
 pub(crate) async fn run(call: Call, input: OfJob) -> Result<Reply, Problem> {
     let file = load(&call).await?;
     let job = record(find(&file, &input.job_id)?);
-    let run = call.hub.runs().run_job(call.tenant_id()?, &input.job_id, call.entry.clone()).await?;
-    Ok(Reply::json(&JobStarted { job, run_id: run.run_id })?.status(202))
+    let run = call
+        .hub
+        .runs()
+        .run_job(call.tenant_id()?, &input.job_id, call.entry.clone())
+        .await?;
+    Ok(Reply::json(&JobStarted {
+        job,
+        run_id: run.run_id,
+    })?
+    .status(202))
 }
 
 fn record(job: &Job) -> JobRecord {
@@ -265,13 +290,20 @@ async fn change(
 async fn executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem> {
     let tenant = call.tenant_id()?;
     let state = call.hub.state();
-    let query = RunQuery { tenant: Some(tenant.clone()), job: Some(job.clone()), ..RunQuery::default() };
+    let query = RunQuery {
+        tenant: Some(tenant.clone()),
+        job: Some(job.clone()),
+        ..RunQuery::default()
+    };
     let runs = state.runs(&query, &Page::first(SHOWN)).await?.items;
     let fires = state.fires(tenant, job, &Page::first(SHOWN)).await?.items;
     let mut executions: Vec<Execution> = runs
         .into_iter()
         .map(|run| Execution {
-            due_at: fires.iter().find(|fire| fire.run.as_ref() == Some(&run.run_id)).map(|fire| fire.due),
+            due_at: fires
+                .iter()
+                .find(|fire| fire.run.as_ref() == Some(&run.run_id))
+                .map(|fire| fire.due),
             status: run.status.to_string(),
             created_at: run.created_at,
             updated_at: run.updated_at,
@@ -299,15 +331,24 @@ fn refused(error: CronError) -> Problem {
         CronError::NoSuchJob { .. } => Problem::not_found(error.to_string()),
         CronError::Damaged { .. } => {
             tracing::warn!("{error}");
-            Problem::new(Code::Unavailable, "the tenant's `cron/jobs.json` is damaged; correct it or move it away").because("damaged")
+            Problem::new(
+                Code::Unavailable,
+                "the tenant's `cron/jobs.json` is damaged; correct it or move it away",
+            )
+            .because("damaged")
         }
         CronError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            Problem::new(Code::OutOfSpace, "the Hub's disk is full; its operator must make room").because("disk_full")
+            Problem::new(
+                Code::OutOfSpace,
+                "the Hub's disk is full; its operator must make room",
+            )
+            .because("disk_full")
         }
         CronError::Io { .. } => Problem::internal(&error),
-        CronError::BadId { .. } | CronError::Schedule(_) | CronError::NoScript | CronError::Ambiguous { .. } => {
-            Problem::invalid(error.to_string())
-        }
+        CronError::BadId { .. }
+        | CronError::Schedule(_)
+        | CronError::NoScript
+        | CronError::Ambiguous { .. } => Problem::invalid(error.to_string()),
         CronError::NoNextRun { .. } => Problem::invalid(error.to_string()).at("schedule", "over"),
     }
 }

@@ -20,8 +20,8 @@ mod specialization;
 mod standing;
 
 pub(crate) use policy::{CronLimits, Decision, decide, matches};
-pub(crate) use specialization::{get as get_specialization, put as put_specialization};
 pub(crate) use specialization::Specialization;
+pub(crate) use specialization::{get as get_specialization, put as put_specialization};
 pub(crate) use standing::Standing;
 
 /// The policy and which version it is.
@@ -50,13 +50,25 @@ pub(crate) async fn get_policy(call: Call, _: Nothing) -> Result<Reply, Problem>
     policy_reply(call.hub.state().document(DocumentKind::Policy).await?, None)
 }
 
-fn policy_reply(document: Option<Document>, affected_tenants: Option<u64>) -> Result<Reply, Problem> {
+fn policy_reply(
+    document: Option<Document>,
+    affected_tenants: Option<u64>,
+) -> Result<Reply, Problem> {
     let (policy, revision) = match document {
-        Some(Document { content: Value::Object(policy), revision, .. }) => (policy, revision),
+        Some(Document {
+            content: Value::Object(policy),
+            revision,
+            ..
+        }) => (policy, revision),
         _ => (policy::default_document(), 0),
     };
     let version = etag(revision);
-    let reply = PolicyReply { policy, revision, etag: version.clone(), affected_tenants };
+    let reply = PolicyReply {
+        policy,
+        revision,
+        etag: version.clone(),
+        affected_tenants,
+    };
     Ok(Reply::json(&reply)?.etag(version))
 }
 
@@ -81,7 +93,11 @@ pub(crate) async fn explain_policy(call: Call, input: ExplainPolicy) -> Result<R
     if !call.principal().covers(&input.tenant_id) {
         return Err(gone());
     }
-    call.hub.tenant(&input.tenant_id).await?.filter(|tenant| tenant.deleted_at.is_none()).ok_or_else(gone)?;
+    call.hub
+        .tenant(&input.tenant_id)
+        .await?
+        .filter(|tenant| tenant.deleted_at.is_none())
+        .ok_or_else(gone)?;
     Reply::json(&decide(call.hub.standing().policy(), &input.tool))
 }
 
@@ -114,7 +130,14 @@ pub(crate) struct PatchImpact {
 }
 
 pub(crate) async fn get_impact(call: Call, _: Nothing) -> Result<Reply, Problem> {
-    impact_reply(call.hub.state().document(DocumentKind::TenantImpact).await?, None, None)
+    impact_reply(
+        call.hub
+            .state()
+            .document(DocumentKind::TenantImpact)
+            .await?,
+        None,
+        None,
+    )
 }
 
 fn impact_reply(
@@ -139,7 +162,11 @@ fn impact_reply(
 pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply, Problem> {
     // Somebody may write in between; then the patch is made again on what they wrote.
     for _ in 0..5 {
-        let stored = call.hub.state().document(DocumentKind::TenantImpact).await?;
+        let stored = call
+            .hub
+            .state()
+            .document(DocumentKind::TenantImpact)
+            .await?;
         let (before, revision) = impact::content(stored);
         call.check_version(&etag(revision))?;
         let after = merge::merged(before.clone(), input.patch.clone());
@@ -167,28 +194,36 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Problem::new(Code::Unavailable, "others change the configuration all the time; try again").retry_after(1000))
+    Err(Problem::new(
+        Code::Unavailable,
+        "others change the configuration all the time; try again",
+    )
+    .retry_after(1000))
 }
 
 /// Writes a document and lets it take effect.
 async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document, Problem> {
     let state = call.hub.state();
-    let expected = match &call.if_match {
-        None => None,
-        Some(_) => {
-            let revision = state.document(kind).await?.map_or(0, |document| document.revision);
-            call.check_version(&etag(revision))?;
-            Some(revision)
-        }
-    };
+    let mut expected = None;
+    if call.if_match.is_some() {
+        let revision = state
+            .document(kind)
+            .await?
+            .map_or(0, |document| document.revision);
+        call.check_version(&etag(revision))?;
+        expected = Some(revision);
+    }
     let by = call.principal().token.as_str();
-    let document = state.put_document(kind, content, by, expected, call.entry.clone()).await?;
+    let document = state
+        .put_document(kind, content, by, expected, call.entry.clone())
+        .await?;
     take_up(call).await?;
     Ok(document)
 }
 
 async fn take_up(call: &Call) -> Result<(), Problem> {
-    call.hub.set_standing(Standing::load(call.hub.state()).await?);
+    call.hub
+        .set_standing(Standing::load(call.hub.state()).await?);
     call.hub.directives_changed();
     Ok(())
 }
@@ -214,6 +249,7 @@ pub(crate) struct RevisionList {
 /// A revision of a document.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names clients see")]
 pub(crate) struct Revision {
     revision: u64,
     content: Value,
@@ -232,10 +268,22 @@ impl From<Document> for Revision {
     }
 }
 
-async fn revisions(call: &Call, kind: DocumentKind, input: ListRevisions) -> Result<Reply, Problem> {
+async fn revisions(
+    call: &Call,
+    kind: DocumentKind,
+    input: ListRevisions,
+) -> Result<Reply, Problem> {
     let page = page(input.limit, input.cursor)?;
-    let found = call.hub.state().document_revisions(kind, &page).await?.map(Revision::from);
-    Reply::json(&RevisionList { revisions: found.items, next_cursor: found.next })
+    let found = call
+        .hub
+        .state()
+        .document_revisions(kind, &page)
+        .await?
+        .map(Revision::from);
+    Reply::json(&RevisionList {
+        revisions: found.items,
+        next_cursor: found.next,
+    })
 }
 
 /// A revision to go back to.
@@ -246,9 +294,18 @@ pub(crate) struct RestoreRevision {
     revision: u64,
 }
 
-async fn restore(call: &Call, kind: DocumentKind, input: &RestoreRevision) -> Result<Reply, Problem> {
-    let found = call.hub.state().document_revision(kind, input.revision).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format!("there is no revision {}", input.revision)))?;
+async fn restore(
+    call: &Call,
+    kind: DocumentKind,
+    input: &RestoreRevision,
+) -> Result<Reply, Problem> {
+    let found = call
+        .hub
+        .state()
+        .document_revision(kind, input.revision)
+        .await?;
+    let found = found
+        .ok_or_else(|| Problem::not_found(format!("there is no revision {}", input.revision)))?;
     let document = put(call, kind, found.content).await?;
     let version = etag(document.revision);
     Ok(Reply::json(&Revision::from(document))?.etag(version))
@@ -270,10 +327,16 @@ pub(crate) async fn restore_impact(call: Call, input: RestoreRevision) -> Result
     restore(&call, DocumentKind::TenantImpact, &input).await
 }
 
-pub(crate) async fn specialization_revisions(call: Call, input: ListRevisions) -> Result<Reply, Problem> {
+pub(crate) async fn specialization_revisions(
+    call: Call,
+    input: ListRevisions,
+) -> Result<Reply, Problem> {
     revisions(&call, DocumentKind::Specialization, input).await
 }
 
-pub(crate) async fn restore_specialization(call: Call, input: RestoreRevision) -> Result<Reply, Problem> {
+pub(crate) async fn restore_specialization(
+    call: Call,
+    input: RestoreRevision,
+) -> Result<Reply, Problem> {
     restore(&call, DocumentKind::Specialization, &input).await
 }

@@ -18,7 +18,16 @@ use crate::{
 /// The largest value.
 const LARGEST: usize = 32 * 1024;
 /// Variables that belong to the Hub or decide what a process loads.
-const REFUSED: [&str; 8] = ["PATH", "HOME", "LD_*", "DYLD_*", "HERMES_*", "PYTHON*", "NODE_OPTIONS", "BASH_ENV"];
+const REFUSED: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "LD_*",
+    "DYLD_*",
+    "HERMES_*",
+    "PYTHON*",
+    "NODE_OPTIONS",
+    "BASH_ENV",
+];
 
 /// The variables of a tenant.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -57,9 +66,17 @@ pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
 
 pub(crate) async fn set(call: Call, input: SetVariable) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let variable = sealed(&call.hub, &record.uid, BTreeMap::from([(input.name, input.value)]))?.pop();
+    let variable = sealed(
+        &call.hub,
+        &record.uid,
+        BTreeMap::from([(input.name, input.value)]),
+    )?
+    .pop();
     let variable = variable.ok_or_else(|| Problem::internal(&"a variable got lost"))?;
-    call.hub.state().set_env(&record.id, variable, call.entry.clone()).await?;
+    call.hub
+        .state()
+        .set_env(&record.id, variable, call.entry.clone())
+        .await?;
     call.hub.settings_changed(record);
     Ok(Reply::empty())
 }
@@ -67,26 +84,47 @@ pub(crate) async fn set(call: Call, input: SetVariable) -> Result<Reply, Problem
 pub(crate) async fn unset(call: Call, input: UnsetVariable) -> Result<Reply, Problem> {
     let record = call.tenant()?;
     check_form(&input.name)?;
-    call.hub.state().unset_env(&record.id, &input.name, call.entry.clone()).await?;
+    call.hub
+        .state()
+        .unset_env(&record.id, &input.name, call.entry.clone())
+        .await?;
     call.hub.settings_changed(record);
     Ok(Reply::empty())
 }
 
 /// Checks variables and seals their values.
-pub(crate) fn sealed(hub: &Hub, uid: &str, variables: BTreeMap<String, String>) -> Result<Vec<NewVariable>, Problem> {
+pub(crate) fn sealed(
+    hub: &Hub,
+    uid: &str,
+    variables: BTreeMap<String, String>,
+) -> Result<Vec<NewVariable>, Problem> {
     let standing = hub.standing();
     variables
         .into_iter()
         .map(|(name, value)| {
             check_name(&name, &standing.policy().env.deny)?;
             if value.len() > LARGEST {
-                return Err(Problem::new(Code::PayloadTooLarge, format!("the value of `{name}` is larger than 32 KiB")).at(name, "too long"));
+                return Err(Problem::new(
+                    Code::PayloadTooLarge,
+                    format!("the value of `{name}` is larger than 32 KiB"),
+                )
+                .at(name, "too long"));
             }
             if value.contains('\0') {
-                return Err(Problem::invalid(format!("the value of `{name}` holds a NUL character")).at(name, "NUL"));
+                return Err(Problem::invalid(format!(
+                    "the value of `{name}` holds a NUL character"
+                ))
+                .at(name, "NUL"));
             }
-            let sealed = hub.key().seal(&Place::variable(uid, &name), &value).map_err(|error| Problem::internal(&error))?;
-            Ok(NewVariable { sealed, last4: last4(&value), name })
+            let sealed = hub
+                .key()
+                .seal(&Place::variable(uid, &name), &value)
+                .map_err(|error| Problem::internal(&error))?;
+            Ok(NewVariable {
+                sealed,
+                last4: last4(&value),
+                name,
+            })
         })
         .collect()
 }
@@ -95,21 +133,32 @@ fn check_form(name: &str) -> Result<(), Problem> {
     let is_head = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
     let is_well_formed = (1..=128).contains(&name.len())
         && name.bytes().next().is_some_and(is_head)
-        && name.bytes().all(|byte| is_head(byte) || byte.is_ascii_digit());
+        && name
+            .bytes()
+            .all(|byte| is_head(byte) || byte.is_ascii_digit());
     if is_well_formed {
         return Ok(());
     }
-    Err(Problem::invalid("a variable has 1 to 128 capitals, digits and underscores, and begins with no digit").at("name", "form"))
+    Err(Problem::invalid(
+        "a variable has 1 to 128 capitals, digits and underscores, and begins with no digit",
+    )
+    .at("name", "form"))
 }
 
 fn check_name(name: &str, denied: &[String]) -> Result<(), Problem> {
     check_form(name)?;
     if REFUSED.iter().any(|pattern| matches(pattern, name)) {
-        let problem = Problem::new(Code::Unprocessable, format!("`{name}` is the Hub's to set; choose another name"));
+        let problem = Problem::new(
+            Code::Unprocessable,
+            format!("`{name}` is the Hub's to set; choose another name"),
+        );
         return Err(problem.at("name", "reserved"));
     }
     if denied.iter().any(|pattern| matches(pattern, name)) {
-        let problem = Problem::new(Code::Unprocessable, format!("the policy does not allow `{name}` (`env.deny`)"));
+        let problem = Problem::new(
+            Code::Unprocessable,
+            format!("the policy does not allow `{name}` (`env.deny`)"),
+        );
         return Err(problem.at("name", "denied by policy"));
     }
     Ok(())
@@ -121,11 +170,28 @@ mod tests {
 
     #[test]
     fn names_that_could_take_over_a_process_are_refused() {
-        for name in ["PATH", "HOME", "LD_PRELOAD", "DYLD_X", "HERMES_HOME", "PYTHONPATH", "NODE_OPTIONS", "BASH_ENV"] {
-            assert_eq!(check_name(name, &[]).unwrap_err().code, Code::Unprocessable, "{name}");
+        for name in [
+            "PATH",
+            "HOME",
+            "LD_PRELOAD",
+            "DYLD_X",
+            "HERMES_HOME",
+            "PYTHONPATH",
+            "NODE_OPTIONS",
+            "BASH_ENV",
+        ] {
+            assert_eq!(
+                check_name(name, &[]).unwrap_err().code,
+                Code::Unprocessable,
+                "{name}"
+            );
         }
         for name in ["", "a", "1A", "A-B", "A=B", "Ä"] {
-            assert_eq!(check_name(name, &[]).unwrap_err().code, Code::InvalidArgument, "{name}");
+            assert_eq!(
+                check_name(name, &[]).unwrap_err().code,
+                Code::InvalidArgument,
+                "{name}"
+            );
         }
         assert!(check_name("OPENAI_API_KEY", &[]).is_ok());
         assert!(check_name("OPENAI_API_KEY", &["OPENAI_*".into()]).is_err());

@@ -57,7 +57,9 @@ async fn open(call: &Call) -> Result<Workspace, Problem> {
     let limits = call.hub.file_limits();
     blocking(move || match Workspace::open(&root, limits) {
         Ok(workspace) => Ok(workspace),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Problem::not_found("the tenant has no workspace yet")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Problem::not_found("the tenant has no workspace yet"))
+        }
         Err(error) => Err(Problem::internal(&error)),
     })
     .await
@@ -70,7 +72,10 @@ pub(crate) async fn list(call: Call, input: ListWorkspace) -> Result<Reply, Prob
 
 pub(crate) async fn read(call: Call, input: ReadWorkspaceFile) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let lines = Lines { offset: input.offset.unwrap_or(0), limit: input.limit.unwrap_or(0) };
+    let lines = Lines {
+        offset: input.offset.unwrap_or(0),
+        limit: input.limit.unwrap_or(0),
+    };
     let text = open(&call).await?.read(&path, lines).await?;
     Ok(Reply::json(&text)?.etag(text.etag))
 }
@@ -79,7 +84,10 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
     match input.format.as_deref() {
         None | Some("raw") => {}
         Some("tar.zst") => {
-            return Err(Problem::new(Code::Unimplemented, "archives are not offered; download files one by one"));
+            return Err(Problem::new(
+                Code::Unimplemented,
+                "archives are not offered; download files one by one",
+            ));
         }
         Some(_) => return Err(Problem::invalid("`format` must be `raw`").at("format", "unknown")),
     }
@@ -87,16 +95,30 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
     let range = call.range.as_deref().and_then(ByteRange::parse);
     let download = open(&call).await?.download(&path, range).await?;
     let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    headers.insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment"),
+    );
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(header::CONTENT_LENGTH, download.length.into());
     let is_part = range.is_some();
     if is_part {
         let last = (download.start + download.length).saturating_sub(1);
         let said = format!("bytes {}-{last}/{}", download.start, download.entry.size);
-        headers.insert(header::CONTENT_RANGE, HeaderValue::try_from(said).map_err(|error| Problem::internal(&error))?);
+        headers.insert(
+            header::CONTENT_RANGE,
+            HeaderValue::try_from(said).map_err(|error| Problem::internal(&error))?,
+        );
     }
-    let body = axum::body::Body::from_stream(ReaderStream::new(download.file.take(download.length)));
-    Ok(Reply { status: if is_part { 206 } else { 200 }, etag: download.entry.etag, body: Body::Bytes(headers, body) })
+    let body =
+        axum::body::Body::from_stream(ReaderStream::new(download.file.take(download.length)));
+    Ok(Reply {
+        status: if is_part { 206 } else { 200 },
+        etag: download.entry.etag,
+        body: Body::Bytes(headers, body),
+    })
 }

@@ -80,7 +80,10 @@ pub(crate) async fn list(call: Call, input: ListGroups) -> Result<Reply, Problem
     let page = page(input.limit, input.cursor)?;
     let found = call.hub.state().groups(&page).await?;
     let groups = found.items.into_iter().map(|record| record.group).collect();
-    Reply::json(&GroupList { groups, next_cursor: found.next })
+    Reply::json(&GroupList {
+        groups,
+        next_cursor: found.next,
+    })
 }
 
 fn show(record: &GroupRecord) -> Result<Reply, Problem> {
@@ -105,7 +108,11 @@ pub(crate) async fn create(call: Call, input: CreateGroup) -> Result<Reply, Prob
         kind: input.kind.unwrap_or(GroupKind::Team),
         quota_bytes: input.quota_bytes.unwrap_or(0),
     };
-    let record = call.hub.state().create_group(group, call.entry.clone()).await?;
+    let record = call
+        .hub
+        .state()
+        .create_group(group, call.entry.clone())
+        .await?;
     Ok(show(&record)?.status(201))
 }
 
@@ -115,9 +122,17 @@ pub(crate) async fn update(call: Call, input: UpdateGroup) -> Result<Reply, Prob
     }
     let before = find(&call, &input.group_id).await?;
     call.check_version(&etag(before.revision))?;
-    let change = GroupChange { display_name: input.display_name, kind: input.kind, quota_bytes: input.quota_bytes };
+    let change = GroupChange {
+        display_name: input.display_name,
+        kind: input.kind,
+        quota_bytes: input.quota_bytes,
+    };
     let expected = call.if_match.is_some().then_some(before.revision);
-    let record = call.hub.state().update_group(&input.group_id, change, expected, call.entry.clone()).await?;
+    let record = call
+        .hub
+        .state()
+        .update_group(&input.group_id, change, expected, call.entry.clone())
+        .await?;
     call.hub.share_changed(&input.group_id);
     show(&record)
 }
@@ -125,9 +140,16 @@ pub(crate) async fn update(call: Call, input: UpdateGroup) -> Result<Reply, Prob
 pub(crate) async fn delete(call: Call, input: DeleteGroup) -> Result<Reply, Problem> {
     let before = find(&call, &input.group_id).await?;
     call.check_version(&etag(before.revision))?;
-    let emptiness = if input.force == Some(true) { Emptiness::Forced } else { Emptiness::Required };
+    let emptiness = if input.force == Some(true) {
+        Emptiness::Forced
+    } else {
+        Emptiness::Required
+    };
     let expected = call.if_match.is_some().then_some(before.revision);
-    call.hub.state().delete_group(&input.group_id, emptiness, expected, call.entry.clone()).await?;
+    call.hub
+        .state()
+        .delete_group(&input.group_id, emptiness, expected, call.entry.clone())
+        .await?;
     call.hub.share_changed(&input.group_id);
     super::shares::discard(&call.hub, &input.group_id).await;
     Ok(Reply::empty())
@@ -186,19 +208,31 @@ pub(crate) async fn members(call: Call, input: ListMembers) -> Result<Reply, Pro
     find(&call, &input.group_id).await?;
     let page = page(input.limit, input.cursor)?;
     let mut found = call.hub.state().members(&input.group_id, &page).await?;
-    found.items.retain(|member| call.principal().covers(&member.tenant_id));
-    Reply::json(&MemberList { members: found.items, next_cursor: found.next })
+    found
+        .items
+        .retain(|member| call.principal().covers(&member.tenant_id));
+    Reply::json(&MemberList {
+        members: found.items,
+        next_cursor: found.next,
+    })
 }
 
 pub(crate) async fn put_member(call: Call, input: PutMember) -> Result<Reply, Problem> {
     let entry = call.entry.clone().of(&input.member_id);
-    let member = call.hub.state().put_member(&input.group_id, &input.member_id, input.access, entry).await?;
+    let member = call
+        .hub
+        .state()
+        .put_member(&input.group_id, &input.member_id, input.access, entry)
+        .await?;
     Reply::json(&member)
 }
 
 pub(crate) async fn remove_member(call: Call, input: OfMember) -> Result<Reply, Problem> {
     find(&call, &input.group_id).await?;
     let entry = call.entry.clone().of(&input.member_id);
-    call.hub.state().remove_member(&input.group_id, &input.member_id, entry).await?;
+    call.hub
+        .state()
+        .remove_member(&input.group_id, &input.member_id, entry)
+        .await?;
     Ok(Reply::empty())
 }

@@ -37,21 +37,34 @@ pub(crate) struct Readiness {
 pub(crate) async fn readyz(call: Call, _: Nothing) -> Result<Reply, Problem> {
     let database = call.hub.state().ping().await.is_ok();
     let data_dir = call.hub.settings().data_dir.clone();
-    let (objects, disk) = super::blocking(move || Ok((data_dir.join("shares").is_dir(), has_room(&data_dir)))).await?;
+    let (objects, disk) =
+        super::blocking(move || Ok((data_dir.join("shares").is_dir(), has_room(&data_dir))))
+            .await?;
     let is_ready = database && objects && disk && !call.hub.is_draining();
-    let reply = Readiness { status: if is_ready { "ready" } else { "not ready" }, database, objects, disk };
-    Ok(Reply::json(&reply)?.status(if is_ready { 200 } else { Code::Unavailable.status() }))
+    let reply = Readiness {
+        status: if is_ready { "ready" } else { "not ready" },
+        database,
+        objects,
+        disk,
+    };
+    Ok(Reply::json(&reply)?.status(if is_ready {
+        200
+    } else {
+        Code::Unavailable.status()
+    }))
 }
 
 /// Whether a few megabytes can still be written.
 fn has_room(directory: &Path) -> bool {
     const LEAST: u64 = 16 << 20;
-    rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= LEAST)
+    rustix::fs::statvfs(directory)
+        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= LEAST)
 }
 
 /// What this Hub is and speaks.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names clients see")]
 pub(crate) struct Version {
     name: &'static str,
     version: &'static str,
@@ -69,7 +82,10 @@ pub(crate) async fn version(call: Call, _: Nothing) -> Result<Reply, Problem> {
     if settings.mcp.enabled {
         features.push("mcp");
     }
-    let protocols = rmcp::model::ProtocolVersion::KNOWN_VERSIONS.iter().map(ToString::to_string).collect();
+    let protocols = rmcp::model::ProtocolVersion::KNOWN_VERSIONS
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     Reply::json(&Version {
         name: "hermes-hub",
         version: env!("CARGO_PKG_VERSION"),
@@ -98,7 +114,11 @@ pub(crate) async fn whoami(call: Call, _: Nothing) -> Result<Reply, Problem> {
     Reply::json(&WhoAmI {
         token_id: principal.token.clone(),
         name: principal.name.clone(),
-        scopes: Scope::ALL.iter().copied().filter(|scope| principal.scopes.has(*scope)).collect(),
+        scopes: Scope::ALL
+            .iter()
+            .copied()
+            .filter(|scope| principal.scopes.has(*scope))
+            .collect(),
         tenants: principal.only(),
         expires_at: principal.expires_at,
     })
@@ -106,6 +126,13 @@ pub(crate) async fn whoami(call: Call, _: Nothing) -> Result<Reply, Problem> {
 
 pub(crate) async fn openapi(call: Call, _: Nothing) -> Result<Reply, Problem> {
     let text = document::openapi_text(&call.hub.settings().public_url);
-    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-    Ok(Reply { status: 200, etag: None, body: Body::Bytes(headers, axum::body::Body::from(text)) })
+    let headers = HeaderMap::from_iter([(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    )]);
+    Ok(Reply {
+        status: 200,
+        etag: None,
+        body: Body::Bytes(headers, axum::body::Body::from(text)),
+    })
 }

@@ -167,8 +167,16 @@ pub(crate) async fn create(call: Call, input: CreateRun) -> Result<Reply, Proble
         timeout_seconds: input.timeout_seconds,
         retry_interrupted: input.retry_interrupted.unwrap_or(false),
     };
-    let trigger = if call.via == Via::Mcp { RunTrigger::Mcp } else { RunTrigger::Api };
-    let run = call.hub.runs().create(call.tenant_id()?, request, trigger, call.entry.clone()).await?;
+    let trigger = if call.via == Via::Mcp {
+        RunTrigger::Mcp
+    } else {
+        RunTrigger::Api
+    };
+    let run = call
+        .hub
+        .runs()
+        .create(call.tenant_id()?, request, trigger, call.entry.clone())
+        .await?;
     Ok(Reply::json(&run)?.status(202))
 }
 
@@ -179,13 +187,22 @@ pub(crate) async fn list(call: Call, input: ListRuns) -> Result<Reply, Problem> 
         trigger: input.trigger,
         ..RunQuery::default()
     };
-    let found = call.hub.state().runs(&query, &page(input.limit, input.cursor)?).await?;
-    Reply::json(&RunList { runs: found.items, next_cursor: found.next })
+    let found = call
+        .hub
+        .state()
+        .runs(&query, &page(input.limit, input.cursor)?)
+        .await?;
+    Reply::json(&RunList {
+        runs: found.items,
+        next_cursor: found.next,
+    })
 }
 
 async fn find(call: &Call, id: &RunId) -> Result<Run, Problem> {
     let found = call.hub.state().run(call.tenant_id()?, id).await?;
-    Ok(found.ok_or_else(|| Problem::not_found(format!("there is no run `{id}`")))?.run)
+    Ok(found
+        .ok_or_else(|| Problem::not_found(format!("there is no run `{id}`")))?
+        .run)
 }
 
 pub(crate) async fn get(call: Call, input: OfRun) -> Result<Reply, Problem> {
@@ -194,20 +211,39 @@ pub(crate) async fn get(call: Call, input: OfRun) -> Result<Reply, Problem> {
 
 pub(crate) async fn stop(call: Call, input: OfRun) -> Result<Reply, Problem> {
     find(&call, &input.run_id).await?;
-    let status = call.hub.runs().stop(call.tenant_id()?, &input.run_id, call.entry.clone()).await?;
-    Ok(Reply::json(&RunStopped { run_id: input.run_id, status })?.status(202))
+    let status = call
+        .hub
+        .runs()
+        .stop(call.tenant_id()?, &input.run_id, call.entry.clone())
+        .await?;
+    Ok(Reply::json(&RunStopped {
+        run_id: input.run_id,
+        status,
+    })?
+    .status(202))
 }
 
 pub(crate) async fn watch(call: Call, input: WatchRun) -> Result<Reply, Problem> {
     find(&call, &input.run_id).await?;
     let after = input.after.or(call.last_event_id).unwrap_or(0);
-    let events = call.hub.runs().events(call.tenant_id()?, &input.run_id, after);
-    let stream = lines(call.hub.clone(), call.visitor.clone(), events).boxed();
-    Ok(Reply { status: 200, etag: None, body: Body::Events(stream) })
+    let events = call
+        .hub
+        .runs()
+        .events(call.tenant_id()?, &input.run_id, after);
+    let stream = lines(&call.hub, call.visitor.clone(), events).boxed();
+    Ok(Reply {
+        status: 200,
+        etag: None,
+        body: Body::Events(stream),
+    })
 }
 
 /// Events as lines, with signs of life in between. Ends with the run, with the token and with the Hub.
-fn lines(hub: Hub, visitor: Visitor, events: Watching) -> impl futures::Stream<Item = Bytes> + Send {
+fn lines(
+    hub: &Hub,
+    visitor: Visitor,
+    events: Watching,
+) -> impl futures::Stream<Item = Bytes> + Send + use<> {
     let ended = {
         let hub = hub.clone();
         async move {
@@ -223,7 +259,10 @@ fn lines(hub: Hub, visitor: Visitor, events: Watching) -> impl futures::Stream<I
             Err(_) => Some((Bytes::from_static(b": keepalive\n\n"), Some(events))),
             Ok(Some(Ok(Watched::Event(event)))) => {
                 let data = serde_json::to_string(&*event).unwrap_or_default();
-                Some((Bytes::from(format!("id: {}\ndata: {data}\n\n", event.id)), Some(events)))
+                Some((
+                    Bytes::from(format!("id: {}\ndata: {data}\n\n", event.id)),
+                    Some(events),
+                ))
             }
             Ok(Some(Ok(Watched::Gap { oldest }))) => {
                 let data = json!({"event": "gap", "oldest": oldest});
@@ -248,19 +287,39 @@ pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Proble
         reason: input.reason,
         by: call.principal().token.to_string(),
     };
-    let approvals = call.hub.runs().decide(call.tenant_id()?, &input.run_id, answer, call.entry.clone()).await?;
+    let approvals = call
+        .hub
+        .runs()
+        .decide(call.tenant_id()?, &input.run_id, answer, call.entry.clone())
+        .await?;
     Reply::json(&ApprovalList { approvals })
 }
 
 pub(crate) async fn inbox(call: Call, input: ListApprovals) -> Result<Reply, Problem> {
-    let query = ApprovalQuery { only: call.principal().only(), pending: true, ..ApprovalQuery::default() };
-    let found = call.hub.state().approvals(&query, &page(input.limit, input.cursor)?).await?;
-    Reply::json(&ApprovalInbox { approvals: found.items, next_cursor: found.next })
+    let query = ApprovalQuery {
+        only: call.principal().only(),
+        pending: true,
+        ..ApprovalQuery::default()
+    };
+    let found = call
+        .hub
+        .state()
+        .approvals(&query, &page(input.limit, input.cursor)?)
+        .await?;
+    Reply::json(&ApprovalInbox {
+        approvals: found.items,
+        next_cursor: found.next,
+    })
 }
 
 pub(crate) async fn respond(call: Call, input: RespondApproval) -> Result<Reply, Problem> {
     let gone = || Problem::not_found(format!("there is no approval `{}`", input.approval_id));
-    let approval = call.hub.state().approval(&input.approval_id).await?.ok_or_else(gone)?;
+    let approval = call
+        .hub
+        .state()
+        .approval(&input.approval_id)
+        .await?
+        .ok_or_else(gone)?;
     if !call.principal().covers(&approval.tenant_id) {
         return Err(gone());
     }
@@ -272,5 +331,11 @@ pub(crate) async fn respond(call: Call, input: RespondApproval) -> Result<Reply,
         by: call.principal().token.to_string(),
     };
     let entry = call.entry.clone().of(&approval.tenant_id);
-    Reply::json(&call.hub.runs().decide_approval(&input.approval_id, answer, entry).await?)
+    Reply::json(
+        &call
+            .hub
+            .runs()
+            .decide_approval(&input.approval_id, answer, entry)
+            .await?,
+    )
 }

@@ -12,8 +12,8 @@ use crate::{
     Code, GroupId, Hub, Problem, TenantId,
     call::{Call, Reply},
     files::{
-        Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines, Placed,
-        Removal, Search, SharePath, WriteMode,
+        Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines,
+        Placed, Removal, Search, SharePath, WriteMode,
     },
     shapes::Share,
     state::{FileEffect, FileIntent, Owner, Usage},
@@ -32,7 +32,9 @@ pub(crate) struct Searches(std::sync::Mutex<HashMap<crate::TokenId, usize>>);
 
 impl Shares {
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Closes one whose limits have changed, or that is gone.
@@ -56,21 +58,39 @@ struct Searching<'h> {
 impl<'h> Searching<'h> {
     fn begin(call: &'h Call) -> Result<Self, Problem> {
         let token = call.principal().token.clone();
-        let mut searches = call.hub.searches().0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut searches = call
+            .hub
+            .searches()
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let count = searches.entry(token.clone()).or_default();
         if *count >= SEARCHES_PER_TOKEN {
-            let message = format!("{SEARCHES_PER_TOKEN} searches of this token are under way; wait for one to end");
-            return Err(Problem::new(Code::ResourceExhausted, message).because("concurrency").retry_after(1000));
+            let message = format!(
+                "{SEARCHES_PER_TOKEN} searches of this token are under way; wait for one to end"
+            );
+            return Err(Problem::new(Code::ResourceExhausted, message)
+                .because("concurrency")
+                .retry_after(1000));
         }
         *count += 1;
-        Ok(Self { hub: &call.hub, token, cancel: CancellationToken::new() })
+        Ok(Self {
+            hub: &call.hub,
+            token,
+            cancel: CancellationToken::new(),
+        })
     }
 }
 
 impl Drop for Searching<'_> {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let mut searches = self.hub.searches().0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut searches = self
+            .hub
+            .searches()
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(count) = searches.get_mut(&self.token) {
             *count -= 1;
             if *count == 0 {
@@ -204,8 +224,14 @@ pub(crate) async fn list_files(call: Call, input: ListFiles) -> Result<Reply, Pr
 
 pub(crate) async fn read(call: Call, input: ReadFile) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let lines = Lines { offset: input.offset.unwrap_or(0), limit: input.limit.unwrap_or(0) };
-    let text = open(&call.hub, &input.group_id).await?.read(&path, lines).await?;
+    let lines = Lines {
+        offset: input.offset.unwrap_or(0),
+        limit: input.limit.unwrap_or(0),
+    };
+    let text = open(&call.hub, &input.group_id)
+        .await?
+        .read(&path, lines)
+        .await?;
     Ok(Reply::json(&text)?.etag(text.etag))
 }
 
@@ -226,7 +252,11 @@ pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
         pattern: input.pattern,
         path: optional(input.path.as_deref())?,
         max: input.max,
-        case: if input.ignore_case == Some(true) { Case::Ignore } else { Case::default() },
+        case: if input.ignore_case == Some(true) {
+            Case::Ignore
+        } else {
+            Case::default()
+        },
     };
     let searching = Searching::begin(&call)?;
     let files = open(&call.hub, &input.group_id).await?;
@@ -234,7 +264,11 @@ pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
 }
 
 pub(crate) async fn find(call: Call, input: FindFiles) -> Result<Reply, Problem> {
-    let find = Find { path: optional(input.path.as_deref())?, name: input.name, max: input.max };
+    let find = Find {
+        path: optional(input.path.as_deref())?,
+        name: input.name,
+        max: input.max,
+    };
     let searching = Searching::begin(&call)?;
     let files = open(&call.hub, &input.group_id).await?;
     Reply::json(&files.find(find, searching.cancel.clone()).await?)
@@ -267,16 +301,32 @@ pub(crate) async fn move_path(call: Call, input: Move) -> Result<Reply, Problem>
     let (from, to) = (SharePath::parse(&input.from)?, SharePath::parse(&input.to)?);
     let condition = condition(&call)?;
     let files = open(&call.hub, &input.group_id).await?;
-    let entry = changing(&call, &input.group_id, &files, files.relocate(&from, &to, condition)).await?;
+    let entry = changing(
+        &call,
+        &input.group_id,
+        &files,
+        files.relocate(&from, &to, condition),
+    )
+    .await?;
     show(&entry)
 }
 
 pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
     let condition = condition(&call)?;
-    let removal = if input.recursive == Some(true) { Removal::Recursive } else { Removal::Single };
+    let removal = if input.recursive == Some(true) {
+        Removal::Recursive
+    } else {
+        Removal::Single
+    };
     let files = open(&call.hub, &input.group_id).await?;
-    changing(&call, &input.group_id, &files, files.remove(&path, removal, condition)).await?;
+    changing(
+        &call,
+        &input.group_id,
+        &files,
+        files.remove(&path, removal, condition),
+    )
+    .await?;
     Ok(Reply::empty())
 }
 
@@ -303,17 +353,28 @@ async fn changing<T>(
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
     let state = call.hub.state();
-    let intent = state.begin_files(FileIntent { entry: call.entry.clone(), reserve: None }).await?;
-    call.is_logged.store(true, std::sync::atomic::Ordering::Relaxed);
+    let intent = state
+        .begin_files(FileIntent {
+            entry: call.entry.clone(),
+            reserve: None,
+        })
+        .await?;
+    call.is_logged
+        .store(true, std::sync::atomic::Ordering::Relaxed);
     let result = work.await;
     let mut entry = call.entry.clone();
     if let Err(problem) = &result {
         entry.status = problem.code.status();
     }
-    state.finish_files(intent, FileEffect { entry, grown: None }).await?;
+    state
+        .finish_files(intent, FileEffect { entry, grown: None })
+        .await?;
     if result.is_ok() {
         let used = files.used().await?;
-        let usage = Usage { bytes: used.bytes, files: used.files };
+        let usage = Usage {
+            bytes: used.bytes,
+            files: used.files,
+        };
         state.set_usage(&Owner::Group(group.clone()), usage).await?;
     }
     result
@@ -324,20 +385,34 @@ pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFile
     if let Some(files) = hub.shares().locked().get(group) {
         return Ok(Arc::clone(files));
     }
-    let quota = hub.state().group(group).await?.map_or(0, |record| record.group.quota_bytes);
-    let allowance = Allowance { bytes: (quota > 0).then_some(quota), files: None };
-    let limits = FileLimits { allowance, ..hub.file_limits() };
+    let quota = hub
+        .state()
+        .group(group)
+        .await?
+        .map_or(0, |record| record.group.quota_bytes);
+    let allowance = Allowance {
+        bytes: (quota > 0).then_some(quota),
+        files: None,
+    };
+    let limits = FileLimits {
+        allowance,
+        ..hub.file_limits()
+    };
     let (root, trash) = (directory(hub, group), hub.settings().data_dir.join("trash"));
     let opened = blocking(move || {
         let made = super::private_directory(&root).and_then(|()| super::private_directory(&trash));
-        made.and_then(|()| DirectoryFiles::open(&root, &trash, limits)).map_err(|error| {
-            tracing::error!("a share can not be opened: {error}");
-            Problem::new(Code::Unavailable, "the share's files can not be reached").retry_after(1000)
-        })
+        made.and_then(|()| DirectoryFiles::open(&root, &trash, limits))
+            .map_err(|error| {
+                tracing::error!("a share can not be opened: {error}");
+                Problem::new(Code::Unavailable, "the share's files can not be reached")
+                    .retry_after(1000)
+            })
     })
     .await?;
     let mut shares = hub.shares().locked();
-    Ok(Arc::clone(shares.entry(group.clone()).or_insert(Arc::new(opened))))
+    Ok(Arc::clone(
+        shares.entry(group.clone()).or_insert(Arc::new(opened)),
+    ))
 }
 
 fn directory(hub: &Hub, group: &GroupId) -> PathBuf {
@@ -351,9 +426,12 @@ pub(crate) async fn discard(hub: &Hub, group: &GroupId) {
     let trash = hub.settings().data_dir.join("trash");
     let name = format!("group-{group}-{}", crate::shapes::Time::now().millis());
     let moved = blocking(move || {
-        let moved = super::private_directory(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
+        let moved = super::private_directory(&trash)
+            .and_then(|()| std::fs::rename(&root, trash.join(name)));
         match moved {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Problem::internal(&error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Problem::internal(&error))
+            }
             _ => Ok(()),
         }
     });

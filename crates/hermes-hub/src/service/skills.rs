@@ -121,20 +121,35 @@ struct Found {
 pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
     let mut categories: BTreeMap<String, Vec<SkillShape>> = BTreeMap::new();
     for found in scan(&call.hub, call.tenant()?).await? {
-        categories.entry(found.category).or_default().push(found.shape);
+        categories
+            .entry(found.category)
+            .or_default()
+            .push(found.shape);
     }
-    let categories = categories.into_iter().map(|(name, skills)| Category { name, skills }).collect();
+    let categories = categories
+        .into_iter()
+        .map(|(name, skills)| Category { name, skills })
+        .collect();
     Reply::json(&SkillList { categories })
 }
 
 pub(crate) async fn files(call: Call, input: OfSkill) -> Result<Reply, Problem> {
     let record = call.tenant()?;
     let found = scan(&call.hub, record).await?;
-    let found = found.into_iter().find(|found| found.category == input.category && found.shape.name == input.skill);
+    let found = found
+        .into_iter()
+        .find(|found| found.category == input.category && found.shape.name == input.skill);
     let found = found.ok_or_else(|| no_skill(&input.skill))?;
     let tree = open(&call.hub, record).await?;
     let files = walk(&tree, &found.directory).await?;
-    let files = files.into_iter().map(|entry| SkillFile { path: entry.path, size: entry.size, modified_at: entry.modified_at }).collect();
+    let files = files
+        .into_iter()
+        .map(|entry| SkillFile {
+            path: entry.path,
+            size: entry.size,
+            modified_at: entry.modified_at,
+        })
+        .collect();
     Reply::json(&SkillFiles { files })
 }
 
@@ -143,17 +158,29 @@ pub(crate) async fn read_file(call: Call, input: OfSkillFile) -> Result<Reply, P
     let tree = open(&call.hub, call.tenant()?).await?;
     let text = tree.read(&path, Lines::default()).await?;
     if text.truncated {
-        return Err(Problem::new(Code::PayloadTooLarge, "the file is larger than may be read at once (`limits.read_bytes`)"));
+        return Err(Problem::new(
+            Code::PayloadTooLarge,
+            "the file is larger than may be read at once (`limits.read_bytes`)",
+        ));
     }
     let etag = text.etag.clone();
-    let shown = SkillFileText { path: text.path, content: text.content, encoding: "utf-8", size: text.size, etag: text.etag };
+    let shown = SkillFileText {
+        path: text.path,
+        content: text.content,
+        encoding: "utf-8",
+        size: text.size,
+        etag: text.etag,
+    };
     Ok(Reply::json(&shown)?.etag(etag))
 }
 
 pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply, Problem> {
     let record = call.tenant()?;
     let found = scan(&call.hub, record).await?;
-    let mut found = found.into_iter().find(|found| found.shape.name == input.skill).ok_or_else(|| no_skill(&input.skill))?;
+    let mut found = found
+        .into_iter()
+        .find(|found| found.shape.name == input.skill)
+        .ok_or_else(|| no_skill(&input.skill))?;
     let home = call.hub.home(record);
     let (name, enabled, pinned) = (input.skill, input.enabled, input.pinned);
     super::recorded(&call, blocking(move || set(&home, &name, enabled, pinned))).await?;
@@ -164,7 +191,10 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
 }
 
 fn no_skill(name: &str) -> Problem {
-    Problem::not_found(format!("there is no skill `{}`", name.chars().take(80).collect::<String>()))
+    Problem::not_found(format!(
+        "there is no skill `{}`",
+        name.chars().take(80).collect::<String>()
+    ))
 }
 
 /// Writes the lists of a home's configuration.
@@ -174,7 +204,11 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
     for (key, wanted) in lists {
         let Some(wanted) = wanted else { continue };
         let before = texts(file.get(&["skills", key]));
-        let mut names: Vec<String> = before.iter().filter(|known| *known != name).cloned().collect();
+        let mut names: Vec<String> = before
+            .iter()
+            .filter(|known| *known != name)
+            .cloned()
+            .collect();
         if wanted {
             names.push(name.to_owned());
         }
@@ -186,7 +220,13 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {
-    value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    value
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The skills in the home itself, those that are off too. Directories that its configuration adds are left out: they
@@ -196,9 +236,13 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
     let found = blocking(move || {
         let (variables, warnings) = Variables::of_home(&home, []);
         let settings = Settings::load_with(&home, variables, warnings);
-        let document = settings.map(|settings| settings.document).unwrap_or(Value::Null);
-        let (disabled, pinned) = (texts(document.pointer("/skills/disabled")), texts(document.pointer("/skills/pinned")));
-        let plain = Settings::parse("", Variables::from_pairs::<String, String>([])).map_err(|error| Problem::internal(&error))?;
+        let document = settings.map_or(Value::Null, |settings| settings.document);
+        let (disabled, pinned) = (
+            texts(document.pointer("/skills/disabled")),
+            texts(document.pointer("/skills/pinned")),
+        );
+        let plain = Settings::parse("", Variables::from_pairs::<String, String>([]))
+            .map_err(|error| Problem::internal(&error))?;
         let Ok(root) = home.path().join("skills").canonicalize() else {
             return Ok(Vec::new());
         };
@@ -209,10 +253,13 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
         let skills = Skills::new(&home, &plain).list();
         let found = skills.into_iter().filter_map(|skill| {
             let directory = inside(skill.directory)?;
-            let version = skill.frontmatter.get("version").map(|version| match version {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            });
+            let version = skill
+                .frontmatter
+                .get("version")
+                .map(|version| match version {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
             let shape = SkillShape {
                 enabled: !disabled.contains(&skill.name),
                 pinned: pinned.contains(&skill.name),
@@ -221,7 +268,11 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
                 version,
                 file_count: 0,
             };
-            Some(Found { shape, category: skill.category.unwrap_or_else(|| NO_CATEGORY.into()), directory })
+            Some(Found {
+                shape,
+                category: skill.category.unwrap_or_else(|| NO_CATEGORY.into()),
+                directory,
+            })
         });
         Ok(found.collect::<Vec<_>>())
     });
@@ -238,10 +289,20 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
 async fn open(hub: &Hub, record: &TenantRecord) -> Result<Workspace, Problem> {
     let root = hub.home(record).path().join("skills");
     let limits = hub.file_limits();
-    blocking(move || match Workspace::open(&root, FileLimits { list_entries: MOST_FILES, ..limits }) {
-        Ok(tree) => Ok(tree),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Problem::not_found("the tenant has no skills")),
-        Err(error) => Err(Problem::internal(&error)),
+    blocking(move || {
+        match Workspace::open(
+            &root,
+            FileLimits {
+                list_entries: MOST_FILES,
+                ..limits
+            },
+        ) {
+            Ok(tree) => Ok(tree),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(Problem::not_found("the tenant has no skills"))
+            }
+            Err(error) => Err(Problem::internal(&error)),
+        }
     })
     .await
 }
@@ -254,7 +315,9 @@ async fn walk(tree: &Workspace, directory: &str) -> Result<Vec<FileEntry>, Probl
         for entry in tree.list(&path).await?.entries {
             match entry.entry_type {
                 EntryType::File if files.len() < MOST_FILES => files.push(entry),
-                EntryType::Dir if depth < DEEPEST => ahead.push((SharePath::parse(&entry.path)?, depth + 1)),
+                EntryType::Dir if depth < DEEPEST => {
+                    ahead.push((SharePath::parse(&entry.path)?, depth + 1));
+                }
                 _ => {}
             }
         }

@@ -49,7 +49,11 @@ pub(crate) async fn run(call: Call, input: SyncContext) -> Result<Reply, Problem
         tenant: record.id.clone(),
         home: call.hub.home(record).path().to_owned(),
         destination: input.destination,
-        run: if input.dry_run == Some(true) { SyncRun::Dry } else { SyncRun::Real },
+        run: if input.dry_run == Some(true) {
+            SyncRun::Dry
+        } else {
+            SyncRun::Real
+        },
         extras,
     };
     let report = recorded(&call, sync_context(rules, request)).await?;
@@ -63,7 +67,12 @@ async fn protected(hub: &Hub) -> Result<Vec<PathBuf>, StateError> {
     let mut page = Page::first(WHOLE);
     loop {
         let found = hub.state().tenants(&TenantQuery::default(), &page).await?;
-        protected.extend(found.items.into_iter().filter_map(|record| record.linked_home));
+        protected.extend(
+            found
+                .items
+                .into_iter()
+                .filter_map(|record| record.linked_home),
+        );
         match found.next {
             Some(next) => page = Page::after(WHOLE, next),
             None => return Ok(protected),

@@ -14,7 +14,9 @@ use crate::{
     call::{Call, Reply, etag},
     seal::Place,
     shapes::{GroupMembership, Tenant, TenantStatus, Via},
-    state::{NewRuntimeKey, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord},
+    state::{
+        NewRuntimeKey, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord,
+    },
 };
 
 mod given;
@@ -82,6 +84,10 @@ pub(crate) struct CreateTenant {
 /// What to change of a tenant; `null` goes back to the flavor's default.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(
+    clippy::option_option,
+    reason = "absent, `null` and a value are three things"
+)]
 pub(crate) struct UpdateTenant {
     /// The tenant's id.
     #[serde(rename = "tenant_id")]
@@ -134,18 +140,28 @@ pub(crate) fn zone(record: &TenantRecord, standing: &Standing) -> TimeZone {
 /// How many there are that are not deleted.
 pub(crate) async fn count(hub: &Hub) -> Result<u64, Problem> {
     let counts = hub.state().count_tenants().await?;
-    Ok(counts.iter().filter(|(status, _)| *status != TenantStatus::Deleted).map(|(_, count)| count).sum())
+    Ok(counts
+        .iter()
+        .filter(|(status, _)| *status != TenantStatus::Deleted)
+        .map(|(_, count)| count)
+        .sum())
 }
 
 pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Problem> {
     let query = TenantQuery {
-        filter: input.status.map_or(TenantFilter::Present, TenantFilter::Status),
+        filter: input
+            .status
+            .map_or(TenantFilter::Present, TenantFilter::Status),
         only: call.principal().only(),
         text: input.search,
     };
     let standing = call.hub.standing();
     let mut tenants = Vec::new();
-    let mut asked = if call.via == Via::Mcp { Page::first(WHOLE) } else { page(input.limit, input.cursor)? };
+    let mut asked = if call.via == Via::Mcp {
+        Page::first(WHOLE)
+    } else {
+        page(input.limit, input.cursor)?
+    };
     let next_cursor = loop {
         let found = call.hub.state().tenants(&query, &asked).await?;
         tenants.extend(found.items.iter().map(|record| shape(record, &standing)));
@@ -154,7 +170,10 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
             next => break next,
         }
     };
-    Reply::json(&TenantList { tenants, next_cursor })
+    Reply::json(&TenantList {
+        tenants,
+        next_cursor,
+    })
 }
 
 pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
@@ -178,13 +197,18 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
     let display_name = input.display_name.unwrap_or_else(|| id.to_string());
     check_name(&display_name)?;
     let agent = given::merged::<AgentGiven>("agent", Map::new(), input.agent.unwrap_or_default())?;
-    let storage = given::merged::<StorageGiven>("storage", Map::new(), input.storage.unwrap_or_default())?;
-    let browser = given::merged::<BrowserGiven>("browser", Map::new(), input.browser.unwrap_or_default())?;
+    let storage =
+        given::merged::<StorageGiven>("storage", Map::new(), input.storage.unwrap_or_default())?;
+    let browser =
+        given::merged::<BrowserGiven>("browser", Map::new(), input.browser.unwrap_or_default())?;
     let labels = input.labels.unwrap_or_default();
     check_labels(&labels)?;
     let uid = new_uid().map_err(|error| Problem::internal(&error))?;
     let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
-    let sealed = hub.key().seal(&Place::runtime_key(&uid), key.secret.expose()).map_err(|error| Problem::internal(&error))?;
+    let sealed = hub
+        .key()
+        .seal(&Place::runtime_key(&uid), key.secret.expose())
+        .map_err(|error| Problem::internal(&error))?;
     let env = super::env::sealed(hub, &uid, input.env.unwrap_or_default())?;
     let tenant = NewTenant {
         display_name,
@@ -196,13 +220,22 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         groups: input.groups.unwrap_or_default(),
         labels,
         linked_home: None,
-        runtime_key: NewRuntimeKey { hash: key.hash, sealed, last4: key.last4, grace_until: None },
+        runtime_key: NewRuntimeKey {
+            hash: key.hash,
+            sealed,
+            last4: key.last4,
+            grace_until: None,
+        },
         env,
         uid,
         id: id.clone(),
     };
     let entry = call.entry.clone().of(&id).to(id.as_str());
-    let record = hub.state().create_tenant(tenant, entry).await.map_err(|error| group_missing(error.into()))?;
+    let record = hub
+        .state()
+        .create_tenant(tenant, entry)
+        .await
+        .map_err(|error| group_missing(error.into()))?;
     home::provision(hub, &record, input.start.unwrap_or(true));
     let mut reply = show(&call, &record)?.status(201);
     if call.via != Via::Mcp
@@ -216,7 +249,8 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
 /// A group that is not there is a mistake in the request, not a route that does not exist.
 fn group_missing(problem: Problem) -> Problem {
     if problem.code == Code::NotFound && problem.message.contains("group") {
-        return Problem::invalid("a group in `groups` does not exist; create it first").at("groups", "unknown group");
+        return Problem::invalid("a group in `groups` does not exist; create it first")
+            .at("groups", "unknown group");
     }
     problem
 }
@@ -225,7 +259,9 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     let hub = &call.hub;
     let record = call.tenant()?;
     call.check_version(&etag(record.revision))?;
-    let flavor = input.flavor.map(|flavor| flavor.unwrap_or_else(|| "standard".into()));
+    let flavor = input
+        .flavor
+        .map(|flavor| flavor.unwrap_or_else(|| "standard".into()));
     if let Some(flavor) = &flavor {
         hub.standing().check_flavor(flavor)?;
     }
@@ -256,7 +292,10 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
         env: super::env::sealed(hub, &record.uid, input.env.unwrap_or_default())?,
     };
     let expected = call.if_match.is_some().then_some(record.revision);
-    let updated = hub.state().update_tenant(&record.id, change, expected, call.entry.clone()).await;
+    let updated = hub
+        .state()
+        .update_tenant(&record.id, change, expected, call.entry.clone())
+        .await;
     let updated = updated.map_err(|error| group_missing(error.into()))?;
     hub.settings_changed(&updated);
     show(&call, &updated)
@@ -267,7 +306,10 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
     let record = call.tenant()?;
     call.check_version(&etag(record.revision))?;
     let expected = call.if_match.is_some().then_some(record.revision);
-    let deleted = hub.state().delete_tenant(&record.id, expected, call.entry.clone()).await?;
+    let deleted = hub
+        .state()
+        .delete_tenant(&record.id, expected, call.entry.clone())
+        .await?;
     hub.tenant_gone(&deleted.id).await;
     if input.purge == Some(true) {
         home::purge(hub, &deleted, call.entry.clone()).await?;
@@ -277,7 +319,11 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
 
 pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let restored = call.hub.state().restore_tenant(&record.id, call.entry.clone()).await?;
+    let restored = call
+        .hub
+        .state()
+        .restore_tenant(&record.id, call.entry.clone())
+        .await?;
     call.hub.jobs_changed(&record.id);
     show(&call, &restored)
 }
@@ -301,15 +347,31 @@ pub(crate) struct ShownRuntimeKey {
     last4: String,
 }
 
-pub(crate) async fn rotate_runtime_key(call: Call, input: RotateRuntimeKey) -> Result<Reply, Problem> {
+pub(crate) async fn rotate_runtime_key(
+    call: Call,
+    input: RotateRuntimeKey,
+) -> Result<Reply, Problem> {
     let hub = &call.hub;
     let record = call.tenant()?;
     let grace_until = super::tokens::grace(input.grace)?;
     let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
-    let sealed = hub.key().seal(&Place::runtime_key(&record.uid), key.secret.expose()).map_err(|error| Problem::internal(&error))?;
-    let new = NewRuntimeKey { hash: key.hash, sealed, last4: key.last4.clone(), grace_until };
-    hub.state().set_runtime_key(&record.id, new, call.entry.clone()).await?;
-    Reply::json(&ShownRuntimeKey { runtime_key: key.secret.expose().clone(), last4: key.last4 })
+    let sealed = hub
+        .key()
+        .seal(&Place::runtime_key(&record.uid), key.secret.expose())
+        .map_err(|error| Problem::internal(&error))?;
+    let new = NewRuntimeKey {
+        hash: key.hash,
+        sealed,
+        last4: key.last4.clone(),
+        grace_until,
+    };
+    hub.state()
+        .set_runtime_key(&record.id, new, call.entry.clone())
+        .await?;
+    Reply::json(&ShownRuntimeKey {
+        runtime_key: key.secret.expose().clone(),
+        last4: key.last4,
+    })
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
@@ -320,9 +382,15 @@ fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
-    let fits = labels.len() <= 64 && labels.iter().all(|(name, value)| (1..=128).contains(&name.len()) && value.len() <= 1024);
+    let fits = labels.len() <= 64
+        && labels
+            .iter()
+            .all(|(name, value)| (1..=128).contains(&name.len()) && value.len() <= 1024);
     if fits {
         return Ok(());
     }
-    Err(Problem::invalid("at most 64 labels, with names of 1 to 128 bytes and values up to 1024").at("labels", "too large"))
+    Err(
+        Problem::invalid("at most 64 labels, with names of 1 to 128 bytes and values up to 1024")
+            .at("labels", "too large"),
+    )
 }

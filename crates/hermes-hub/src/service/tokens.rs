@@ -66,11 +66,18 @@ pub(crate) async fn list(call: Call, input: ListTokens) -> Result<Reply, Problem
     let page = page(input.limit, input.cursor)?;
     let found = call.hub.state().tokens(&page).await?;
     let tokens = found.items.into_iter().map(|record| record.token).collect();
-    Reply::json(&TokenList { tokens, next_cursor: found.next })
+    Reply::json(&TokenList {
+        tokens,
+        next_cursor: found.next,
+    })
 }
 
 pub(crate) async fn create(call: Call, input: TokenRequest) -> Result<Reply, Problem> {
-    let minted = call.hub.authenticator().mint(call.principal(), input, call.entry.clone()).await?;
+    let minted = call
+        .hub
+        .authenticator()
+        .mint(call.principal(), input, call.entry.clone())
+        .await?;
     Ok(show(&minted)?.status(201))
 }
 
@@ -78,12 +85,19 @@ pub(crate) async fn rotate(call: Call, input: RotateToken) -> Result<Reply, Prob
     let seconds = input.grace.unwrap_or(0);
     grace(Some(seconds))?;
     let grace = Duration::from_secs(seconds);
-    let minted = call.hub.authenticator().rotate(call.principal(), &input.token_id, grace, call.entry.clone()).await?;
+    let minted = call
+        .hub
+        .authenticator()
+        .rotate(call.principal(), &input.token_id, grace, call.entry.clone())
+        .await?;
     show(&minted)
 }
 
 pub(crate) async fn revoke(call: Call, input: OfToken) -> Result<Reply, Problem> {
-    call.hub.authenticator().revoke(&input.token_id, call.entry.clone()).await?;
+    call.hub
+        .authenticator()
+        .revoke(&input.token_id, call.entry.clone())
+        .await?;
     call.hub.end_sessions(&input.token_id).await;
     Ok(Reply::empty())
 }
@@ -100,7 +114,11 @@ fn show(minted: &MintedToken) -> Result<Reply, Problem> {
 pub(super) fn grace(seconds: Option<u64>) -> Result<Option<Time>, Problem> {
     match seconds.unwrap_or(0) {
         0 => Ok(None),
-        seconds if seconds <= LONGEST_GRACE => Ok(Some(Time::now().after(Duration::from_secs(seconds)))),
-        _ => Err(Problem::invalid("`grace` must be 0 to 86400 seconds").at("grace", "out of range")),
+        seconds if seconds <= LONGEST_GRACE => {
+            Ok(Some(Time::now().after(Duration::from_secs(seconds))))
+        }
+        _ => {
+            Err(Problem::invalid("`grace` must be 0 to 86400 seconds").at("grace", "out of range"))
+        }
     }
 }

@@ -3,7 +3,9 @@
 /// The bytes a text means.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
-    let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|digit: char| !digit.is_ascii_digit())
+        .unwrap_or(text.len());
     let number: u64 = text[..end].parse().ok()?;
     let unit = match text[end..].trim().to_ascii_lowercase().as_str() {
         "" | "b" => 0,

@@ -1,13 +1,24 @@
 use super::*;
 
-fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+fn load(
+    file: &str,
+    environment: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> Result<Settings, SettingsError> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hub.yaml");
     std::fs::write(&path, file).unwrap();
     let owned = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     };
-    Settings::load(&Sources { file: Some(path), flags: owned(flags), environment: owned(environment) })
+    Settings::load(&Sources {
+        file: Some(path),
+        flags: owned(flags),
+        environment: owned(environment),
+    })
 }
 
 #[test]
@@ -15,10 +26,17 @@ fn without_a_file_the_defaults_hold() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().display().to_string();
     let environment = [("XDG_DATA_HOME".to_owned(), data.clone())].into();
-    let settings = Settings::load(&Sources { environment, ..Sources::default() }).unwrap();
+    let settings = Settings::load(&Sources {
+        environment,
+        ..Sources::default()
+    })
+    .unwrap();
     assert_eq!(settings.listen.to_string(), "127.0.0.1:7878");
     assert_eq!(settings.public_url, "http://127.0.0.1:7878");
-    assert_eq!(settings.database_url, format!("sqlite:{data}/hermes-hub/hub.db"));
+    assert_eq!(
+        settings.database_url,
+        format!("sqlite:{data}/hermes-hub/hub.db")
+    );
     assert_eq!(settings.limits.read_bytes, 1024 * 1024);
     assert_eq!(settings.runs.max_concurrent, 4);
     assert_eq!(settings.mcp.sessions_per_token, 32);
@@ -30,10 +48,16 @@ fn without_a_file_the_defaults_hold() {
 #[test]
 fn flags_win_over_variables_and_those_over_the_file() {
     let file = "listen: 127.0.0.1:1\nruns:\n  max_concurrent: 1\n  queue_depth: 7\nlimits: {body_bytes: 2 MiB}\n";
-    let environment = [("HERMES_HUB_LISTEN", "127.0.0.1:2"), ("HERMES_HUB_RUNS__MAX_CONCURRENT", "2")];
+    let environment = [
+        ("HERMES_HUB_LISTEN", "127.0.0.1:2"),
+        ("HERMES_HUB_RUNS__MAX_CONCURRENT", "2"),
+    ];
     let settings = load(file, &environment, &[("listen", "127.0.0.1:3")]).unwrap();
     assert_eq!(settings.listen.port(), 3);
-    assert_eq!((settings.runs.max_concurrent, settings.runs.queue_depth), (2, 7));
+    assert_eq!(
+        (settings.runs.max_concurrent, settings.runs.queue_depth),
+        (2, 7)
+    );
     assert_eq!(settings.limits.body_bytes, 2 * 1024 * 1024);
 }
 
@@ -41,24 +65,47 @@ fn flags_win_over_variables_and_those_over_the_file() {
 fn a_list_in_a_variable_has_commas() {
     let environment = [("HERMES_HUB_SYNC__ALLOWED_ROOTS", "/sync,/srv/ctx")];
     let settings = load("", &environment, &[]).unwrap();
-    assert_eq!(settings.sync.allowed_roots, [Path::new("/sync"), Path::new("/srv/ctx")]);
+    assert_eq!(
+        settings.sync.allowed_roots,
+        [Path::new("/sync"), Path::new("/srv/ctx")]
+    );
 }
 
 #[test]
 fn unknown_keys_stop_the_start_and_name_the_nearest() {
     let told = |result: Result<Settings, SettingsError>| result.unwrap_err().to_string();
-    assert_eq!(told(load("lisen: 1", &[], &[])), "unknown setting `lisen`; did you mean `listen`?");
+    assert_eq!(
+        told(load("lisen: 1", &[], &[])),
+        "unknown setting `lisen`; did you mean `listen`?"
+    );
     assert!(told(load("runs: {max_concurent: 1}", &[], &[])).contains("`runs.max_concurrent`"));
     let variable = load("", &[("HERMES_HUB_LIMITS__BURTS", "1")], &[]);
     assert!(told(variable).contains("did you mean `HERMES_HUB_LIMITS__BURST`?"));
-    assert!(load("", &[("HERMES_HUB_URL", "x"), ("HERMES_HUB_TOKEN", "y")], &[]).is_ok());
+    assert!(
+        load(
+            "",
+            &[("HERMES_HUB_URL", "x"), ("HERMES_HUB_TOKEN", "y")],
+            &[]
+        )
+        .is_ok()
+    );
 }
 
 #[test]
 fn references_are_filled_in_and_must_have_a_value() {
     let file = "public_url: https://${HUB_NAME}/\n";
-    assert_eq!(load(file, &[("HUB_NAME", "hub.example")], &[]).unwrap().public_host(), "hub.example");
-    assert!(load(file, &[], &[]).unwrap_err().to_string().contains("no value"));
+    assert_eq!(
+        load(file, &[("HUB_NAME", "hub.example")], &[])
+            .unwrap()
+            .public_host(),
+        "hub.example"
+    );
+    assert!(
+        load(file, &[], &[])
+            .unwrap_err()
+            .to_string()
+            .contains("no value")
+    );
 }
 
 #[test]

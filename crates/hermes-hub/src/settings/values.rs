@@ -1,6 +1,10 @@
 //! Keys with their values, from wherever they came, and reading them as what they should be.
 
-use std::{collections::BTreeMap, path::{Path, PathBuf}, str::FromStr};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use hermes_config::{Home, ReferencePolicy, Template, Variables, nearest};
 use serde_json::Value;
@@ -21,24 +25,36 @@ impl Values {
         self.0.extend(other.0);
     }
 
-    pub(super) fn take_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+    pub(super) fn take_environment(
+        &mut self,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(), SettingsError> {
         for (name, value) in environment {
-            let Some(rest) = name.strip_prefix(PREFIX).filter(|rest| !FOREIGN.contains(rest)) else {
+            let Some(rest) = name
+                .strip_prefix(PREFIX)
+                .filter(|rest| !FOREIGN.contains(rest))
+            else {
                 continue;
             };
-            let key = known(&rest.to_lowercase().replace("__", ".")).map_err(|error| match error {
-                SettingsError::Unknown { nearest, .. } => SettingsError::Unknown {
-                    key: name.clone(),
-                    nearest: nearest.map(|key| format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))),
-                },
-                other => other,
-            })?;
+            let key =
+                known(&rest.to_lowercase().replace("__", ".")).map_err(|error| match error {
+                    SettingsError::Unknown { nearest, .. } => SettingsError::Unknown {
+                        key: name.clone(),
+                        nearest: nearest.map(|key| {
+                            format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
+                        }),
+                    },
+                    other => other,
+                })?;
             self.0.insert(key, value.as_str().into());
         }
         Ok(())
     }
 
-    pub(super) fn take_flags(&mut self, flags: &BTreeMap<String, String>) -> Result<(), SettingsError> {
+    pub(super) fn take_flags(
+        &mut self,
+        flags: &BTreeMap<String, String>,
+    ) -> Result<(), SettingsError> {
         for (key, value) in flags {
             self.0.insert(known(key)?, value.as_str().into());
         }
@@ -85,7 +101,12 @@ impl Values {
             if !text.contains("${") {
                 return Ok(());
             }
-            let filled = Template::new(text.as_str()).fill(key, &home, &variables, &ReferencePolicy::owner());
+            let filled = Template::new(text.as_str()).fill(
+                key,
+                &home,
+                &variables,
+                &ReferencePolicy::owner(),
+            );
             match filled {
                 Ok(Some(value)) => value.expose().clone_into(text),
                 Ok(None) => return Err(unusable(key, "a reference in it has no value")),
@@ -112,7 +133,9 @@ impl Values {
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, SettingsError> {
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+            Some(Value::String(text)) => {
+                Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
+            }
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(Some(value.to_string())),
             Some(_) => Err(unusable(key, "must be a text")),
         }
@@ -122,18 +145,33 @@ impl Values {
         Ok(self.text(key)?.map(PathBuf::from))
     }
 
-    pub(super) fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, SettingsError> {
+    pub(super) fn parsed<T: FromStr>(
+        &self,
+        key: &str,
+        what: &str,
+    ) -> Result<Option<T>, SettingsError> {
         self.text(key)?
-            .map(|text| text.parse().map_err(|_| unusable(key, format!("`{text}` is not {what}"))))
+            .map(|text| {
+                text.parse()
+                    .map_err(|_| unusable(key, format!("`{text}` is not {what}")))
+            })
             .transpose()
     }
 
-    pub(super) fn count<T: TryFrom<u64>>(&self, key: &str, default: u64) -> Result<T, SettingsError> {
+    pub(super) fn count<T: TryFrom<u64>>(
+        &self,
+        key: &str,
+        default: u64,
+    ) -> Result<T, SettingsError> {
         let number = self.parsed(key, "a whole number")?.unwrap_or(default);
         T::try_from(number).map_err(|_| unusable(key, format!("{number} is too large")))
     }
 
-    pub(super) fn size<T: TryFrom<u64>>(&self, key: &str, default: u64) -> Result<T, SettingsError> {
+    pub(super) fn size<T: TryFrom<u64>>(
+        &self,
+        key: &str,
+        default: u64,
+    ) -> Result<T, SettingsError> {
         let size = match self.text(key)? {
             None => default,
             Some(text) => sizes::parse(&text)
@@ -154,14 +192,22 @@ impl Values {
     /// A list; in a variable or flag, with commas.
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<String>>, SettingsError> {
         let split = |text: &str| {
-            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+            text.split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(split(text))),
             Some(Value::Array(items)) => items
                 .iter()
-                .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| unusable(key, "must be a list of texts")))
+                .map(|item| {
+                    item.as_str()
+                        .map(str::to_owned)
+                        .ok_or_else(|| unusable(key, "must be a list of texts"))
+                })
                 .collect::<Result<_, _>>()
                 .map(Some),
             Some(_) => Err(unusable(key, "must be a list of texts")),
@@ -169,18 +215,28 @@ impl Values {
     }
 
     /// One of some words, the first if nothing is written.
-    pub(super) fn one_of<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<T, SettingsError> {
+    pub(super) fn one_of<T: Copy>(
+        &self,
+        key: &str,
+        words: &[(&str, T)],
+    ) -> Result<T, SettingsError> {
         let written = self.text(key)?;
         let word = written.as_deref().unwrap_or(words[0].0);
-        words.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning).ok_or_else(|| {
-            let names: Vec<_> = words.iter().map(|(name, _)| format!("`{name}`")).collect();
-            unusable(key, format!("must be one of {}", names.join(", ")))
-        })
+        words
+            .iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, meaning)| *meaning)
+            .ok_or_else(|| {
+                let names: Vec<_> = words.iter().map(|(name, _)| format!("`{name}`")).collect();
+                unusable(key, format!("must be one of {}", names.join(", ")))
+            })
     }
 }
 
 fn known(key: &str) -> Result<&'static str, SettingsError> {
-    KEYS.into_iter().find(|known| *known == key).ok_or_else(|| unknown(key))
+    KEYS.into_iter()
+        .find(|known| *known == key)
+        .ok_or_else(|| unknown(key))
 }
 
 fn unknown(key: &str) -> SettingsError {

@@ -11,7 +11,10 @@
 )]
 
 mod backup;
+mod client;
 mod files;
 mod shapes;
+mod site;
 mod state;
+mod surface;
 mod sync;

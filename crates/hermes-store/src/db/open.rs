@@ -33,14 +33,6 @@ pub struct Opening<'a> {
     pub patience: Duration,
 }
 
-/// Writes a consistent copy of any SQLite file, whatever its tables are, while others go on reading and writing.
-pub async fn copy_database(path: &Path, copy: &Path) -> Result<(), StoreError> {
-    let database = Database::for_reading(path, reader(path));
-    let copied = database.copy_to(copy).await;
-    database.close().await;
-    copied
-}
-
 impl Database {
     /// Opens a database with one writer and some readers, making or migrating it. Before a migration it is copied to a
     /// file beside it; a schema newer than the steps is refused.

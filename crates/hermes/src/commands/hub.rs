@@ -2,7 +2,6 @@
 
 use crate::{cli::HubCommand, context::Context, failure::Failure};
 
-mod archive;
 mod audit;
 mod backup;
 mod config;

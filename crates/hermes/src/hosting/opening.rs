@@ -80,12 +80,6 @@ fn refused(error: DataDirError) -> Failure {
 
 /// Refuses what is not there to be used.
 fn check(settings: &Settings) -> Result<(), Failure> {
-    if settings.tls.is_some() {
-        return Err(
-            Failure::usage("`tls.cert` and `tls.key`: this Hub speaks plain HTTP only")
-                .hint("let a proxy speak TLS, and name its network in `trust_proxy`"),
-        );
-    }
     if !settings.objects_url.starts_with("file:") {
         return Err(
             Failure::usage("`objects.url`: shares lie in directories only")
@@ -146,8 +140,9 @@ async fn holder(address: SocketAddr) -> String {
 
 /// Where the settings leave the port to the system, they learn which it is.
 fn name_port(settings: &mut Settings, address: SocketAddr) {
-    if settings.public_url == format!("http://{}", settings.listen) {
-        settings.public_url = format!("http://{address}");
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    if settings.public_url == format!("{scheme}://{}", settings.listen) {
+        settings.public_url = format!("{scheme}://{address}");
     }
     settings.listen = address;
 }

@@ -1,6 +1,9 @@
 //! Agents of tenants, their runs, and what those wait for.
 
-use super::super::{Gate, Operation, Verb::{Get, Post}};
+use super::super::{
+    Gate, Operation,
+    Verb::{Get, Post},
+};
 use crate::{
     auth::Scope,
     service::{agent, runs},

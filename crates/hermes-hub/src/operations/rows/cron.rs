@@ -1,6 +1,9 @@
 //! Cron jobs of tenants.
 
-use super::super::{Gate, Operation, Verb::{Delete, Get, Patch, Post}};
+use super::super::{
+    Gate, Operation,
+    Verb::{Delete, Get, Patch, Post},
+};
 use crate::{auth::Scope, service::cron};
 
 pub(super) fn tools() -> Vec<Operation> {

@@ -1,6 +1,9 @@
 //! Policy, tenant-impact configuration, specialization.
 
-use super::super::{Gate, Operation, Verb::{Get, Patch, Post, Put}};
+use super::super::{
+    Gate, Operation,
+    Verb::{Get, Patch, Post, Put},
+};
 use crate::{auth::Scope, service::documents};
 
 pub(super) fn tools() -> Vec<Operation> {
@@ -65,52 +68,109 @@ pub(super) fn tools() -> Vec<Operation> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn others() -> Vec<Operation> {
     vec![
-        Operation::new("list_policy_revisions", &[Get], "/v1/agent-policy/revisions", documents::policy_revisions)
-            .says("List revisions of the policy", "Lists all revisions of the policy, newest first.")
-            .scope(Scope::PolicyRead)
-            .reads()
-            .gives::<documents::RevisionList>(),
-        Operation::new("restore_policy", &[Post], "/v1/agent-policy/revisions/{revision}/restore", documents::restore_policy)
-            .says("Restore a revision of the policy", "Writes the content of an earlier revision as a new one.")
-            .scope(Scope::PolicyWrite)
-            .gate(Gate::WholeHub)
-            .destroys()
-            .idempotent()
-            .errors(&[412])
-            .gives::<documents::Revision>(),
-        Operation::new("list_impact_revisions", &[Get], "/v1/config/tenant-impact/revisions", documents::impact_revisions)
-            .says("List revisions of the configuration", "Lists all revisions of the configuration, newest first.")
-            .scope(Scope::ConfigRead)
-            .reads()
-            .gives::<documents::RevisionList>(),
-        Operation::new("restore_impact", &[Post], "/v1/config/tenant-impact/revisions/{revision}/restore", documents::restore_impact)
-            .says("Restore a revision of the configuration", "Writes the content of an earlier revision as a new one.")
-            .scope(Scope::ConfigWrite)
-            .gate(Gate::WholeHub)
-            .destroys()
-            .idempotent()
-            .errors(&[412])
-            .gives::<documents::Revision>(),
-        Operation::new("list_specialization_revisions", &[Get], "/v1/agent-specialization/revisions", documents::specialization_revisions)
-            .says("List revisions of the specialization", "Lists all revisions of the specialization, newest first.")
-            .scope(Scope::PolicyRead)
-            .reads()
-            .gives::<documents::RevisionList>(),
-        Operation::new("restore_specialization", &[Post], "/v1/agent-specialization/revisions/{revision}/restore", documents::restore_specialization)
-            .says("Restore a revision of the specialization", "Writes the content of an earlier revision as a new one.")
-            .scope(Scope::PolicyWrite)
-            .gate(Gate::WholeHub)
-            .destroys()
-            .idempotent()
-            .errors(&[412])
-            .gives::<documents::Revision>(),
-        Operation::new("explain_policy", &[Post], "/v1/agent-policy/explain", documents::explain_policy)
-            .says("Explain the policy", "Tells what the policy says about a tool of a tenant, and which rule decides.")
-            .scope(Scope::PolicyRead)
-            .reads()
-            .command("policy explain")
-            .gives::<documents::Decision>(),
+        Operation::new(
+            "list_policy_revisions",
+            &[Get],
+            "/v1/agent-policy/revisions",
+            documents::policy_revisions,
+        )
+        .says(
+            "List revisions of the policy",
+            "Lists all revisions of the policy, newest first.",
+        )
+        .scope(Scope::PolicyRead)
+        .reads()
+        .gives::<documents::RevisionList>(),
+        Operation::new(
+            "restore_policy",
+            &[Post],
+            "/v1/agent-policy/revisions/{revision}/restore",
+            documents::restore_policy,
+        )
+        .says(
+            "Restore a revision of the policy",
+            "Writes the content of an earlier revision as a new one.",
+        )
+        .scope(Scope::PolicyWrite)
+        .gate(Gate::WholeHub)
+        .destroys()
+        .idempotent()
+        .errors(&[412])
+        .gives::<documents::Revision>(),
+        Operation::new(
+            "list_impact_revisions",
+            &[Get],
+            "/v1/config/tenant-impact/revisions",
+            documents::impact_revisions,
+        )
+        .says(
+            "List revisions of the configuration",
+            "Lists all revisions of the configuration, newest first.",
+        )
+        .scope(Scope::ConfigRead)
+        .reads()
+        .gives::<documents::RevisionList>(),
+        Operation::new(
+            "restore_impact",
+            &[Post],
+            "/v1/config/tenant-impact/revisions/{revision}/restore",
+            documents::restore_impact,
+        )
+        .says(
+            "Restore a revision of the configuration",
+            "Writes the content of an earlier revision as a new one.",
+        )
+        .scope(Scope::ConfigWrite)
+        .gate(Gate::WholeHub)
+        .destroys()
+        .idempotent()
+        .errors(&[412])
+        .gives::<documents::Revision>(),
+        Operation::new(
+            "list_specialization_revisions",
+            &[Get],
+            "/v1/agent-specialization/revisions",
+            documents::specialization_revisions,
+        )
+        .says(
+            "List revisions of the specialization",
+            "Lists all revisions of the specialization, newest first.",
+        )
+        .scope(Scope::PolicyRead)
+        .reads()
+        .gives::<documents::RevisionList>(),
+        Operation::new(
+            "restore_specialization",
+            &[Post],
+            "/v1/agent-specialization/revisions/{revision}/restore",
+            documents::restore_specialization,
+        )
+        .says(
+            "Restore a revision of the specialization",
+            "Writes the content of an earlier revision as a new one.",
+        )
+        .scope(Scope::PolicyWrite)
+        .gate(Gate::WholeHub)
+        .destroys()
+        .idempotent()
+        .errors(&[412])
+        .gives::<documents::Revision>(),
+        Operation::new(
+            "explain_policy",
+            &[Post],
+            "/v1/agent-policy/explain",
+            documents::explain_policy,
+        )
+        .says(
+            "Explain the policy",
+            "Tells what the policy says about a tool of a tenant, and which rule decides.",
+        )
+        .scope(Scope::PolicyRead)
+        .reads()
+        .command("policy explain")
+        .gives::<documents::Decision>(),
     ]
 }

@@ -11,7 +11,10 @@ pub(super) fn rows() -> Vec<Operation> {
             .reads()
             .gives::<hub::Health>(),
         Operation::new("readyz", &[Get], "/v1/readyz", hub::readyz)
-            .says("Readiness", "Tells whether database, objects and disk can be used.")
+            .says(
+                "Readiness",
+                "Tells whether database, objects and disk can be used.",
+            )
             .open()
             .reads()
             .command("hub status")
@@ -24,11 +27,17 @@ pub(super) fn rows() -> Vec<Operation> {
             .command("hub openapi")
             .gives_bytes("application/json"),
         Operation::new("version", &[Get], "/v1/version", hub::version)
-            .says("Version", "Tells the Hub's version, the protocols it speaks and its features.")
+            .says(
+                "Version",
+                "Tells the Hub's version, the protocols it speaks and its features.",
+            )
             .reads()
             .gives::<hub::Version>(),
         Operation::new("whoami", &[Get], "/v1/whoami", hub::whoami)
-            .says("Who am I", "Tells what your token may do, for which tenants, and until when.")
+            .says(
+                "Who am I",
+                "Tells what your token may do, for which tenants, and until when.",
+            )
             .reads()
             .extended_tool()
             .command("token whoami")

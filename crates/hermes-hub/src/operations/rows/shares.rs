@@ -1,6 +1,9 @@
 //! Shares of groups, and copying a tenant's context.
 
-use super::super::{Gate, Operation, Verb::{Delete, Get, Post, Put}};
+use super::super::{
+    Gate, Operation,
+    Verb::{Delete, Get, Post, Put},
+};
 use crate::{
     auth::Scope,
     files::{FileEntry, FileText, Listing, Matches, Paths, Written},

@@ -1,6 +1,9 @@
 //! Tenants, their access, their skills, their variables.
 
-use super::super::{Gate, Operation, Verb::{Delete, Get, Patch, Post, Put}};
+use super::super::{
+    Gate, Operation,
+    Verb::{Delete, Get, Patch, Post, Put},
+};
 use crate::{
     auth::Scope,
     service::{access, env, files, skills, tenants},
@@ -109,80 +112,151 @@ pub(super) fn tools() -> Vec<Operation> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn others() -> Vec<Operation> {
     vec![
-        Operation::new("get_tenant_access", &[Get], "/v1/tenants/{tenant_id}/access", access::get)
-            .says("Get a tenant's access", "Shows whether a tenant is blocked, since when and why.")
-            .scope(Scope::TenantsRead)
-            .reads()
-            .extended_tool()
-            .gives::<Access>(),
-        Operation::new("restore_tenant", &[Post], "/v1/tenants/{tenant_id}/restore", tenants::restore)
-            .says("Restore a tenant", "Takes the deletion of a tenant back, with its home, jobs, variables and groups.")
-            .scope(Scope::TenantsDelete)
-            .gate(Gate::DeletedTenant)
-            .command("tenant restore")
-            .errors(&[409])
-            .gives::<Tenant>(),
+        Operation::new(
+            "get_tenant_access",
+            &[Get],
+            "/v1/tenants/{tenant_id}/access",
+            access::get,
+        )
+        .says(
+            "Get a tenant's access",
+            "Shows whether a tenant is blocked, since when and why.",
+        )
+        .scope(Scope::TenantsRead)
+        .reads()
+        .extended_tool()
+        .gives::<Access>(),
+        Operation::new(
+            "restore_tenant",
+            &[Post],
+            "/v1/tenants/{tenant_id}/restore",
+            tenants::restore,
+        )
+        .says(
+            "Restore a tenant",
+            "Takes the deletion of a tenant back, with its home, jobs, variables and groups.",
+        )
+        .scope(Scope::TenantsDelete)
+        .gate(Gate::DeletedTenant)
+        .command("tenant restore")
+        .errors(&[409])
+        .gives::<Tenant>(),
         Operation::new(
             "rotate_runtime_key",
             &[Post],
             "/v1/tenants/{tenant_id}/runtime-key/rotate",
             tenants::rotate_runtime_key,
         )
-        .says("Rotate a runtime key", "Gives a tenant's agent another key. The reply shows it, once.")
+        .says(
+            "Rotate a runtime key",
+            "Gives a tenant's agent another key. The reply shows it, once.",
+        )
         .scope(Scope::TokensAdmin)
         .in_query(&["grace"])
         .gives::<tenants::ShownRuntimeKey>(),
-        Operation::new("set_skill_state", &[Put], "/v1/tenants/{tenant_id}/skills/{skill}/state", skills::set_state)
-            .says("Turn a skill on or off", "Sets whether a skill is offered to the agent, and whether it is kept as it is.")
-            .scope(Scope::SkillsWrite)
-            .idempotent()
-            .command("tenant skill enable")
-            .gives::<skills::SkillShape>(),
+        Operation::new(
+            "set_skill_state",
+            &[Put],
+            "/v1/tenants/{tenant_id}/skills/{skill}/state",
+            skills::set_state,
+        )
+        .says(
+            "Turn a skill on or off",
+            "Sets whether a skill is offered to the agent, and whether it is kept as it is.",
+        )
+        .scope(Scope::SkillsWrite)
+        .idempotent()
+        .command("tenant skill enable")
+        .gives::<skills::SkillShape>(),
         Operation::new("list_env", &[Get], "/v1/tenants/{tenant_id}/env", env::list)
-            .says("List variables", "Lists the variables of a tenant's environment, without their values.")
+            .says(
+                "List variables",
+                "Lists the variables of a tenant's environment, without their values.",
+            )
             .scope(Scope::EnvRead)
             .reads()
             .command("tenant env list")
             .gives::<env::EnvList>(),
-        Operation::new("set_env", &[Put], "/v1/tenants/{tenant_id}/env/{name}", env::set)
-            .says("Set a variable", "Sets a variable of a tenant's environment. Its value is never shown again.")
-            .scope(Scope::EnvWrite)
-            .destroys()
-            .idempotent()
-            .command("tenant env set")
-            .errors(&[422])
-            .gives_nothing(),
-        Operation::new("unset_env", &[Delete], "/v1/tenants/{tenant_id}/env/{name}", env::unset)
-            .says("Remove a variable", "Removes a variable of a tenant's environment.")
-            .scope(Scope::EnvWrite)
-            .destroys()
-            .idempotent()
-            .command("tenant env unset")
-            .gives_nothing(),
-        Operation::new("list_files", &[Get], "/v1/tenants/{tenant_id}/files", files::list)
-            .says("List the workspace", "Lists one level of a tenant's workspace.")
-            .scope(Scope::FilesRead)
-            .reads()
-            .untrusted()
-            .command("tenant files")
-            .errors(&[409])
-            .gives::<crate::files::Listing>(),
-        Operation::new("read_file", &[Get], "/v1/tenants/{tenant_id}/files/content", files::read)
-            .says("Read a file of the workspace", "Reads lines of a text file in a tenant's workspace.")
-            .scope(Scope::FilesRead)
-            .reads()
-            .untrusted()
-            .errors(&[409, 415])
-            .gives::<crate::files::FileText>(),
-        Operation::new("download_file", &[Get], "/v1/tenants/{tenant_id}/files/download", files::download)
-            .says("Download a file of the workspace", "Sends a file of a tenant's workspace as it is; `Range` asks for a part.")
-            .scope(Scope::FilesRead)
-            .reads()
-            .untrusted()
-            .success(&[200, 206])
-            .errors(&[409, 501])
-            .gives_bytes("application/octet-stream"),
+        Operation::new(
+            "set_env",
+            &[Put],
+            "/v1/tenants/{tenant_id}/env/{name}",
+            env::set,
+        )
+        .says(
+            "Set a variable",
+            "Sets a variable of a tenant's environment. Its value is never shown again.",
+        )
+        .scope(Scope::EnvWrite)
+        .destroys()
+        .idempotent()
+        .command("tenant env set")
+        .errors(&[422])
+        .gives_nothing(),
+        Operation::new(
+            "unset_env",
+            &[Delete],
+            "/v1/tenants/{tenant_id}/env/{name}",
+            env::unset,
+        )
+        .says(
+            "Remove a variable",
+            "Removes a variable of a tenant's environment.",
+        )
+        .scope(Scope::EnvWrite)
+        .destroys()
+        .idempotent()
+        .command("tenant env unset")
+        .gives_nothing(),
+        Operation::new(
+            "list_files",
+            &[Get],
+            "/v1/tenants/{tenant_id}/files",
+            files::list,
+        )
+        .says(
+            "List the workspace",
+            "Lists one level of a tenant's workspace.",
+        )
+        .scope(Scope::FilesRead)
+        .reads()
+        .untrusted()
+        .command("tenant files")
+        .errors(&[409])
+        .gives::<crate::files::Listing>(),
+        Operation::new(
+            "read_file",
+            &[Get],
+            "/v1/tenants/{tenant_id}/files/content",
+            files::read,
+        )
+        .says(
+            "Read a file of the workspace",
+            "Reads lines of a text file in a tenant's workspace.",
+        )
+        .scope(Scope::FilesRead)
+        .reads()
+        .untrusted()
+        .errors(&[409, 415])
+        .gives::<crate::files::FileText>(),
+        Operation::new(
+            "download_file",
+            &[Get],
+            "/v1/tenants/{tenant_id}/files/download",
+            files::download,
+        )
+        .says(
+            "Download a file of the workspace",
+            "Sends a file of a tenant's workspace as it is; `Range` asks for a part.",
+        )
+        .scope(Scope::FilesRead)
+        .reads()
+        .untrusted()
+        .success(&[200, 206])
+        .errors(&[409, 501])
+        .gives_bytes("application/octet-stream"),
     ]
 }

@@ -100,9 +100,17 @@ pub(super) struct JobPatch {
 }
 
 /// A new job, and members that the agent's own type has no place for.
-pub(super) fn new_job(mut job: Map<String, Value>, now: &Zoned) -> Result<(NewJob, Map<String, Value>), Problem> {
-    let schedule = job.shift_remove("schedule").ok_or_else(|| Problem::invalid("`schedule` is required").at("schedule", "required"))?;
-    let mut new = NewJob::new(text(&mut job, "prompt")?.unwrap_or_default(), read_schedule(&schedule, now)?);
+pub(super) fn new_job(
+    mut job: Map<String, Value>,
+    now: &Zoned,
+) -> Result<(NewJob, Map<String, Value>), Problem> {
+    let schedule = job
+        .shift_remove("schedule")
+        .ok_or_else(|| Problem::invalid("`schedule` is required").at("schedule", "required"))?;
+    let mut new = NewJob::new(
+        text(&mut job, "prompt")?.unwrap_or_default(),
+        read_schedule(&schedule, now)?,
+    );
     check_prompt(&new.prompt)?;
     if let Some(id) = text(&mut job, "id")? {
         JobId::parse(&id).map_err(|error| Problem::invalid(error.to_string()).at("id", "no id"))?;
@@ -123,9 +131,16 @@ pub(super) fn new_job(mut job: Map<String, Value>, now: &Zoned) -> Result<(NewJo
     new.enabled_toolsets = texts(&mut job, "enabled_toolsets")?;
     new.workdir = text(&mut job, "workdir")?;
     new.attach_to_session = flag(&mut job, "attach_to_session")?;
-    new.repeat = job.shift_remove("repeat").map(|value| repeat(&value)).transpose()?.flatten();
+    new.repeat = job
+        .shift_remove("repeat")
+        .map(|value| repeat(&value))
+        .transpose()?
+        .flatten();
     if new.prompt.trim().is_empty() && new.skills.is_empty() && new.script.is_none() {
-        return Err(Problem::invalid("a job needs a `prompt`, `skills` or a `script`").at("prompt", "required"));
+        return Err(
+            Problem::invalid("a job needs a `prompt`, `skills` or a `script`")
+                .at("prompt", "required"),
+        );
     }
     if let Some(enabled) = job.get("enabled")
         && !enabled.is_boolean()
@@ -137,22 +152,33 @@ pub(super) fn new_job(mut job: Map<String, Value>, now: &Zoned) -> Result<(NewJo
 }
 
 /// A patch, and whether the job is to run from now on.
-pub(super) fn changes(mut patch: Map<String, Value>, now: &Zoned) -> Result<(JobChanges, Option<bool>), Problem> {
+pub(super) fn changes(
+    mut patch: Map<String, Value>,
+    now: &Zoned,
+) -> Result<(JobChanges, Option<bool>), Problem> {
     for name in patch.keys() {
         if READ_ONLY.contains(&name.as_str()) {
-            return Err(Problem::invalid(format!("`{name}` can not be changed")).at(name.clone(), "read-only"));
+            return Err(Problem::invalid(format!("`{name}` can not be changed"))
+                .at(name.clone(), "read-only"));
         }
         if !CHANGEABLE.contains(&name.as_str()) {
-            return Err(unknown_member(name, CHANGEABLE.map(str::to_owned).into()));
+            return Err(unknown_member(name, &CHANGEABLE.map(str::to_owned)));
         }
     }
     let enabled = flag(&mut patch, "enabled")?;
-    let schedule = patch.shift_remove("schedule").filter(|value| !value.is_null());
+    let schedule = patch
+        .shift_remove("schedule")
+        .filter(|value| !value.is_null());
     let mut changes = JobChanges {
         name: text(&mut patch, "name")?.map(check_name).transpose()?,
         prompt: text(&mut patch, "prompt")?,
-        schedule: schedule.map(|value| read_schedule(&value, now)).transpose()?,
-        repeat: patch.shift_remove("repeat").map(|value| repeat(&value).map(|times| times.unwrap_or(Repeat::Forever))).transpose()?,
+        schedule: schedule
+            .map(|value| read_schedule(&value, now))
+            .transpose()?,
+        repeat: patch
+            .shift_remove("repeat")
+            .map(|value| repeat(&value).map(|times| times.unwrap_or(Repeat::Forever)))
+            .transpose()?,
         others: Map::new(),
     };
     if let Some(prompt) = &changes.prompt {
@@ -173,7 +199,9 @@ pub(super) fn changes(mut patch: Map<String, Value>, now: &Zoned) -> Result<(Job
             changes.others.insert(name.to_owned(), value.into());
         }
     }
-    for name in ["deliver", "model", "provider", "base_url", "script", "workdir"] {
+    for name in [
+        "deliver", "model", "provider", "base_url", "script", "workdir",
+    ] {
         if patch.contains_key(name) {
             let value = text(&mut patch, name)?;
             changes.others.insert(name.to_owned(), value.into());
@@ -185,10 +213,13 @@ pub(super) fn changes(mut patch: Map<String, Value>, now: &Zoned) -> Result<(Job
 fn read_schedule(value: &Value, now: &Zoned) -> Result<Schedule, Problem> {
     let parsed = match value {
         Value::String(written) => Schedule::parse(written, now).map_err(|error| error.to_string()),
-        Value::Object(_) => Schedule::from_json(value, now).ok_or_else(|| "it is no schedule".to_owned()),
+        Value::Object(_) => {
+            Schedule::from_json(value, now).ok_or_else(|| "it is no schedule".to_owned())
+        }
         _ => Err("it must be a string such as `0 9 * * *` or `every 30m`".to_owned()),
     };
-    parsed.map_err(|reason| Problem::invalid(format!("`schedule`: {reason}")).at("schedule", reason))
+    parsed
+        .map_err(|reason| Problem::invalid(format!("`schedule`: {reason}")).at("schedule", reason))
 }
 
 /// A number of times; none is for ever.
@@ -199,10 +230,12 @@ fn repeat(value: &Value) -> Result<Option<Repeat>, Problem> {
     };
     match times {
         Value::Null => Ok(None),
-        Value::Number(number) => match number.as_u64().and_then(|times| u32::try_from(times).ok()) {
-            Some(times) if times > 0 => Ok(Some(Repeat::Times(times))),
-            _ => Err(wrong("repeat", "a number above 0, or null for ever")),
-        },
+        Value::Number(number) => {
+            match number.as_u64().and_then(|times| u32::try_from(times).ok()) {
+                Some(times) if times > 0 => Ok(Some(Repeat::Times(times))),
+                _ => Err(wrong("repeat", "a number above 0, or null for ever")),
+            }
+        }
         _ => Err(wrong("repeat", "a number above 0, or null for ever")),
     }
 }
@@ -231,7 +264,11 @@ fn texts(members: &mut Map<String, Value>, name: &str) -> Result<Option<Vec<Stri
     };
     match members.shift_remove(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::Array(items)) => items.into_iter().map(item).collect::<Result<_, _>>().map(Some),
+        Some(Value::Array(items)) => items
+            .into_iter()
+            .map(item)
+            .collect::<Result<_, _>>()
+            .map(Some),
         Some(single) => Ok(Some(vec![item(single)?])),
     }
 }
@@ -264,13 +301,13 @@ mod tests {
         "2026-11-15T12:00:00[UTC]".parse().unwrap()
     }
 
-    fn map(value: Value) -> Map<String, Value> {
+    fn map(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
     }
 
     #[test]
     fn the_documented_job_is_understood_and_unknown_members_are_kept() {
-        let job = map(json!({"name": "Daily summary", "schedule": "0 9 * * *",
+        let job = map(&json!({"name": "Daily summary", "schedule": "0 9 * * *",
             "prompt": "Summarize yesterday's updates", "x_color": "red"}));
         let (new, others) = new_job(job, &now()).unwrap();
         assert_eq!(new.name.as_deref(), Some("Daily summary"));
@@ -280,11 +317,11 @@ mod tests {
 
     #[test]
     fn a_patch_takes_known_members_only() {
-        let told = |patch: Value| changes(map(patch), &now()).unwrap_err().message;
+        let told = |patch: Value| changes(map(&patch), &now()).unwrap_err().message;
         assert!(told(json!({"promt": "x"})).contains("did you mean `prompt`?"));
         assert!(told(json!({"next_run_at": "x"})).contains("can not be changed"));
         assert!(told(json!({"schedule": "whenever"})).contains("schedule"));
-        let (change, enabled) = changes(map(json!({"enabled": false})), &now()).unwrap();
+        let (change, enabled) = changes(map(&json!({"enabled": false})), &now()).unwrap();
         assert_eq!((change, enabled), (JobChanges::default(), Some(false)));
     }
 
@@ -299,7 +336,7 @@ mod tests {
             ("id", json!("../x")),
             ("enabled", json!("no")),
         ] {
-            let mut job = map(base.clone());
+            let mut job = map(&base);
             job.insert(name.into(), value);
             assert!(new_job(job, &now()).is_err(), "{name}");
         }

@@ -6,21 +6,35 @@ use jiff::Zoned;
 use crate::{Code, Problem, service::documents::CronLimits};
 
 /// Refuses one job too many, and one that would run too often.
-pub(super) fn check(file: &CronFile, schedule: &Schedule, limits: &CronLimits, now: &Zoned) -> Result<(), Problem> {
+pub(super) fn check(
+    file: &CronFile,
+    schedule: &Schedule,
+    limits: &CronLimits,
+    now: &Zoned,
+) -> Result<(), Problem> {
     let most = limits.max_jobs as usize;
     if file.jobs.len() >= most {
-        let problem = Problem::new(Code::Unprocessable, format!("the policy allows {most} jobs for a tenant; delete one first"));
+        let problem = Problem::new(
+            Code::Unprocessable,
+            format!("the policy allows {most} jobs for a tenant; delete one first"),
+        );
         return Err(problem.because("max_jobs").at("/cron/maxJobs", "reached"));
     }
     check_interval(schedule, limits, now)
 }
 
 /// Refuses a schedule that comes round too often.
-pub(super) fn check_interval(schedule: &Schedule, limits: &CronLimits, now: &Zoned) -> Result<(), Problem> {
+pub(super) fn check_interval(
+    schedule: &Schedule,
+    limits: &CronLimits,
+    now: &Zoned,
+) -> Result<(), Problem> {
     if !schedule.is_recurring() {
         return Ok(());
     }
-    let mut times = std::iter::successors(schedule.next_run(None, now), |time| schedule.next_run(Some(time), time));
+    let mut times = std::iter::successors(schedule.next_run(None, now), |time| {
+        schedule.next_run(Some(time), time)
+    });
     let mut before = times.next();
     let least = i64::from(limits.min_interval_minutes) * 60;
     // Enough to see a day of any ordinary expression that comes round too often somewhere.
@@ -29,7 +43,12 @@ pub(super) fn check_interval(schedule: &Schedule, limits: &CronLimits, now: &Zon
             && time.timestamp().as_second() - before.timestamp().as_second() < least
         {
             let minutes = limits.min_interval_minutes;
-            let problem = Problem::new(Code::Unprocessable, format!("the policy allows a run every {minutes} minutes at most; choose a longer interval"));
+            let problem = Problem::new(
+                Code::Unprocessable,
+                format!(
+                    "the policy allows a run every {minutes} minutes at most; choose a longer interval"
+                ),
+            );
             return Err(problem.because("min_interval").at("schedule", "too often"));
         }
         before = Some(time);
@@ -44,7 +63,10 @@ mod tests {
     fn is_allowed(schedule: &str, minutes: u32) -> bool {
         let now: Zoned = "2026-11-15T12:00:00[UTC]".parse().unwrap();
         let schedule = Schedule::parse(schedule, &now).unwrap();
-        let limits = CronLimits { max_jobs: 1, min_interval_minutes: minutes };
+        let limits = CronLimits {
+            max_jobs: 1,
+            min_interval_minutes: minutes,
+        };
         check_interval(&schedule, &limits, &now).is_ok()
     }
 

@@ -21,8 +21,14 @@ impl Checker {
         let whole = Value::Object(schema.clone());
         let mut names = Vec::new();
         collect_names(&whole, &mut names);
-        let validator = jsonschema::validator_for(&whole).inspect_err(|error| tracing::error!(%error, "a schema of ours is none")).ok();
-        Self { schema, validator, names }
+        let validator = jsonschema::validator_for(&whole)
+            .inspect_err(|error| tracing::error!(%error, "a schema of ours is none"))
+            .ok();
+        Self {
+            schema,
+            validator,
+            names,
+        }
     }
 
     pub(super) fn schema(&self) -> &Map<String, Value> {
@@ -40,7 +46,11 @@ impl Checker {
         };
         let mut problem = Problem::new(
             Code::Unprocessable,
-            format!("{what} is not allowed so: {} at `{}`", self.told(first), first.instance_path()),
+            format!(
+                "{what} is not allowed so: {} at `{}`",
+                self.told(first),
+                first.instance_path()
+            ),
         );
         for fault in &faults {
             problem = problem.at(fault.instance_path().to_string(), self.told(fault));

@@ -15,7 +15,13 @@ use crate::{
 };
 
 /// Settings that tenants take up only when they start anew.
-pub(super) const RESTART_REQUIRED: [&str; 5] = ["agent.model", "agent.timezone", "browser", "limits", "flavors"];
+pub(super) const RESTART_REQUIRED: [&str; 5] = [
+    "agent.model",
+    "agent.timezone",
+    "browser",
+    "limits",
+    "flavors",
+];
 /// So large may the free map be.
 const LARGEST_FEATURE: usize = 64 * 1024;
 
@@ -107,7 +113,11 @@ pub(super) fn schema() -> &'static Map<String, Value> {
 /// A stored document, or that of a fresh Hub.
 pub(super) fn content(document: Option<Document>) -> (Map<String, Value>, u64) {
     match document {
-        Some(Document { content: Value::Object(config), revision, .. }) => (config, revision),
+        Some(Document {
+            content: Value::Object(config),
+            revision,
+            ..
+        }) => (config, revision),
         _ => (default_document(), 0),
     }
 }
@@ -122,20 +132,45 @@ fn default_document() -> Map<String, Value> {
 pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
     CHECKER.check("the configuration", &Value::Object(config.clone()))?;
     let refuse = |pointer: &str, reason: &str| {
-        Err(Problem::new(Code::Unprocessable, format!("the configuration is not allowed so: {reason} at `{pointer}`")).at(pointer, reason))
+        Err(Problem::new(
+            Code::Unprocessable,
+            format!("the configuration is not allowed so: {reason} at `{pointer}`"),
+        )
+        .at(pointer, reason))
     };
-    let feature = config.get("feature").map(|feature| feature.to_string().len()).unwrap_or_default();
+    let feature = config
+        .get("feature")
+        .map(|feature| feature.to_string().len())
+        .unwrap_or_default();
     if feature > LARGEST_FEATURE {
         return refuse("/feature", "it is larger than 64 KiB");
     }
-    if !config.get("flavors").and_then(|flavors| flavors.get("standard")).is_some_and(Value::is_object) {
-        return refuse("/flavors/standard", "this flavor must stay: tenants without another have it");
+    if !config
+        .get("flavors")
+        .and_then(|flavors| flavors.get("standard"))
+        .is_some_and(Value::is_object)
+    {
+        return refuse(
+            "/flavors/standard",
+            "this flavor must stay: tenants without another have it",
+        );
     }
     let zones = std::iter::once(("/agent/timezone".to_owned(), config.get("agent")));
-    let flavors = config.get("flavors").and_then(Value::as_object).into_iter().flatten();
-    let zones = zones.chain(flavors.map(|(name, flavor)| (format!("/flavors/{name}/agent/timezone"), flavor.get("agent"))));
+    let flavors = config
+        .get("flavors")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let zones = zones.chain(flavors.map(|(name, flavor)| {
+        (
+            format!("/flavors/{name}/agent/timezone"),
+            flavor.get("agent"),
+        )
+    }));
     for (pointer, agent) in zones {
-        let zone = agent.and_then(|agent| agent.get("timezone")).and_then(Value::as_str);
+        let zone = agent
+            .and_then(|agent| agent.get("timezone"))
+            .and_then(Value::as_str);
         if zone.is_some_and(|zone| jiff::tz::TimeZone::get(zone).is_err()) {
             return refuse(&pointer, "it must be an IANA zone such as `Europe/Berlin`");
         }
@@ -145,34 +180,42 @@ pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
 
 /// Whether tenants take up a change of this setting only when they start anew.
 pub(super) fn needs_restart(path: &str) -> bool {
-    RESTART_REQUIRED.iter().any(|known| path == *known || path.strip_prefix(known).is_some_and(|rest| rest.starts_with('.')))
+    RESTART_REQUIRED.iter().any(|known| {
+        path == *known
+            || path
+                .strip_prefix(known)
+                .is_some_and(|rest| rest.starts_with('.'))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn checked(change: Value) -> Result<(), Problem> {
+    fn checked(change: &Value) -> Result<(), Problem> {
         let patch = change.as_object().unwrap().clone();
         check(&super::super::merge::merged(default_document(), patch))
     }
 
     #[test]
     fn the_documented_patch_is_taken() {
-        checked(json!({"feature": {"enabled": true}})).unwrap();
-        checked(json!({"flavors": {"large": {"agent": {"maxConcurrentRuns": 8}}}, "cron": {"missedRuns": "skip"}})).unwrap();
+        checked(&json!({"feature": {"enabled": true}})).unwrap();
+        checked(&json!({"flavors": {"large": {"agent": {"maxConcurrentRuns": 8}}}, "cron": {"missedRuns": "skip"}})).unwrap();
     }
 
     #[test]
     fn what_does_not_fit_is_refused_with_its_place() {
         for (change, place) in [
             (json!({"listen": "0.0.0.0"}), ""),
-            (json!({"agent": {"timezone": "Mars/Olympus"}}), "/agent/timezone"),
+            (
+                json!({"agent": {"timezone": "Mars/Olympus"}}),
+                "/agent/timezone",
+            ),
             (json!({"flavors": {"standard": null}}), "/flavors/standard"),
             (json!({"runs": {"maxConcurrent": 0}}), "/runs/maxConcurrent"),
             (json!({"feature": {"x": "y".repeat(70_000)}}), "/feature"),
         ] {
-            let problem = checked(change.clone()).unwrap_err();
+            let problem = checked(&change).unwrap_err();
             assert_eq!(problem.code, Code::Unprocessable);
             assert_eq!(problem.details[0].field, place, "{problem:?}");
         }

@@ -3,7 +3,10 @@
 use serde_json::{Map, Value};
 
 /// The document with the patch applied.
-pub(super) fn merged(mut document: Map<String, Value>, patch: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn merged(
+    mut document: Map<String, Value>,
+    patch: Map<String, Value>,
+) -> Map<String, Value> {
     for (name, value) in patch {
         match value {
             Value::Null => {
@@ -25,19 +28,33 @@ pub(super) fn merged(mut document: Map<String, Value>, patch: Map<String, Value>
 }
 
 /// The paths of members that differ, with dots, sorted.
-pub(super) fn changed_paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+pub(super) fn changed_paths(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Vec<String> {
     let mut paths = Vec::new();
     collect("", before, after, &mut paths);
     paths.sort();
     paths
 }
 
-fn collect(prefix: &str, before: &Map<String, Value>, after: &Map<String, Value>, paths: &mut Vec<String>) {
+fn collect(
+    prefix: &str,
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    paths: &mut Vec<String>,
+) {
     let gone = before.keys().filter(|name| !after.contains_key(*name));
     for name in after.keys().chain(gone) {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}.{name}")
+        };
         match (before.get(name), after.get(name)) {
-            (Some(Value::Object(before)), Some(Value::Object(after))) => collect(&path, before, after, paths),
+            (Some(Value::Object(before)), Some(Value::Object(after))) => {
+                collect(&path, before, after, paths);
+            }
             (before, after) if before != after => paths.push(path),
             _ => {}
         }
@@ -50,16 +67,20 @@ mod tests {
 
     use super::*;
 
-    fn map(value: Value) -> Map<String, Value> {
+    fn map(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
     }
 
     #[test]
     fn null_removes_objects_merge_and_all_else_replaces() {
-        let before = map(json!({"a": {"b": 1, "c": 2}, "d": [1], "e": 5}));
-        let patch = map(json!({"a": {"b": null, "x": {"y": null, "z": 1}}, "d": [2], "f": {"g": true}}));
+        let before = map(&json!({"a": {"b": 1, "c": 2}, "d": [1], "e": 5}));
+        let patch =
+            map(&json!({"a": {"b": null, "x": {"y": null, "z": 1}}, "d": [2], "f": {"g": true}}));
         let after = merged(before.clone(), patch);
-        assert_eq!(Value::Object(after.clone()), json!({"a": {"c": 2, "x": {"z": 1}}, "d": [2], "e": 5, "f": {"g": true}}));
+        assert_eq!(
+            Value::Object(after.clone()),
+            json!({"a": {"c": 2, "x": {"z": 1}}, "d": [2], "e": 5, "f": {"g": true}})
+        );
         assert_eq!(changed_paths(&before, &after), ["a.b", "a.x", "d", "f"]);
     }
 }

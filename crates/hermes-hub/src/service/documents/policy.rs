@@ -57,7 +57,9 @@ pub(crate) struct Features {
 impl Default for Features {
     fn default() -> Self {
         use Feature::{A2a, Browser, LearnedSkills, Mcp, Messaging};
-        Self { enabled: vec![Browser, Mcp, Messaging, A2a, LearnedSkills] }
+        Self {
+            enabled: vec![Browser, Mcp, Messaging, A2a, LearnedSkills],
+        }
     }
 }
 
@@ -72,7 +74,11 @@ pub(crate) struct Tools {
 
 impl Default for Tools {
     fn default() -> Self {
-        Self { allow: vec!["*".into()], deny: Vec::new(), require_approval: Vec::new() }
+        Self {
+            allow: vec!["*".into()],
+            deny: Vec::new(),
+            require_approval: Vec::new(),
+        }
     }
 }
 
@@ -85,7 +91,9 @@ pub(crate) struct Models {
 
 impl Default for Models {
     fn default() -> Self {
-        Self { allow: vec!["*".into()] }
+        Self {
+            allow: vec!["*".into()],
+        }
     }
 }
 
@@ -99,7 +107,10 @@ pub(crate) struct Egress {
 
 impl Default for Egress {
     fn default() -> Self {
-        Self { allow_hosts: vec!["*".into()], deny_private_networks: false }
+        Self {
+            allow_hosts: vec!["*".into()],
+            deny_private_networks: false,
+        }
     }
 }
 
@@ -113,7 +124,10 @@ pub(crate) struct CronLimits {
 
 impl Default for CronLimits {
     fn default() -> Self {
-        Self { max_jobs: 50, min_interval_minutes: 1 }
+        Self {
+            max_jobs: 50,
+            min_interval_minutes: 1,
+        }
     }
 }
 
@@ -129,7 +143,10 @@ pub(crate) struct RunLimits {
 
 impl Default for RunLimits {
     fn default() -> Self {
-        Self { max_concurrent: 4, max_minutes: 60 }
+        Self {
+            max_concurrent: 4,
+            max_minutes: 60,
+        }
     }
 }
 
@@ -152,7 +169,10 @@ pub(crate) enum OnTimeout {
 
 impl Default for Approvals {
     fn default() -> Self {
-        Self { timeout_seconds: 900, on_timeout: OnTimeout::Deny }
+        Self {
+            timeout_seconds: 900,
+            on_timeout: OnTimeout::Deny,
+        }
     }
 }
 
@@ -167,7 +187,10 @@ static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input:
 
 /// Refuses a document that is none.
 pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
-    CHECKER.check("the policy", &without_extensions(&Value::Object(document.clone())))
+    CHECKER.check(
+        "the policy",
+        &without_extensions(&Value::Object(document.clone())),
+    )
 }
 
 /// The document of a fresh Hub.
@@ -210,13 +233,25 @@ pub(crate) fn decide(policy: &Policy, tool: &str) -> Decision {
         Some(format!("tools.{name}[{at}]: {}", list[at]))
     };
     if let Some(rule) = found(&policy.tools.deny, "deny") {
-        return Decision { decision: "deny", rule };
+        return Decision {
+            decision: "deny",
+            rule,
+        };
     }
     match found(&policy.tools.allow, "allow") {
-        None => Decision { decision: "deny", rule: "tools.allow: no pattern names it".into() },
+        None => Decision {
+            decision: "deny",
+            rule: "tools.allow: no pattern names it".into(),
+        },
         Some(rule) => match found(&policy.tools.require_approval, "requireApproval") {
-            Some(rule) => Decision { decision: "require_approval", rule },
-            None => Decision { decision: "allow", rule },
+            Some(rule) => Decision {
+                decision: "require_approval",
+                rule,
+            },
+            None => Decision {
+                decision: "allow",
+                rule,
+            },
         },
     }
 }
@@ -247,15 +282,15 @@ mod tests {
 
     use super::*;
 
-    fn checked(document: Value) -> Result<(), Problem> {
+    fn checked(document: &Value) -> Result<(), Problem> {
         check(document.as_object().unwrap())
     }
 
     #[test]
     fn the_documented_policies_are_taken() {
-        checked(json!({"features": {"enabled": []}})).unwrap();
-        checked(Value::Object(default_document())).unwrap();
-        checked(json!({"x-note": {"any": 1}, "tools": {"x-why": "because"}})).unwrap();
+        checked(&json!({"features": {"enabled": []}})).unwrap();
+        checked(&Value::Object(default_document())).unwrap();
+        checked(&json!({"x-note": {"any": 1}, "tools": {"x-why": "because"}})).unwrap();
         assert_eq!(
             Value::Object(default_document()),
             json!({"version": 1, "features": {"enabled": ["browser", "mcp", "messaging", "a2a", "learned_skills"]},
@@ -269,12 +304,24 @@ mod tests {
     #[test]
     fn faults_are_told_with_their_place_and_what_was_meant() {
         for (document, place, told) in [
-            (json!({"tools": {"dney": []}}), "/tools", "did you mean `deny`?"),
-            (json!({"features": {"enabled": ["telepathy"]}}), "/features/enabled/0", "telepathy"),
-            (json!({"cron": {"maxJobs": "many"}}), "/cron/maxJobs", "integer"),
+            (
+                json!({"tools": {"dney": []}}),
+                "/tools",
+                "did you mean `deny`?",
+            ),
+            (
+                json!({"features": {"enabled": ["telepathy"]}}),
+                "/features/enabled/0",
+                "telepathy",
+            ),
+            (
+                json!({"cron": {"maxJobs": "many"}}),
+                "/cron/maxJobs",
+                "integer",
+            ),
             (json!({"version": 2}), "/version", "2"),
         ] {
-            let problem = checked(document.clone()).unwrap_err();
+            let problem = checked(&document).unwrap_err();
             assert_eq!(problem.code, crate::Code::Unprocessable);
             assert_eq!(problem.details[0].field, place, "{document}");
             assert!(problem.details[0].reason.contains(told), "{problem:?}");
@@ -283,12 +330,17 @@ mod tests {
 
     #[test]
     fn denial_comes_before_approval_and_that_before_permission() {
-        let policy = Policy::read(&json!({"tools": {"allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"]}}));
+        let policy = Policy::read(
+            &json!({"tools": {"allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"]}}),
+        );
         let decision = |tool: &str| decide(&policy, tool).decision;
         assert_eq!(decision("mcp_shell_delete"), "deny");
         assert_eq!(decision("mcp_files_delete"), "require_approval");
         assert_eq!(decision("mcp_files_list"), "allow");
         assert_eq!(decision("terminal"), "deny");
-        assert_eq!(decide(&policy, "read_file").rule, "tools.allow[1]: read_file");
+        assert_eq!(
+            decide(&policy, "read_file").rule,
+            "tools.allow[1]: read_file"
+        );
     }
 }

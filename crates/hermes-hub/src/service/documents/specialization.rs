@@ -51,22 +51,43 @@ pub(crate) struct PutSpecialization {
 }
 
 pub(crate) async fn get(call: Call, _: Nothing) -> Result<Reply, Problem> {
-    let document = call.hub.state().document(DocumentKind::Specialization).await?;
+    let document = call
+        .hub
+        .state()
+        .document(DocumentKind::Specialization)
+        .await?;
     reply(&call, document).await
 }
 
 pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, Problem> {
     if input.content.len() > LONGEST {
-        return Err(Problem::new(Code::PayloadTooLarge, "the text is larger than 64 KiB; shorten it").at("content", "too long"));
+        return Err(Problem::new(
+            Code::PayloadTooLarge,
+            "the text is larger than 64 KiB; shorten it",
+        )
+        .at("content", "too long"));
     }
-    let document = put_document(&call, DocumentKind::Specialization, Value::String(input.content)).await?;
+    let document = put_document(
+        &call,
+        DocumentKind::Specialization,
+        Value::String(input.content),
+    )
+    .await?;
     reply(&call, Some(document)).await
 }
 
 async fn reply(call: &Call, document: Option<Document>) -> Result<Reply, Problem> {
     let revision = document.as_ref().map_or(0, |document| document.revision);
-    let content = document.as_ref().and_then(|document| document.content.as_str()).unwrap_or_default().to_owned();
-    let reached = call.hub.state().applied(DocumentKind::Specialization, revision).await?;
+    let content = document
+        .as_ref()
+        .and_then(|document| document.content.as_str())
+        .unwrap_or_default()
+        .to_owned();
+    let reached = call
+        .hub
+        .state()
+        .applied(DocumentKind::Specialization, revision)
+        .await?;
     let status = match (content.is_empty(), reached.applied, reached.pending) {
         (true, ..) => SpecializationStatus::Unset,
         (false, _, 0) => SpecializationStatus::Applied,

@@ -27,7 +27,8 @@ impl Standing {
         let policy = state.document(DocumentKind::Policy).await?;
         let impact = state.document(DocumentKind::TenantImpact).await?;
         let specialization = state.document(DocumentKind::Specialization).await?;
-        let revision = |document: &Option<Document>| document.as_ref().map_or(0, |document| document.revision);
+        let revision =
+            |document: &Option<Document>| document.as_ref().map_or(0, |document| document.revision);
         let revisions = [
             (DocumentKind::Policy, revision(&policy)),
             (DocumentKind::TenantImpact, revision(&impact)),
@@ -37,7 +38,8 @@ impl Standing {
             Some(document) => document.content,
             None => Value::Object(super::policy::default_document()),
         };
-        let specialization = specialization.and_then(|document| document.content.as_str().map(str::to_owned));
+        let specialization =
+            specialization.and_then(|document| document.content.as_str().map(str::to_owned));
         Ok(Self {
             policy: Policy::read(&policy_document),
             policy_document,
@@ -50,6 +52,14 @@ impl Standing {
     /// Which revisions these are.
     pub(crate) fn revisions(&self) -> Vec<(DocumentKind, u64)> {
         self.revisions.to_vec()
+    }
+
+    /// Whether any document is of an earlier revision than the other's.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        self.revisions
+            .iter()
+            .zip(&other.revisions)
+            .any(|((_, own), (_, other))| own < other)
     }
 
     /// The policy with its defaults.
@@ -69,13 +79,19 @@ impl Standing {
 
     /// A section of the configuration.
     pub(crate) fn section(&self, name: &str) -> &Map<String, Value> {
-        self.config.get(name).and_then(Value::as_object).unwrap_or(&EMPTY)
+        self.config
+            .get(name)
+            .and_then(Value::as_object)
+            .unwrap_or(&EMPTY)
     }
 
     /// A section of a flavor.
     pub(crate) fn flavor_section(&self, flavor: &str, name: &str) -> &Map<String, Value> {
         let flavor = self.section("flavors").get(flavor);
-        flavor.and_then(|flavor| flavor.get(name)).and_then(Value::as_object).unwrap_or(&EMPTY)
+        flavor
+            .and_then(|flavor| flavor.get(name))
+            .and_then(Value::as_object)
+            .unwrap_or(&EMPTY)
     }
 
     /// Refuses a flavor that is not there, naming those that are.
@@ -85,7 +101,11 @@ impl Standing {
             return Ok(());
         }
         let known: Vec<_> = flavors.keys().map(|name| format!("`{name}`")).collect();
-        Err(Problem::invalid(format!("there is no such flavor; there are {}", known.join(", "))).at("flavor", "unknown"))
+        Err(Problem::invalid(format!(
+            "there is no such flavor; there are {}",
+            known.join(", ")
+        ))
+        .at("flavor", "unknown"))
     }
 
     /// A number in a section.
@@ -98,7 +118,9 @@ impl Standing {
     }
 
     pub(crate) fn max_concurrent_runs(&self) -> u32 {
-        self.number("runs", "maxConcurrent").and_then(|runs| u32::try_from(runs).ok()).unwrap_or(4)
+        self.number("runs", "maxConcurrent")
+            .and_then(|runs| u32::try_from(runs).ok())
+            .unwrap_or(4)
     }
 
     /// What no tenant may go beyond.

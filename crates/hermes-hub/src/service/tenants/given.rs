@@ -54,7 +54,10 @@ impl Sensible for AgentGiven {
         if let Some(zone) = &self.timezone
             && jiff::tz::TimeZone::get(zone).is_err()
         {
-            return Err(("timezone", "must be an IANA zone such as `Europe/Berlin`".into()));
+            return Err((
+                "timezone",
+                "must be an IANA zone such as `Europe/Berlin`".into(),
+            ));
         }
         if self.max_concurrent_runs == Some(0) {
             return Err(("maxConcurrentRuns", "must be at least 1".into()));
@@ -96,13 +99,20 @@ pub(super) fn merged<T: DeserializeOwned + Sensible>(
         Problem::invalid(format!("`{section}`: {reason}")).at(section, reason)
     })?;
     read.check().map_err(|(member, reason)| {
-        Problem::new(Code::Unprocessable, format!("`{section}.{member}` {reason}")).at(format!("/{section}/{member}"), reason)
+        Problem::new(
+            Code::Unprocessable,
+            format!("`{section}.{member}` {reason}"),
+        )
+        .at(format!("/{section}/{member}"), reason)
     })?;
     Ok(given)
 }
 
 /// The same for a change that may be absent, or take everything away.
-#[expect(clippy::option_option, reason = "absent, `null` and a patch are three things")]
+#[expect(
+    clippy::option_option,
+    reason = "absent, `null` and a patch are three things"
+)]
 pub(super) fn changed<T: DeserializeOwned + Sensible>(
     section: &str,
     before: &Map<String, Value>,

@@ -14,7 +14,10 @@ pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
     let (hub, record) = (hub.clone(), record.clone());
     hub.work().clone().spawn(async move {
         let home = hub.home(&record);
-        let made = super::super::blocking(move || make(home.path()).map_err(|error| Problem::internal(&error))).await;
+        let made = super::super::blocking(move || {
+            make(home.path()).map_err(|error| Problem::internal(&error))
+        })
+        .await;
         let observation = match made {
             Ok(()) => Observation {
                 status: Some(TenantStatus::Ready),
@@ -58,7 +61,10 @@ fn make(home: &Path) -> io::Result<()> {
 
 /// Goes on with tenants that an earlier Hub left half made.
 pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
-    let query = TenantQuery { filter: TenantFilter::Status(TenantStatus::Provisioning), ..TenantQuery::default() };
+    let query = TenantQuery {
+        filter: TenantFilter::Status(TenantStatus::Provisioning),
+        ..TenantQuery::default()
+    };
     let mut page = Page::first(500);
     loop {
         let found = hub.state().tenants(&query, &page).await?;
@@ -73,7 +79,11 @@ pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
 }
 
 /// Forgets a tenant and removes its files, unless they were there before it.
-pub(super) async fn purge(hub: &Hub, record: &TenantRecord, entry: NewEntry) -> Result<(), Problem> {
+pub(super) async fn purge(
+    hub: &Hub,
+    record: &TenantRecord,
+    entry: NewEntry,
+) -> Result<(), Problem> {
     hub.state().purge_tenant(&record.id, entry).await?;
     if record.linked_home.is_some() {
         return Ok(());
@@ -88,7 +98,10 @@ pub(super) async fn purge(hub: &Hub, record: &TenantRecord, entry: NewEntry) -> 
 
 /// Purges tenants that were deleted before.
 pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateError> {
-    let query = TenantQuery { filter: TenantFilter::DeletedBefore(before), ..TenantQuery::default() };
+    let query = TenantQuery {
+        filter: TenantFilter::DeletedBefore(before),
+        ..TenantQuery::default()
+    };
     let found = hub.state().tenants(&query, &Page::first(500)).await?;
     for record in found.items {
         let entry = NewEntry::by_hub("purge_tenant").of(&record.id);

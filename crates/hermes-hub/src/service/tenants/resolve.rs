@@ -29,7 +29,9 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
         browser: browser(record, standing),
         groups: record.groups.clone(),
         labels: record.labels.clone(),
-        keys: Keys { runtime_key: record.runtime_key.clone() },
+        keys: Keys {
+            runtime_key: record.runtime_key.clone(),
+        },
         conditions: record.conditions.clone(),
         generation: record.generation,
         observed_generation: record.observed_generation,
@@ -42,12 +44,16 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
 /// The settings of its agent. The policy is a ceiling.
 pub(crate) fn agent(record: &TenantRecord, standing: &Standing) -> AgentSettings {
     let given: AgentGiven = effective(standing, record, "agent", &record.agent);
-    let runs = given.max_concurrent_runs.unwrap_or(standing.max_concurrent_runs());
+    let runs = given
+        .max_concurrent_runs
+        .unwrap_or(standing.max_concurrent_runs());
     AgentSettings {
         model: given.model,
         timezone: given.timezone.unwrap_or_else(|| "UTC".into()),
         auto_start: given.auto_start.unwrap_or(true),
-        idle_stop_seconds: given.idle_stop_seconds.unwrap_or(standing.idle_stop_seconds()),
+        idle_stop_seconds: given
+            .idle_stop_seconds
+            .unwrap_or(standing.idle_stop_seconds()),
         max_concurrent_runs: runs.min(standing.max_concurrent_runs_ceiling()),
     }
 }

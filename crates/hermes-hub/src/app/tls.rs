@@ -1,0 +1,113 @@
+//! Sockets: plain ones, and those that speak TLS.
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::aws_lc_rs::default_provider,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
+    server::TlsStream,
+};
+
+use super::ServeError;
+use crate::settings::Tls;
+
+/// How long a client may take to agree on a key.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// So many may be about to.
+const MOST_HANDSHAKES: usize = 256;
+/// How long to wait when the system has no more sockets.
+const REST: Duration = Duration::from_millis(100);
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) SocketAddr);
+
+impl Connected<IncomingStream<'_, TcpListener>> for ClientAddress {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
+impl Connected<IncomingStream<'_, TlsListener>> for ClientAddress {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
+/// Accepts connections that speak TLS. A slow client does not hold up others.
+pub(super) struct TlsListener {
+    socket: TcpListener,
+    acceptor: TlsAcceptor,
+    handshakes: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
+}
+
+impl TlsListener {
+    pub(super) fn new(socket: TcpListener, tls: &Tls) -> Result<Self, ServeError> {
+        let unusable = |path: &Path, reason: String| ServeError::Certificate {
+            path: path.display().to_string(),
+            reason,
+        };
+        let chain = CertificateDer::pem_file_iter(&tls.cert)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let chain = chain.map_err(|error| unusable(&tls.cert, error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_file(&tls.key)
+            .map_err(|error| unusable(&tls.key, error.to_string()))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| unusable(&tls.cert, error.to_string()))?;
+        Ok(Self {
+            socket,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            handshakes: JoinSet::new(),
+        })
+    }
+
+    fn shake_hands(&mut self, stream: TcpStream, address: SocketAddr) {
+        let acceptor = self.acceptor.clone();
+        self.handshakes.spawn(async move {
+            match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => Some((stream, address)),
+                _ => None,
+            }
+        });
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        loop {
+            let has_room = self.handshakes.len() < MOST_HANDSHAKES;
+            tokio::select! {
+                accepted = self.socket.accept(), if has_room => match accepted {
+                    Ok((stream, address)) => self.shake_hands(stream, address),
+                    Err(_) => tokio::time::sleep(REST).await,
+                },
+                Some(done) = self.handshakes.join_next() => {
+                    if let Ok(Some(connection)) = done {
+                        return connection;
+                    }
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}

@@ -1,0 +1,230 @@
+//! A Hub on a socket, with the runtime that runs no agents.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use hermes_hub::{Hub, Opened, runtime::mock::MockRuntime, settings::Settings};
+use reqwest::{Client, Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything takes that works.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Site {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+    pub(crate) admin: String,
+    pub(crate) hub: Hub,
+    pub(crate) directory: TempDir,
+    _lock: hermes_hub::data_dir::DataDirLock,
+    server: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.server.abort_all();
+    }
+}
+
+/// The status and the JSON of a response.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) async fn of(response: Response) -> Self {
+        Self {
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            text: response.text().await.unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|_| panic!("no JSON ({}): {}", self.status, self.text))
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        if self.text.is_empty() {
+            Value::Null
+        } else {
+            self.json()
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map(|value| value.to_str().unwrap())
+            .unwrap_or_default()
+    }
+}
+
+impl Site {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_, _| {}).await
+    }
+
+    /// With other settings.
+    pub(crate) async fn with(change: impl FnOnce(&mut Settings, &Path)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut settings = Settings::in_directory(&directory.path().join("hub")).unwrap();
+        settings.listen = address;
+        settings.public_url = format!("http://{address}");
+        settings.limits.rps_per_token = 100_000;
+        settings.limits.burst = 100_000;
+        settings.drain_seconds = 1;
+        change(&mut settings, directory.path());
+        let opened = Hub::open(settings, Arc::new(MockRuntime::default()))
+            .await
+            .unwrap();
+        let Opened {
+            hub,
+            first_token,
+            lock,
+        } = opened;
+        let admin = std::fs::read_to_string(first_token.unwrap())
+            .unwrap()
+            .trim()
+            .to_owned();
+        let stop = CancellationToken::new();
+        let mut server = JoinSet::new();
+        let serving = (hub.clone(), stop.clone());
+        server.spawn(async move {
+            serving.0.serve(listener, serving.1).await.unwrap();
+        });
+        Self {
+            url: format!("http://{address}"),
+            client: Client::builder().no_proxy().build().unwrap(),
+            admin,
+            hub,
+            directory,
+            _lock: lock,
+            server,
+            stop,
+        }
+    }
+
+    /// A request with a token, or without if that is empty.
+    pub(crate) fn request(&self, token: &str, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        if token.is_empty() {
+            request
+        } else {
+            request.bearer_auth(token)
+        }
+    }
+
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+        let response = tokio::time::timeout(PATIENCE, request.send()).await;
+        Answer::of(response.expect("no answer in time").unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(&self.admin, Method::GET, path))
+            .await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(self.request(&self.admin, Method::DELETE, path))
+            .await
+    }
+
+    pub(crate) async fn body(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let request = self.request(&self.admin, method, path);
+        self.send(
+            request
+                .header("content-type", "application/json")
+                .body(body.to_string()),
+        )
+        .await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.body(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.body(Method::PUT, path, body).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.body(Method::PATCH, path, body).await
+    }
+
+    /// A token with these rights.
+    pub(crate) async fn token(&self, request: Value) -> String {
+        let minted = self.post("/v1/tokens", &request).await.expect(201);
+        minted["token"].as_str().unwrap().to_owned()
+    }
+
+    /// A tenant that is ready.
+    pub(crate) async fn tenant(&self, request: Value) -> Value {
+        let made = self.post("/v1/tenants", &request).await.expect(201);
+        let id = made["id"].as_str().unwrap().to_owned();
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            let tenant = self.get(&format!("/v1/tenants/{id}")).await.expect(200);
+            if tenant["status"] == "ready" {
+                return made;
+            }
+            assert!(std::time::Instant::now() < deadline, "{tenant}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The tenant, group, skill and job of the source document's examples.
+    pub(crate) async fn with_examples(self) -> Self {
+        let group = json!({"id": "division1", "displayName": "Division 1", "kind": "department"});
+        self.post("/v1/groups", &group).await.expect(201);
+        self.tenant(json!({"id": "tenant_123", "displayName": "Acme",
+            "groups": [{"id": "division1", "access": "write"}]}))
+            .await;
+        let home = self.home("tenant_123");
+        let skill = home.join("skills/content/writer");
+        std::fs::create_dir_all(&skill).unwrap();
+        std::fs::write(
+            skill.join("SKILL.md"),
+            "---\nname: writer\ndescription: Writes.\nversion: 1.0\n---\nWrite.\n",
+        )
+        .unwrap();
+        std::fs::write(home.join("SOUL.md"), "I am Acme's.\n").unwrap();
+        for (path, content) in [
+            ("notes/report.md", "an invoice\na Receipt\n"),
+            ("draft.md", "draft\n"),
+        ] {
+            let body = json!({"path": path, "content": content});
+            self.put(
+                "/v1/tenants/tenant_123/shares/division1/files/content",
+                &body,
+            )
+            .await
+            .expect(201);
+        }
+        let job = json!({"id": "job_123", "schedule": "0 9 * * *", "prompt": "Summarize"});
+        self.post("/v1/tenants/tenant_123/agent-cron", &job)
+            .await
+            .expect(201);
+        self
+    }
+
+    pub(crate) fn home(&self, tenant: &str) -> std::path::PathBuf {
+        self.directory
+            .path()
+            .join("hub/tenants")
+            .join(tenant)
+            .join("home")
+    }
+}

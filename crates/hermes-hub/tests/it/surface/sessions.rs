@@ -1,0 +1,169 @@
+//! MCP sessions and streams: whose they are, and when they end.
+
+use std::time::Instant;
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::{
+    client::{self, Era},
+    site::{PATIENCE, Site},
+};
+
+#[tokio::test]
+async fn a_session_is_its_tokens_alone() {
+    let site = Site::new().await;
+    let (one, other) = (
+        site.token(json!({"name": "a", "role": "viewer"})).await,
+        site.token(json!({"name": "b", "role": "viewer"})).await,
+    );
+    let session = client::session(&site, &one).await;
+    let Era::Session(id) = &session else {
+        unreachable!()
+    };
+    assert_eq!(id.len(), 64);
+    let ping = |token: &str| client::request(&site, token, &session, "ping", json!({}));
+    assert_eq!(site.send(ping(&one)).await.status, 200);
+    assert_eq!(site.send(ping(&other)).await.status, 404);
+    for verb in [Method::GET, Method::DELETE] {
+        let request = site
+            .request(&other, verb, "/mcp")
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", id);
+        assert_eq!(site.send(request).await.status, 404);
+    }
+    let missing = client::request(&site, &one, &Era::Session(String::new()), "ping", json!({}));
+    assert!([400, 404].contains(&site.send(missing).await.status));
+    let ended = site
+        .request(&one, Method::DELETE, "/mcp")
+        .header("mcp-session-id", id);
+    assert_eq!(site.send(ended).await.status, 204);
+    assert_eq!(site.send(ping(&one)).await.status, 404);
+}
+
+#[tokio::test]
+async fn revoking_a_token_ends_its_sessions_and_streams() {
+    let site = Site::new().await;
+    site.tenant(json!({"id": "acme"})).await;
+    let minted = site
+        .post("/v1/tokens", &json!({"name": "a", "role": "viewer"}))
+        .await
+        .expect(201);
+    let (id, token) = (
+        minted["id"].as_str().unwrap(),
+        minted["token"].as_str().unwrap(),
+    );
+    let Era::Session(session) = client::session(&site, token).await else {
+        unreachable!()
+    };
+    let stream = site
+        .request(token, Method::GET, "/mcp")
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", session);
+    let stream = stream.send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let listening = client::request(
+        &site,
+        token,
+        &Era::Stateless,
+        "subscriptions/listen",
+        params,
+    )
+    .send()
+    .await
+    .unwrap();
+    assert_eq!(listening.status(), 200);
+    site.delete(&format!("/v1/tokens/{id}")).await.expect(204);
+    let began = Instant::now();
+    let both = async { (stream.text().await, listening.text().await) };
+    let (one, other) = tokio::time::timeout(PATIENCE, both)
+        .await
+        .expect("streams go on");
+    one.unwrap();
+    other.unwrap();
+    assert!(began.elapsed().as_secs() < 10);
+    assert_eq!(
+        site.send(site.request(token, Method::GET, "/v1/whoami"))
+            .await
+            .status,
+        401
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_an_error_of_the_protocol_and_bad_input_one_of_the_tool() {
+    let site = Site::new().await;
+    let reply = client::ask(
+        &site,
+        &site.admin,
+        &Era::Stateless,
+        "tools/call",
+        json!({"name": "get_tenants", "arguments": {}}),
+    )
+    .await;
+    assert_eq!(reply["error"]["code"], -32602);
+    let problem = client::problem(
+        &site,
+        &site.admin,
+        &Era::Stateless,
+        "get_tenant",
+        &json!({"tenantId": "x"}),
+    )
+    .await;
+    assert_eq!(problem["code"], "invalid_argument");
+    let problem = client::problem(
+        &site,
+        &site.admin,
+        &Era::Stateless,
+        "list_tenants",
+        &json!({"limit": 5}),
+    )
+    .await;
+    assert_eq!(problem["code"], "invalid_argument", "tools have no pages");
+}
+
+#[tokio::test]
+async fn files_are_marked_as_data_of_others() {
+    let site = Site::new().await.with_examples().await;
+    let arguments =
+        json!({"tenant_id": "tenant_123", "group_id": "division1", "path": "notes/report.md"});
+    let read = client::call(
+        &site,
+        &site.admin,
+        &Era::Stateless,
+        "read_share_file",
+        &arguments,
+    )
+    .await;
+    assert_eq!(read["_meta"]["hermes.hub/untrusted"], true);
+    let own = client::call(
+        &site,
+        &site.admin,
+        &Era::Stateless,
+        "get_agent_policy",
+        &json!({}),
+    )
+    .await;
+    assert!(own["_meta"]["hermes.hub/untrusted"].is_null());
+}
+
+#[tokio::test]
+async fn the_server_introduces_itself() {
+    let site = Site::new().await;
+    let answer = site.send(client::initialize(&site, &site.admin)).await;
+    let result = client::reply(&answer)["result"].clone();
+    assert_eq!(result["serverInfo"]["name"], "hermes-hub");
+    assert_eq!(result["capabilities"]["tools"]["listChanged"], true);
+    let instructions = result["instructions"].as_str().unwrap();
+    assert!(instructions.contains("read-only tools") && instructions.contains("tokens"));
+    let discovered = client::ask(
+        &site,
+        &site.admin,
+        &Era::Stateless,
+        "server/discover",
+        json!({}),
+    )
+    .await;
+    assert!(discovered["result"]["capabilities"]["tools"].is_object());
+}
