@@ -17,7 +17,10 @@ use hermes_hub::{
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{failure::Failure, runtime::ProcessRuntime};
+use crate::{
+    failure::Failure,
+    runtime::{Means, ProcessRuntime},
+};
 
 pub(crate) use self::{
     isolation::describe as describe_isolation,
@@ -52,6 +55,8 @@ pub(crate) struct Prepared {
     pub(crate) key: SecretKey,
     pub(crate) node: String,
     pub(crate) tenants: Tenants,
+    /// How tenants are kept apart, in words.
+    pub(crate) isolation: String,
     /// Where the first token is, if it was made just now.
     pub(crate) new_token: Option<PathBuf>,
     listener: TcpListener,
@@ -152,13 +157,18 @@ impl Hosted {
     }
 }
 
-/// What runs tenants by these settings. Call it inside a tokio runtime.
-fn tenants(settings: &Settings) -> Result<Tenants, Failure> {
+/// What runs tenants by these settings, and in words how they are kept apart. Call it inside a tokio runtime.
+fn tenants(settings: &Settings) -> Result<(Tenants, String), Failure> {
     match settings.runtime {
-        RuntimeKind::Mock => Ok(Tenants::Mock(Arc::default())),
+        RuntimeKind::Mock => {
+            let isolation = describe_isolation(settings, &Means::without_groups());
+            Ok((Tenants::Mock(Arc::default()), isolation))
+        }
         RuntimeKind::Process => {
-            let runtime = ProcessRuntime::new(isolation::setup(settings)?)?;
-            Ok(Tenants::Processes(Arc::new(runtime)))
+            let setup = isolation::setup(settings)?;
+            let isolation = describe_isolation(settings, &setup.means);
+            let runtime = ProcessRuntime::new(setup)?;
+            Ok((Tenants::Processes(Arc::new(runtime)), isolation))
         }
     }
 }

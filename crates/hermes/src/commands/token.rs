@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
                 .list("scopes", args.scopes)
                 .list("tenants", args.tenants)
                 .list("cidrs", args.cidrs)
-                .maybe(expiry(), args.expires);
+                .maybe("expiresAt", args.expires);
             reveal(hub, &call, args.output.as_deref())
         }
         TokenCommand::List(page) => {
@@ -72,11 +72,6 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
             Ok(())
         }
     }
-}
-
-/// The table's name for when a token ends.
-fn expiry() -> &'static str {
-    "expiresAt"
 }
 
 /// Calls what makes a secret, and puts that where it is wanted: nothing else ever shows it.

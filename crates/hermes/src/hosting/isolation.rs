@@ -25,14 +25,13 @@ pub(super) fn setup(settings: &Settings) -> Result<Setup, Failure> {
 }
 
 /// What keeps tenants apart, for people.
-pub(crate) fn describe(settings: &Settings) -> String {
+pub(crate) fn describe(settings: &Settings, means: &Means) -> String {
     if settings.runtime == RuntimeKind::Mock {
         return "no tenant runs (`runtime: mock`): every run ends with a fixed text".into();
     }
     if settings.isolation.mode == IsolationMode::Off {
         return "off: tenants can do what this user can do".into();
     }
-    let means = Means::of_this_machine();
     let sandbox = match means.landlock {
         Some(version) => format!("sandbox by Landlock {version}"),
         None if settings.isolation.mode == IsolationMode::Strict => {
@@ -45,7 +44,7 @@ pub(crate) fn describe(settings: &Settings) -> String {
     } else {
         "one user for all tenants"
     };
-    let limits = match means.cgroups {
+    let limits = match &means.cgroups {
         Some(_) => "limits by control groups",
         None => "memory watched by the Hub",
     };

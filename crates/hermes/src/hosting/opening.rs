@@ -55,9 +55,11 @@ impl Prepared {
         let is_new = make_first_token(&state, &settings.admin_token_file)
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
+        let (tenants, isolation) = super::tenants(&settings)?;
         Ok(Self {
             new_token: is_new.then(|| settings.admin_token_file.clone()),
-            tenants: super::tenants(&settings)?,
+            tenants,
+            isolation,
             settings,
             state: Arc::new(state),
             key,

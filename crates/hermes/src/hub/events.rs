@@ -24,6 +24,8 @@ pub(crate) struct Watch<'h, 'c> {
     run: String,
     /// The last event that was seen.
     after: u64,
+    /// Whether anything of the answer was printed.
+    has_text: bool,
     /// Whether the last thing printed is text without a line end.
     is_within_text: bool,
 }
@@ -42,6 +44,7 @@ impl<'h, 'c> Watch<'h, 'c> {
             tenant: tenant.to_owned(),
             run: run.to_owned(),
             after,
+            has_text: false,
             is_within_text: false,
         }
     }
@@ -127,6 +130,7 @@ impl<'h, 'c> Watch<'h, 'c> {
         {
             "message.delta" => {
                 let delta = text("delta");
+                self.has_text = true;
                 self.is_within_text = !delta.ends_with('\n');
                 output.stream(&delta);
             }
@@ -148,13 +152,8 @@ impl<'h, 'c> Watch<'h, 'c> {
             }
             "run.requeued" => self.note("· begins anew"),
             "gap" => self.note("· earlier events are no longer kept"),
-            // A run that was not streamed has its text here.
-            "run.completed" if !self.is_within_text => {
-                let shown = text("output");
-                if !shown.is_empty() && self.after <= 2 {
-                    output.line(shown);
-                }
-            }
+            // A run whose text did not come in pieces has it here.
+            "run.completed" if !self.has_text => output.line(text("output")),
             _ => {}
         }
     }

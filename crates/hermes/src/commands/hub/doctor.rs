@@ -19,6 +19,7 @@ use crate::{
     failure::{Failure, Kind},
     hosting::{self, database, describe_isolation},
     output::Tone,
+    runtime::Means,
 };
 
 /// Free bytes below which the Hub says that it is not ready.
@@ -52,7 +53,7 @@ pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> 
         },
         Finding {
             what: "isolation",
-            result: Ok(describe_isolation(&settings)),
+            result: Ok(describe_isolation(&settings, &Means::without_groups())),
         },
     ];
     findings.extend(context.block_on(async { Ok(data(&settings).await) })?);

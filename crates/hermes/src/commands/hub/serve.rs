@@ -10,7 +10,7 @@ use crate::{
     cli::{DataDirArgs, HubServeArgs},
     context::Context,
     failure::{Failure, Kind},
-    hosting::{self, Figures, Hosted, Prepared, describe_isolation},
+    hosting::{self, Figures, Hosted, Prepared},
     hub::environment,
     logging,
 };
@@ -31,10 +31,10 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         .build()
         .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
     let outcome = runtime.block_on(async {
-        let isolation = describe_isolation(&settings);
         let prepared = Prepared::open(settings, Figures::Needed).await?;
         let token = prepared.settings.admin_token_file.clone();
         let is_new = prepared.new_token.is_some();
+        let isolation = prepared.isolation.clone();
         let tenants = prepared.tenants.runtime();
         let hosted = prepared.start(tenants).await?;
         let output = context.output;
