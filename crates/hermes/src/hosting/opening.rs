@@ -142,7 +142,11 @@ async fn holder(address: SocketAddr) -> String {
 
 /// Where the settings leave the port to the system, they learn which it is.
 fn name_port(settings: &mut Settings, address: SocketAddr) {
-    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let scheme = if settings.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     if settings.public_url == format!("{scheme}://{}", settings.listen) {
         settings.public_url = format!("{scheme}://{address}");
     }

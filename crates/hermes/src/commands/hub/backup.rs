@@ -21,8 +21,9 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     let path = database(&settings)?;
     if !path.exists() {
         let shown = settings.data_dir.display();
-        return Err(Failure::usage(format!("`{shown}` holds no Hub"))
-            .hint("`--data-dir` says where it is"));
+        return Err(
+            Failure::usage(format!("`{shown}` holds no Hub")).hint("`--data-dir` says where it is")
+        );
     }
     let directory = data_dir(&settings)?;
     let key = if args.with_key {
@@ -34,15 +35,22 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     let new = if args.file.as_os_str() == "-" {
         None
     } else {
-        let beside = args.file.parent().filter(|path| !path.as_os_str().is_empty());
-        Some(tempfile::NamedTempFile::new_in(beside.unwrap_or(Path::new(".")))?)
+        let beside = args
+            .file
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty());
+        Some(tempfile::NamedTempFile::new_in(
+            beside.unwrap_or(Path::new(".")),
+        )?)
     };
     let out: Box<dyn io::Write + Send> = match &new {
         Some(new) => Box::new(new.reopen()?),
         None => Box::new(io::stdout()),
     };
     let manifest = context.block_on(async {
-        let node = directory.node_id().map_err(|error| Failure::failed(error.to_string()))?;
+        let node = directory
+            .node_id()
+            .map_err(|error| Failure::failed(error.to_string()))?;
         let state = SqliteState::open(&path, &node).await?;
         let written = backup::write(&directory, &state, key, out).await;
         State::close(&state).await;
@@ -51,13 +59,20 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     if let Some(new) = new {
         new.as_file().sync_all()?;
         new.persist(&args.file).map_err(|error| {
-            Failure::failed(format!("`{}` can not be written: {error}", args.file.display()))
+            Failure::failed(format!(
+                "`{}` can not be written: {error}",
+                args.file.display()
+            ))
         })?;
     }
     let files = count(manifest.files.len(), "path");
     context.output.note(match key {
-        KeyInBackup::With => format!("Backed up {files}, with the key of its secrets: keep it where only you can read it."),
-        KeyInBackup::Without => format!("Backed up {files}, without `secret.key`: keep that file elsewhere."),
+        KeyInBackup::With => format!(
+            "Backed up {files}, with the key of its secrets: keep it where only you can read it."
+        ),
+        KeyInBackup::Without => {
+            format!("Backed up {files}, without `secret.key`: keep that file elsewhere.")
+        }
     });
     Ok(())
 }
@@ -66,7 +81,10 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
     let settings = hosting::settings(&local_sources(&args.data))?;
     let root = &settings.data_dir;
     let file = File::open(&args.file).map_err(|error| {
-        Failure::usage(format!("`{}` can not be read: {error}", args.file.display()))
+        Failure::usage(format!(
+            "`{}` can not be read: {error}",
+            args.file.display()
+        ))
     })?;
     let restored =
         context.block_on(async { backup::restore(file, root).await.map_err(refused) })?;

@@ -69,8 +69,11 @@ pub(super) async fn start(
 ) -> Result<Hosted, Failure> {
     link(&prepared, home, &main).await?;
     let others = prepared.tenants.runtime();
-    let runtime = LinkedRuntime::new(main, agent, others);
-    prepared.start(Arc::new(runtime)).await
+    let runtime = LinkedRuntime::new(main.clone(), agent, others);
+    let hosted = prepared.start(Arc::new(runtime)).await?;
+    // It is awake already; the Hub has to learn that.
+    hosted.hub.agents().start(&main);
+    Ok(hosted)
 }
 
 async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> Result<(), Failure> {

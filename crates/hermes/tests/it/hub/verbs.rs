@@ -50,7 +50,7 @@ fn every_operation_with_a_verb_has_it_and_every_verb_its_operation() {
         verbs(cli.find_subcommand(family).unwrap(), family, &mut offered);
     }
     let mut known: BTreeSet<String> = table()
-        .iter()
+        .rows()
         .filter_map(|operation| operation.command)
         .map(str::to_owned)
         .collect();
