@@ -32,7 +32,7 @@ impl System {
     ) -> Result<Self, Failure> {
         let main = hub::main_tenant()?;
         let data_dir = prepared.settings.data_dir.clone();
-        let token = prepared.settings.admin_token_file.clone();
+        let new_token = prepared.new_token.clone();
         let (home, agent) = match own_home::stand(&context.home)? {
             Standing::Ours(instance) => {
                 let (home, agent) =
@@ -45,11 +45,10 @@ impl System {
             }
         };
         let hosted = hub::start(prepared, context.home.path(), main, agent).await?;
-        view.say(&format!(
-            "Hub: {} (token in `{}`)",
-            hosted.url(),
-            token.display()
-        ));
+        view.say(&format!("Hub: {}", hosted.url()));
+        if let Some(path) = new_token {
+            view.say(&format!("Its token: in `{}`", path.display()));
+        }
         Ok(Self { hosted, home })
     }
 
