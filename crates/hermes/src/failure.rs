@@ -219,3 +219,21 @@ impl From<hermes_gateway::send::SendError> for Failure {
         }
     }
 }
+
+impl From<hermes_hub::data_dir::DataDirError> for Failure {
+    fn from(error: hermes_hub::data_dir::DataDirError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<hermes_hub::backup::BackupError> for Failure {
+    fn from(error: hermes_hub::backup::BackupError) -> Self {
+        let message = error.to_string();
+        match error {
+            hermes_hub::backup::BackupError::NotEmpty { .. } => Self::usage(message).hint(
+                "`--data-dir` names another one; nothing is ever restored over what is there",
+            ),
+            _ => Self::failed(message),
+        }
+    }
+}

@@ -59,12 +59,12 @@ pub(super) fn specialization(context: &Context, args: SpecializationArgs) -> Res
             }
         }
         SpecializationCommand::Put(args) => {
-            let content = input::text(&args.file)?;
+            let text = input::text(&args.file)?;
             hub.confirm(
                 args.sure.yes,
                 "Replace the text before every agent's own instructions?",
             )?;
-            let call = Call::to("put_agent_specialization").with("content", content);
+            let call = Call::to("put_agent_specialization").with("content", text);
             let answer = hub.ask(&call.if_match(args.version.if_match))?;
             tell(hub, &answer.value);
         }

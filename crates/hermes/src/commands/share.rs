@@ -65,14 +65,7 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
                 .maybe("max", args.max)
                 .flag("ignore_case", args.ignore_case);
             let answer = hub.ask(&call)?;
-            for found in answer.value["matches"].as_array().into_iter().flatten() {
-                let text = printable(found["text"].as_str().unwrap_or_default());
-                output.line(format!(
-                    "{}:{}: {text}",
-                    plain(&found["path"]),
-                    plain(&found["line"])
-                ));
-            }
+            show_matches(hub, &answer.value);
             tell_cut(hub, &answer.value);
         }
         ShareCommand::Find(args) => {
@@ -87,13 +80,13 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             tell_cut(hub, &answer.value);
         }
         ShareCommand::Write(args) => {
-            let content = match &args.from {
+            let text = match &args.from {
                 Some(file) => input::text(file)?,
                 None => input::stdin()?,
             };
             let call = of("write_share_file", &args.group)
                 .with("path", args.path.clone())
-                .with("content", content)
+                .with("content", text)
                 .maybe("mode", args.append.then_some("append"));
             let answer = hub.ask(&call.if_match(args.version.if_match))?;
             let bytes = plain(&answer.value["bytesWritten"]);
@@ -125,6 +118,14 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn show_matches(hub: &HubClient<'_>, answer: &Value) {
+    for found in answer["matches"].as_array().into_iter().flatten() {
+        let text = printable(found["text"].as_str().unwrap_or_default());
+        let (path, line) = (plain(&found["path"]), plain(&found["line"]));
+        hub.output().line(format!("{path}:{line}: {text}"));
+    }
 }
 
 /// Says that there is more than was shown.

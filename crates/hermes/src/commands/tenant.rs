@@ -96,8 +96,8 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             crate::hub::Watch::new(hub, &args.tenant, &args.run, args.after).follow()
         }
         TenantCommand::Approve(args) => runs::approve(hub, args),
-        TenantCommand::Sync(args) => sync::run(hub, args),
-        TenantCommand::Files(args) => files::run(hub, args),
+        TenantCommand::Sync(args) => sync::run(hub, &args),
+        TenantCommand::Files(args) => files::run(hub, &args),
         TenantCommand::Cron { command } => cron::run(hub, command),
         TenantCommand::Skill { command } => skill::run(hub, command),
         TenantCommand::Env { command } => env::run(hub, command),

@@ -3,10 +3,7 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use hermes_hub::{
-    auth::make_first_token,
-    data_dir::{DataDir, DataDirError},
-    seal::SecretKey,
-    settings::Settings,
+    auth::make_first_token, data_dir::DataDir, seal::SecretKey, settings::Settings,
     state::SqliteState,
 };
 use tokio::net::TcpListener;
@@ -28,7 +25,7 @@ impl Prepared {
     pub(crate) async fn open(mut settings: Settings, figures: Figures) -> Result<Self, Failure> {
         check(&settings)?;
         let directory = data_dir(&settings)?;
-        let lock = directory.lock().map_err(refused)?;
+        let lock = directory.lock()?;
         let listener = bind(settings.listen).await?;
         let metrics = match settings.metrics.listen {
             None => None,
@@ -45,7 +42,7 @@ impl Prepared {
         name_port(&mut settings, listener.local_addr()?);
         let node = match &settings.node_id {
             Some(node) => node.clone(),
-            None => directory.node_id().map_err(refused)?,
+            None => directory.node_id()?,
         };
         let path = database(&settings)?;
         let state = SqliteState::open(&path, &node).await?;
@@ -73,11 +70,7 @@ impl Prepared {
 
 /// The Hub's directory, made if it is not there.
 pub(crate) fn data_dir(settings: &Settings) -> Result<DataDir, Failure> {
-    DataDir::create(&settings.data_dir).map_err(refused)
-}
-
-fn refused(error: DataDirError) -> Failure {
-    Failure::failed(error.to_string())
+    Ok(DataDir::create(&settings.data_dir)?)
 }
 
 /// Refuses what is not there to be used.

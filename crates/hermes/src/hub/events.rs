@@ -52,7 +52,7 @@ impl<'h, 'c> Watch<'h, 'c> {
     /// Shows the events to the end: text as it comes, with `--json` one event in each line.
     pub(crate) fn follow(mut self) -> Result<(), Failure> {
         let hub = self.hub;
-        let ending = hub.context().block_on(async { self.to_end().await })?;
+        let ending = hub.context().block_on(async { self.watch().await })?;
         self.end_line();
         match ending {
             Ending::Completed => Ok(()),
@@ -70,7 +70,7 @@ impl<'h, 'c> Watch<'h, 'c> {
         failure
     }
 
-    async fn to_end(&mut self) -> Result<Ending, Failure> {
+    async fn watch(&mut self) -> Result<Ending, Failure> {
         let mut attempts = 0;
         loop {
             let before = self.after;

@@ -67,13 +67,12 @@ fn collect(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
             prefix => format!("{prefix}.{name}"),
         };
         match value {
-            Value::Null => {}
             Value::Object(inner) if !inner.is_empty() => collect(value, &name, lines),
             Value::Array(items) if items.iter().any(Value::is_object) => {
                 lines.extend(items.iter().map(|item| (name.clone(), one_line(item))));
             }
             Value::Array(items) if items.is_empty() => {}
-            Value::Object(_) => {}
+            Value::Null | Value::Object(_) => {}
             value => lines.push((printable(&name).into_owned(), plain(value))),
         }
     }

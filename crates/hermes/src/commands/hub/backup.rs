@@ -3,7 +3,7 @@
 use std::{fs::File, io, path::Path};
 
 use hermes_hub::{
-    backup::{self, BackupError, KeyInBackup},
+    backup::{self, KeyInBackup},
     state::{SqliteState, State},
 };
 
@@ -48,13 +48,11 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
         None => Box::new(io::stdout()),
     };
     let manifest = context.block_on(async {
-        let node = directory
-            .node_id()
-            .map_err(|error| Failure::failed(error.to_string()))?;
+        let node = directory.node_id()?;
         let state = SqliteState::open(&path, &node).await?;
         let written = backup::write(&directory, &state, key, out).await;
         State::close(&state).await;
-        written.map_err(refused)
+        Ok(written?)
     })?;
     if let Some(new) = new {
         new.as_file().sync_all()?;
@@ -86,8 +84,7 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
             args.file.display()
         ))
     })?;
-    let restored =
-        context.block_on(async { backup::restore(file, root).await.map_err(refused) })?;
+    let restored = context.block_on(async { Ok(backup::restore(file, root).await?) })?;
     let output = context.output;
     let files = count(restored.manifest.files.len(), "path");
     output.note(format!("Restored {files} to `{}`.", root.display()));
@@ -98,12 +95,4 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
         ));
     }
     Ok(())
-}
-
-fn refused(error: BackupError) -> Failure {
-    let failure = match error {
-        BackupError::NotEmpty { .. } => Failure::usage(error.to_string()),
-        _ => return Failure::failed(error.to_string()),
-    };
-    failure.hint("`--data-dir` names another one; nothing is ever restored over what is there")
 }

@@ -18,9 +18,8 @@ pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> 
             .hint("`hermes hub serve` makes a new one; `--data-dir` says where the Hub is"));
     }
     let directory = data_dir(&settings)?;
-    let refused = |error: hermes_hub::data_dir::DataDirError| Failure::failed(error.to_string());
-    let _lock = directory.lock().map_err(refused)?;
-    let node = directory.node_id().map_err(refused)?;
+    let _lock = directory.lock()?;
+    let node = directory.node_id()?;
     context.block_on(async {
         let state = SqliteState::open(&path, &node).await?;
         State::close(&state).await;

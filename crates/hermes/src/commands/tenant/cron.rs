@@ -99,7 +99,8 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
                 return Watch::new(hub, tenant, answer.text("/runId"), 0).follow();
             }
             let answer = hub.ask(&call)?;
-            runs::begun(hub, tenant, answer.text("/runId"))
+            runs::begun(hub, tenant, answer.text("/runId"));
+            Ok(())
         }
     }
 }

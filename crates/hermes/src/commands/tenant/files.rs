@@ -21,7 +21,7 @@ pub(in crate::commands) const COLUMNS: &[Column] = &[
     ("PATH", "/path"),
 ];
 
-pub(super) fn run(hub: &HubClient<'_>, args: FilesArgs) -> Result<(), Failure> {
+pub(super) fn run(hub: &HubClient<'_>, args: &FilesArgs) -> Result<(), Failure> {
     let call = |operation| of(operation, &args.tenant).maybe("path", args.path.clone());
     if let Some(file) = &args.output {
         return save(hub, &call("download_file"), file);

@@ -38,7 +38,8 @@ pub(super) fn start(hub: &HubClient<'_>, args: RunArgs) -> Result<(), Failure> {
         .flag("retry_interrupted", args.retry_interrupted);
     if !args.watch {
         let answer = hub.ask(&call)?;
-        return begun(hub, &args.tenant, answer.text("/runId"));
+        begun(hub, &args.tenant, answer.text("/runId"));
+        return Ok(());
     }
     // With `--json` the events are the output; one of them has all that the first answer says.
     let answer = hub.ask_quietly(&call)?;
@@ -46,12 +47,11 @@ pub(super) fn start(hub: &HubClient<'_>, args: RunArgs) -> Result<(), Failure> {
 }
 
 /// Says which run began, and how to see what becomes of it.
-pub(super) fn begun(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), Failure> {
+pub(super) fn begun(hub: &HubClient<'_>, tenant: &str, run: &str) {
     let run = printable(run);
     hub.output().line(&run);
     hub.output()
         .note(format!("`hermes tenant watch {tenant} {run}` follows it."));
-    Ok(())
 }
 
 pub(super) fn list(hub: &HubClient<'_>, args: TenantRunsArgs) -> Result<(), Failure> {

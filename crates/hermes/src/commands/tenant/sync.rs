@@ -9,7 +9,7 @@ use crate::{
     hub::{HubClient, plain},
 };
 
-pub(super) fn run(hub: &HubClient<'_>, args: SyncArgs) -> Result<(), Failure> {
+pub(super) fn run(hub: &HubClient<'_>, args: &SyncArgs) -> Result<(), Failure> {
     let (tenant, destination) = (&args.tenant, &args.destination);
     if args.delete && !args.dry_run {
         let question = format!(
