@@ -6,11 +6,18 @@ mod channels;
 mod chat;
 mod cron;
 mod gateway;
+mod group;
+mod hub;
+mod hub_args;
 mod mcp;
 mod model;
+mod policy;
 mod send;
 mod sessions;
+mod share;
 mod skills;
+mod tenant;
+mod token;
 
 use crate::failure::Failure;
 
@@ -20,17 +27,31 @@ pub(crate) use cron::{
     CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
 };
 pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
+pub(crate) use group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand};
+pub(crate) use hub::{
+    AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
+    HubConfigCommand, HubServeArgs, RestoreArgs,
+};
+pub(crate) use hub_args::{HubArgs, PageArgs, SureArgs, VersionArgs};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
+pub(crate) use policy::{PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
     SessionArgs, SessionsCommand,
 };
+pub(crate) use share::{ShareArgs, ShareCommand};
 pub(crate) use skills::{SkillsCommand, ViewArgs};
+pub(crate) use tenant::{
+    ApproveArgs, FilesArgs, JobMembers, RunArgs, SyncArgs, TenantArgs, TenantCommand,
+    TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers, TenantRunsArgs,
+    TenantSkillCommand, TenantUpdateArgs,
+};
+pub(crate) use token::{TokenArgs, TokenCommand};
 
 /// An AI agent whose tools come from MCP servers.
 #[derive(Debug, Parser)]
@@ -137,6 +158,23 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
         #[command(subcommand)]
         command: SkillsCommand,
     },
+    /// A Hub: many homes, each a tenant, behind one door.
+    Hub {
+        #[command(subcommand)]
+        command: Box<HubCommand>,
+    },
+    /// Tenants of a Hub.
+    Tenant(TenantArgs),
+    /// Files that tenants of a Hub share.
+    Share(ShareArgs),
+    /// Groups of a Hub's tenants, which share files.
+    Group(GroupArgs),
+    /// What agents of a Hub may do.
+    Policy(PolicyArgs),
+    /// The text before every hosted agent's own instructions.
+    Specialization(SpecializationArgs),
+    /// Tokens that open a Hub.
+    Token(TokenArgs),
     /// Show logs of this home.
     Logs(LogsArgs),
     /// Print a completion script for a shell.
@@ -151,9 +189,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Stop when every server is ready or has failed, instead of at Ctrl-C.
+    /// Stop when every server is ready or has failed, instead of at Ctrl-C. No Hub is run.
     #[arg(long)]
     pub(crate) once: bool,
+    /// The port of the Hub on 127.0.0.1 (default: 7878); 0 is any that is free.
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Do not open a browser.
+    #[arg(long)]
+    pub(crate) no_open: bool,
 }
 
 #[derive(Debug, Args)]

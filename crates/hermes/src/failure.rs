@@ -29,8 +29,12 @@ pub(crate) enum Kind {
     NotFound,
     /// A login is needed first.
     NeedsLogin,
+    /// Whoever asks may not.
+    Denied,
     /// A question that nobody is there to answer.
     AnswerNeeded,
+    /// What was asked is not there now; trying again may help.
+    Unavailable,
     /// Interrupted by the user.
     Interrupted,
     /// It failed, and the output says so already.
@@ -45,7 +49,9 @@ impl Kind {
             Self::Usage => "usage",
             Self::NotFound => "not_found",
             Self::NeedsLogin => "needs_login",
+            Self::Denied => "denied",
             Self::AnswerNeeded => "answer_needed",
+            Self::Unavailable => "unavailable",
             Self::Interrupted => "interrupted",
         }
     }
@@ -127,8 +133,9 @@ impl Failure {
             Kind::Failed | Kind::Told => 1,
             Kind::Usage => 2,
             Kind::NotFound => 3,
-            Kind::NeedsLogin => 4,
+            Kind::NeedsLogin | Kind::Denied => 4,
             Kind::AnswerNeeded => 5,
+            Kind::Unavailable => 6,
             Kind::Interrupted => 130,
         }
     }
@@ -209,6 +216,24 @@ impl From<hermes_gateway::send::SendError> for Failure {
         match error.sent_chunks() {
             0 => failure,
             sent => failure.finding("sent_chunks", sent.into()),
+        }
+    }
+}
+
+impl From<hermes_hub::data_dir::DataDirError> for Failure {
+    fn from(error: hermes_hub::data_dir::DataDirError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<hermes_hub::backup::BackupError> for Failure {
+    fn from(error: hermes_hub::backup::BackupError) -> Self {
+        let message = error.to_string();
+        match error {
+            hermes_hub::backup::BackupError::NotEmpty { .. } => Self::usage(message).hint(
+                "`--data-dir` names another one; nothing is ever restored over what is there",
+            ),
+            _ => Self::failed(message),
         }
     }
 }

@@ -8,6 +8,8 @@ mod cli;
 mod commands;
 mod context;
 mod failure;
+mod hosting;
+mod hub;
 pub mod import;
 mod logging;
 mod output;

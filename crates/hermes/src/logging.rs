@@ -24,11 +24,16 @@ pub(crate) fn path(home: &Home) -> std::path::PathBuf {
 
 /// Sends log lines to the home's log file.
 pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
+    to_path(path(home))
+}
+
+/// Sends log lines to this file.
+pub(crate) fn to_path(path: std::path::PathBuf) -> Result<(), Failure> {
     let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
     tracing_subscriber::fmt()
         .with_env_filter(filter(&wanted)?)
         .with_ansi(false)
-        .with_writer(Mutex::new(LogFile::new(path(home))))
+        .with_writer(Mutex::new(LogFile::new(path)))
         .init();
     Ok(())
 }

@@ -16,6 +16,7 @@ mod environment;
 mod event_stream;
 mod isolation;
 pub mod launcher;
+mod linked;
 mod memory;
 mod plan;
 mod process;
@@ -26,5 +27,6 @@ mod users;
 
 pub use self::{
     isolation::{Isolation, Means, Mode},
+    linked::{LinkedAgent, LinkedRuntime},
     process_runtime::{ProcessRuntime, Setup},
 };

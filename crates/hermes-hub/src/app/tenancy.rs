@@ -97,8 +97,10 @@ impl Tenancy for Records {
         let agent = tenants::agent(&record, &standing);
         let (runtime_key, env) = self.secrets(&record).await?;
         let home = self.home(&record);
-        let listens =
-            standing.policy().has_messaging() && listens_to_a_platform(home.clone(), &env).await;
+        // The user's own home is awake for as long as the user is.
+        let never_sleeps = record.linked_home.is_some();
+        let listens = never_sleeps
+            || standing.policy().has_messaging() && listens_to_a_platform(home.clone(), &env).await;
         let runs = self.settings.load().runs;
         let policy = standing.policy();
         let queue_depth = standing

@@ -14,6 +14,8 @@ mod run;
 mod status;
 mod stop;
 
+pub(super) use run::working_directory;
+
 pub(super) fn run(context: &Context, args: GatewayArgs) -> Result<(), Failure> {
     match args.command {
         Some(GatewayCommand::Status) => {

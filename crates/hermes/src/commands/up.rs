@@ -1,7 +1,9 @@
-//! `hermes up`: connects every server, shows them live, follows the configuration, and stops everything at Ctrl-C.
+//! `hermes up`: runs the Hub with the user's own home in it, connects every server, shows them live, follows the
+//! configuration, and stops everything at Ctrl-C.
 
 use std::{sync::Arc, time::Duration};
 
+use hermes_agent::conversation::Agent;
 use hermes_config::Settings;
 use hermes_mcp::{Host, HostOptions, control::ControlSocket, link::Status, status::ServerStatus};
 use serde_json::json;
@@ -13,6 +15,8 @@ use tokio::{
 
 use super::state::count;
 use crate::{
+    answers::Answers,
+    browser,
     cli::UpArgs,
     context::Context,
     failure::{Failure, Kind},
@@ -22,10 +26,14 @@ use crate::{
 mod configuration;
 mod first_config;
 mod frame;
+mod hub;
 mod live_table;
+mod own_home;
+mod system;
 mod view;
 
-use configuration::Configuration;
+use configuration::{Configuration, Users};
+use system::System;
 use view::View;
 
 /// Beyond the longest `connect_timeout`, for processes to be cleared away.
@@ -65,16 +73,48 @@ async fn up(
     settings: &Settings,
 ) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
+    // A port that is taken is told before anything is started.
+    let prepared = if args.once {
+        None
+    } else {
+        Some(hub::prepare(args, settings.agent.restart_drain_timeout).await?)
+    };
+    let answers = Arc::new(Answers::without_person(context, settings));
     let mut view = View::new(context);
-    let options = HostOptions::new(context.home.clone(), context.guard()?);
+    let options = HostOptions {
+        inquiries: answers.inquiries(),
+        reserved_names: Agent::reserved_names(),
+        ..HostOptions::new(context.home.clone(), context.guard()?)
+    };
     let host = Host::start(options, settings).await;
+    let mut system = None;
+    if let Some(prepared) = prepared {
+        answers.expect_model();
+        match System::start(context, prepared, settings, &host, &mut view).await {
+            Ok(started) => system = Some(started),
+            Err(failure) => {
+                host.shutdown().await;
+                return Err(failure);
+            }
+        }
+    }
 
     // At most these live beside the servers: questions of other commands, and the configuration.
     let mut tasks = JoinSet::new();
     let (say, mut said) = mpsc::channel(MESSAGES);
     if !args.once {
         serve_questions(&mut tasks, &host, configuration, &mut view);
-        configuration.follow(&mut tasks, &host, settings, say);
+        let users = Users {
+            answers: answers.clone(),
+            gateway: system.as_ref().and_then(System::gateway),
+        };
+        configuration.follow(&mut tasks, &host, users, settings, say);
+        let url = system.as_ref().map(System::url);
+        if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
+            tasks.spawn_blocking(move || {
+                browser::open(&url);
+            });
+        }
     }
     let limit = settle_limit(settings);
     let settled = async {
@@ -108,7 +148,20 @@ async fn up(
         }
     }
     tasks.shutdown().await;
+    if let Some(system) = system {
+        tokio::select! {
+            () = system.close() => {}
+            () = signals.stop() => return Err(interrupted()),
+        }
+    }
     stop(&host, &mut view, &mut signals).await
+}
+
+fn interrupted() -> Failure {
+    Failure::new(
+        Kind::Interrupted,
+        "interrupted while stopping; what is left is killed",
+    )
 }
 
 /// Stops the servers, showing how they go. Who can not wait presses Ctrl-C once more.
@@ -124,12 +177,7 @@ async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(),
             _ = changes.changed() => {}
             sign = signals.next() => match sign {
                 Sign::Resized => view.resized(),
-                Sign::Stop => {
-                    return Err(Failure::new(
-                        Kind::Interrupted,
-                        "interrupted while stopping; what is left is killed",
-                    ));
-                }
+                Sign::Stop => return Err(interrupted()),
             },
         }
     }
@@ -217,6 +265,11 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             window: signal(SignalKind::window_change())?,
         })
+    }
+
+    /// Waits for a signal that ends the program.
+    async fn stop(&mut self) {
+        while matches!(self.next().await, Sign::Resized) {}
     }
 
     async fn next(&mut self) -> Sign {

@@ -23,12 +23,14 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [(String, Tone); N]) {
-        self.rows.push(
-            cells
-                .into_iter()
-                .map(|(text, tone)| (one_line(&text), tone))
-                .collect(),
-        );
+        self.cells(cells.into());
+    }
+
+    /// A row with as many cells as the header has.
+    pub(crate) fn cells(&mut self, cells: Vec<(String, Tone)>) {
+        let cells = cells.into_iter();
+        self.rows
+            .push(cells.map(|(text, tone)| (one_line(&text), tone)).collect());
     }
 
     pub(crate) fn render(&self, output: Output) -> String {

@@ -8,7 +8,7 @@ use hermes_hub::{
     RunId,
     runtime::{AgentEvent, AgentRun, Decision, Directives, Errand, RuntimeError},
 };
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::event_stream;
@@ -29,21 +29,40 @@ const LONGEST_ANSWER: usize = 1024 * 1024;
 #[derive(Debug, Clone)]
 pub(super) struct AgentApi {
     client: Client,
+    /// Without a slash at the end.
+    base: String,
     key: Secret<String>,
 }
 
 impl AgentApi {
     /// The agent that listens there and takes this key.
     pub(super) fn new(socket: &Path, key: Secret<String>) -> Result<Self, RuntimeError> {
-        let client = Client::builder()
-            .unix_socket(socket)
+        // The host is not looked up; HTTP wants one.
+        Self::build(Client::builder().unix_socket(socket), "http://agent", key)
+    }
+
+    /// The agent that listens on a port of this machine and takes this key.
+    pub(super) fn at(base: &str, key: Secret<String>) -> Result<Self, RuntimeError> {
+        Self::build(Client::builder(), base, key)
+    }
+
+    fn build(
+        builder: ClientBuilder,
+        base: &str,
+        key: Secret<String>,
+    ) -> Result<Self, RuntimeError> {
+        let client = builder
             .no_proxy()
             // There is no TLS on a socket, and roots take milliseconds to read.
             .tls_certs_only([])
             .read_timeout(SILENCE)
             .build()
             .map_err(|error| RuntimeError::NoStart(error.to_string()))?;
-        Ok(Self { client, key })
+        Ok(Self {
+            client,
+            base: base.to_owned(),
+            key,
+        })
     }
 
     /// Whether it answers.
@@ -140,9 +159,8 @@ impl AgentApi {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        // The host is not looked up; HTTP wants one.
         self.client
-            .request(method, format!("http://agent{path}"))
+            .request(method, format!("{}{path}", self.base))
             .bearer_auth(self.key.expose())
     }
 }

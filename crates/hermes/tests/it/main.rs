@@ -12,7 +12,6 @@ mod cron;
 mod documents;
 mod edit;
 mod gateway;
-#[cfg(target_os = "linux")]
 mod hub;
 mod interactive;
 mod model;
@@ -26,5 +25,7 @@ mod serve;
 mod sessions;
 mod skills;
 mod talk;
+#[cfg(target_os = "linux")]
+mod tenants;
 mod terminal;
 mod up;

@@ -43,6 +43,9 @@ impl Hermes {
             .args(args)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            // A Hub that `hermes up` runs takes a port that is free.
+            .env("HERMES_HUB_LISTEN", "127.0.0.1:0")
+            .env("HERMES_HUB_METRICS__LISTEN", "off")
             .env("HERMES_HOME", self.home.path())
             .env("HOME", self.user())
             .env("TERM", "xterm")

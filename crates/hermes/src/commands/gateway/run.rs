@@ -101,7 +101,7 @@ async fn stay(
     let drain = settings.agent.restart_drain_timeout;
     let answers = Arc::new(Answers::without_person(context, &settings));
     answers.expect_model();
-    let directory = directory(context);
+    let directory = working_directory(context);
     let agent = agent(context, settings, &answers).await?;
     agent.direct(inherited.directives);
     let gateway = Gateway::open(GatewayParts {
@@ -211,7 +211,7 @@ async fn agent(context: &Context, settings: Settings, answers: &Answers) -> Resu
 }
 
 /// Where conversations work: where the Hub says, else in the user's own directory.
-fn directory(context: &Context) -> PathBuf {
+pub(in crate::commands) fn working_directory(context: &Context) -> PathBuf {
     let given = std::env::var_os("HERMES_WORKSPACE").map(PathBuf::from);
     given
         .or_else(std::env::home_dir)

@@ -4,14 +4,22 @@
 use std::{path::PathBuf, sync::Arc};
 
 use hermes_config::{Home, ServerEntry, Settings};
+use hermes_gateway::gateway::Gateway;
 use hermes_mcp::{Host, ReloadReport, watch::ConfigWatch};
 use serde_json::json;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{context::Context, failure::Failure};
+use crate::{answers::Answers, context::Context, failure::Failure};
 
 /// The name of the built-in server.
 const DEMO: &str = "demo";
+
+/// Who else works with the settings, besides the servers.
+pub(super) struct Users {
+    pub(super) answers: Arc<Answers>,
+    /// The gateway of the home, if it is in this process.
+    pub(super) gateway: Option<Gateway>,
+}
 
 /// Where the configuration comes from.
 pub(super) struct Configuration {
@@ -64,6 +72,7 @@ impl Configuration {
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
         host: &Host,
+        users: Users,
         settings: &Settings,
         say: mpsc::Sender<String>,
     ) {
@@ -73,23 +82,29 @@ impl Configuration {
         let (this, host, settings) = (self.clone(), host.clone(), settings.clone());
         tasks.spawn({
             let (this, host) = (this.clone(), host.clone());
-            async move { this.apply_edits(&host, settings, &say).await }
+            async move { this.apply_edits(&host, &users, settings, &say).await }
         });
         tasks.spawn(async move { this.keep_something_running(&host).await });
     }
 
-    async fn apply_edits(&self, host: &Host, mut current: Settings, say: &mpsc::Sender<String>) {
+    async fn apply_edits(
+        &self,
+        host: &Host,
+        users: &Users,
+        mut current: Settings,
+        say: &mpsc::Sender<String>,
+    ) {
         let mut watch = ConfigWatch::new(&self.home);
         loop {
             watch.changed().await;
-            for message in self.apply_edit(host, &mut current).await {
+            for message in self.apply_edit(host, users, &mut current).await {
                 tracing::info!("{message}");
                 let _ = say.send(message).await;
             }
         }
     }
 
-    async fn apply_edit(&self, host: &Host, current: &mut Settings) -> Vec<String> {
+    async fn apply_edit(&self, host: &Host, users: &Users, current: &mut Settings) -> Vec<String> {
         let mut settings = match Settings::load(&self.home) {
             Ok(settings) => settings,
             Err(error) => {
@@ -110,7 +125,11 @@ impl Configuration {
             .filter(|warning| !current.warnings.contains(warning))
             .map(|warning| format!("warning: {warning}"))
             .collect();
-        let report = host.reload(&settings).await;
+        users.answers.use_settings(&settings);
+        let report = match &users.gateway {
+            Some(gateway) => gateway.reload(settings.clone()).await.unwrap_or_default(),
+            None => host.reload(&settings).await,
+        };
         messages.push(describe(&report));
         *current = settings;
         messages

@@ -209,7 +209,7 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
     let tenant = Tenant::new(&ground, "a", script);
     let mut hub = Command::new(std::env::current_exe().unwrap())
         .args([
-            "hub::processes::hub_process",
+            "tenants::processes::hub_process",
             "--exact",
             "--ignored",
             "--nocapture",

@@ -1,0 +1,59 @@
+//! The arguments of `hermes policy …` and `hermes specialization …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{HubArgs, SureArgs, VersionArgs};
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+/// What can be done with the policy of all agents.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Print the policy in force.
+    Get,
+    /// Replace the policy by a JSON document.
+    Put(DocumentArgs),
+    /// Tell what the policy says about a tool of a tenant.
+    Explain {
+        /// The tenant's id.
+        tenant: String,
+        /// The tool.
+        tool: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SpecializationArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    #[command(subcommand)]
+    pub(crate) command: SpecializationCommand,
+}
+
+/// What can be done with the text before every agent's own instructions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SpecializationCommand {
+    /// Print the text.
+    Get,
+    /// Replace the text; an empty one removes it.
+    Put(DocumentArgs),
+}
+
+/// A document that replaces another one.
+#[derive(Debug, Args)]
+pub(crate) struct DocumentArgs {
+    /// The file that holds it; `-` is stdin.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
+}

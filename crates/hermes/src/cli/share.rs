@@ -1,0 +1,145 @@
+//! The arguments of `hermes share …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{HubArgs, SureArgs, VersionArgs};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A share is the files of a group. What can be seen and changed is what the tenant's own agent could.
+
+Examples:
+  hermes share list --tenant acme
+  hermes share write division1 notes/today.md --tenant acme < today.md
+  hermes share grep division1 'invoice [0-9]+' --tenant acme")]
+pub(crate) struct ShareArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    /// The tenant in whose place it is done.
+    #[arg(long, global = true, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: ShareCommand,
+}
+
+/// What can be done with shares.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShareCommand {
+    /// List the shares that the tenant can use.
+    List,
+    /// List one level of a share.
+    Ls {
+        /// The group whose share it is.
+        group: String,
+        /// The directory (default: the root).
+        path: Option<String>,
+    },
+    /// Print a file.
+    Cat(ShareCatArgs),
+    /// Tell what is at a path.
+    Stat {
+        /// The group whose share it is.
+        group: String,
+        /// The path.
+        path: String,
+    },
+    /// Search the text of files.
+    Grep(ShareGrepArgs),
+    /// Find paths by a pattern.
+    Find(ShareFindArgs),
+    /// Write a file; its text comes from stdin.
+    Write(ShareWriteArgs),
+    /// Make a directory.
+    Mkdir {
+        /// The group whose share it is.
+        group: String,
+        /// The directory.
+        path: String,
+    },
+    /// Move a file or directory; nothing is overwritten.
+    Mv {
+        /// The group whose share it is.
+        group: String,
+        /// What is moved.
+        from: String,
+        /// Where to.
+        to: String,
+    },
+    /// Remove a file or directory.
+    Rm(ShareRmArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareCatArgs {
+    /// The group whose share it is.
+    pub(crate) group: String,
+    /// The file.
+    pub(crate) path: String,
+    /// The first line, from 0.
+    #[arg(long, value_name = "LINE")]
+    pub(crate) offset: Option<u64>,
+    /// How many lines (default: all).
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareGrepArgs {
+    /// The group whose share it is.
+    pub(crate) group: String,
+    /// A regular expression, in Go's syntax.
+    pub(crate) pattern: String,
+    /// A directory or file (default: all).
+    pub(crate) path: Option<String>,
+    /// Take capitals and small letters for the same.
+    #[arg(short, long)]
+    pub(crate) ignore_case: bool,
+    /// At most so many matches, 1 to 1000 (default: 100).
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareFindArgs {
+    /// The group whose share it is.
+    pub(crate) group: String,
+    /// The directory to begin in (default: the root).
+    pub(crate) path: Option<String>,
+    /// A pattern, such as `*.md` or `notes/**/*.md` (default: everything).
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) name: Option<String>,
+    /// At most so many, 1 to 1000 (default: 100).
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareWriteArgs {
+    /// The group whose share it is.
+    pub(crate) group: String,
+    /// The file; directories on the way are made.
+    pub(crate) path: String,
+    /// Take the text from this file instead of stdin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Add to what is there instead of replacing it.
+    #[arg(long)]
+    pub(crate) append: bool,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareRmArgs {
+    /// The group whose share it is.
+    pub(crate) group: String,
+    /// What is removed.
+    pub(crate) path: String,
+    /// With all that is in it.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
+}

@@ -1,0 +1,293 @@
+//! The arguments of `hermes tenant …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+mod cron;
+mod env;
+mod skill;
+
+use super::{HubArgs, PageArgs, SureArgs, VersionArgs};
+
+pub(crate) use cron::{JobMembers, TenantCronCommand};
+pub(crate) use env::TenantEnvCommand;
+pub(crate) use skill::TenantSkillCommand;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hermes tenant create acme --name 'Acme Ltd'
+  hermes tenant run acme 'Sum up the notes of this week' --watch
+  printf %s \"$KEY\" | hermes tenant env set acme OPENAI_API_KEY
+  hermes tenant cron create acme '0 9 * * 1' 'Plan the week'
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 denied, 5 answer needed, 6 unavailable, 130 interrupted.")]
+pub(crate) struct TenantArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    #[command(subcommand)]
+    pub(crate) command: TenantCommand,
+}
+
+/// What can be done with tenants.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantCommand {
+    /// List the tenants.
+    List(TenantListArgs),
+    /// Show one tenant, and how its agent is.
+    Get(TenantNameArgs),
+    /// Make a tenant.
+    Create(Box<TenantCreateArgs>),
+    /// Change a tenant; what is not named stays.
+    Update(Box<TenantUpdateArgs>),
+    /// Delete a tenant; it can be restored for some days.
+    Delete(TenantDeleteArgs),
+    /// Take the deletion of a tenant back.
+    Restore(TenantNameArgs),
+    /// Stop a tenant's runs and jobs, and let no new ones begin.
+    Block(BlockArgs),
+    /// Let a blocked tenant work again.
+    Unblock(TenantNameArgs),
+    /// Start a tenant's agent, or wake it.
+    Start(TenantNameArgs),
+    /// Stop a tenant's agent, or one of its runs.
+    Stop(TenantStopArgs),
+    /// Stop a tenant's agent and start it again.
+    Restart(TenantNameArgs),
+    /// Let a tenant's agent work on something.
+    Run(RunArgs),
+    /// List the runs of a tenant, or show one.
+    Runs(TenantRunsArgs),
+    /// Follow a run until it ends.
+    Watch(WatchArgs),
+    /// Decide on what a run waits for; without a run, list all that waits.
+    Approve(ApproveArgs),
+    /// Copy a tenant's context to a directory of the Hub's machine.
+    Sync(SyncArgs),
+    /// Look at the files of a tenant's workspace.
+    Files(FilesArgs),
+    /// Jobs of a tenant that run by themselves.
+    Cron {
+        #[command(subcommand)]
+        command: TenantCronCommand,
+    },
+    /// Skills of a tenant.
+    Skill {
+        #[command(subcommand)]
+        command: TenantSkillCommand,
+    },
+    /// Variables of a tenant's environment.
+    Env {
+        #[command(subcommand)]
+        command: TenantEnvCommand,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantNameArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantListArgs {
+    /// Only those in this state: `ready`, `provisioning`, `failed`, `deleted`, …
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only those whose id or name has this in it.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) search: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+}
+
+/// What can be said of a tenant.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TenantMembers {
+    /// Its name for people.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The preset of defaults.
+    #[arg(long)]
+    pub(crate) flavor: Option<String>,
+    /// The model of its agent.
+    #[arg(short, long)]
+    pub(crate) model: Option<String>,
+    /// The zone of its schedules, such as `Europe/Zurich`.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) timezone: Option<String>,
+    /// A group it is a member of, with `:write` if it may change files (repeatable).
+    #[arg(long = "group", value_name = "GROUP[:ACCESS]")]
+    pub(crate) groups: Vec<String>,
+    /// A label (repeatable).
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub(crate) labels: Vec<String>,
+    /// More members, as JSON from a file or `-` for stdin; what else is said here wins.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantCreateArgs {
+    /// Its id (default: one is made).
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) members: TenantMembers,
+    /// Leave its agent asleep.
+    #[arg(long)]
+    pub(crate) no_start: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantUpdateArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    #[command(flatten)]
+    pub(crate) members: TenantMembers,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantDeleteArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// Remove its home at once and for ever.
+    #[arg(long)]
+    pub(crate) purge: bool,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BlockArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// What its users are told.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// Why, for operators.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantStopArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// Only this run.
+    pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// What to work on; `-` reads it from stdin.
+    pub(crate) text: String,
+    /// Follow the run until it ends.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// The session to go on with.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Added to the agent's instructions.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) instructions: Option<String>,
+    /// How long it may take, in seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Let it begin anew if it is cut off within a tool call.
+    #[arg(long)]
+    pub(crate) retry_interrupted: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantRunsArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// Only this run, with all that is known of it.
+    pub(crate) run: Option<String>,
+    /// Only those in this state: `queued`, `running`, `waiting_for_approval`, `completed`, …
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only those with this cause: `api`, `cron`, `mcp`, `a2a`.
+    #[arg(long)]
+    pub(crate) trigger: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// The run's id.
+    pub(crate) run: String,
+    /// Only events after this one.
+    #[arg(long, value_name = "ID", default_value_t = 0)]
+    pub(crate) after: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    /// The tenant's id.
+    pub(crate) tenant: Option<String>,
+    /// The run's id.
+    #[arg(requires = "tenant")]
+    pub(crate) run: Option<String>,
+    /// How far it is allowed: `once`, for the `session`, or `always`.
+    #[arg(long, value_parser = ["once", "session", "always"], default_value = "once")]
+    pub(crate) choice: String,
+    /// Do not allow it.
+    #[arg(long, conflicts_with = "choice")]
+    pub(crate) deny: bool,
+    /// Which approval (default: the oldest).
+    #[arg(long, value_name = "ID")]
+    pub(crate) approval: Option<String>,
+    /// All that the run waits for.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Why; the agent is told.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// Where to: below `sync` of the Hub's data, or an absolute path below `sync.allowed_roots`.
+    pub(crate) destination: String,
+    /// Tell what would be done, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete what an earlier sync has copied and the tenant no longer has.
+    #[arg(long)]
+    pub(crate) delete: bool,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilesArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// A directory to list, or a file with `--cat` or `--output`.
+    pub(crate) path: Option<String>,
+    /// Print the text of a file.
+    #[arg(long, requires = "path")]
+    pub(crate) cat: bool,
+    /// Save a file as it is; `-` is stdout.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        requires = "path",
+        conflicts_with = "cat"
+    )]
+    pub(crate) output: Option<PathBuf>,
+}

@@ -1,0 +1,77 @@
+//! The arguments of `hermes token …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{HubArgs, PageArgs, SureArgs};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hermes token create ci --role operator --tenant acme --output ci.token
+  HERMES_HUB_TOKEN=$(cat ci.token) hermes token whoami")]
+pub(crate) struct TokenArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+/// What can be done with tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token within your own rights; its secret is shown this once.
+    Create(Box<TokenCreateArgs>),
+    /// List the tokens, without their secrets.
+    List(PageArgs),
+    /// Give a token another secret, shown this once.
+    Rotate(TokenRotateArgs),
+    /// End a token, and all that was opened with it.
+    Revoke {
+        /// The token's id.
+        token: String,
+        #[command(flatten)]
+        sure: SureArgs,
+    },
+    /// Tell what your token may do.
+    Whoami,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenCreateArgs {
+    /// Its name for people.
+    pub(crate) name: String,
+    /// Its rights by name.
+    #[arg(long, value_parser = ["viewer", "operator", "admin"])]
+    pub(crate) role: Option<String>,
+    /// One more right, such as `runs:write` (repeatable).
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// A tenant it sees (repeatable; default: all).
+    #[arg(long = "tenant", value_name = "TENANT")]
+    pub(crate) tenants: Vec<String>,
+    /// A network it may be used from (repeatable; default: any).
+    #[arg(long = "cidr", value_name = "CIDR")]
+    pub(crate) cidrs: Vec<String>,
+    /// When it ends, such as `2030-01-31T00:00:00Z` (default: never).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
+    /// Write the secret to this file, for you alone, instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenRotateArgs {
+    /// The token's id.
+    pub(crate) token: String,
+    /// Seconds that the old secret works beside the new one, up to 86400.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) grace: Option<u64>,
+    /// Write the secret to this file, for you alone, instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
+}

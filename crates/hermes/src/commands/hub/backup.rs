@@ -1,0 +1,98 @@
+//! `hermes hub backup` and `restore`: all that a Hub of this machine keeps, in one file and back.
+
+use std::{fs::File, io, path::Path};
+
+use hermes_hub::{
+    backup::{self, KeyInBackup},
+    state::{SqliteState, State},
+};
+
+use super::serve::local_sources;
+use crate::{
+    cli::{BackupArgs, RestoreArgs},
+    commands::state::count,
+    context::Context,
+    failure::Failure,
+    hosting::{self, data_dir, database},
+};
+
+pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
+    let settings = hosting::settings(&local_sources(&args.data))?;
+    let path = database(&settings)?;
+    if !path.exists() {
+        let shown = settings.data_dir.display();
+        return Err(
+            Failure::usage(format!("`{shown}` holds no Hub")).hint("`--data-dir` says where it is")
+        );
+    }
+    let directory = data_dir(&settings)?;
+    let key = if args.with_key {
+        KeyInBackup::With
+    } else {
+        KeyInBackup::Without
+    };
+    // A backup that fails leaves none behind that looks like one.
+    let new = if args.file.as_os_str() == "-" {
+        None
+    } else {
+        let beside = args
+            .file
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty());
+        Some(tempfile::NamedTempFile::new_in(
+            beside.unwrap_or(Path::new(".")),
+        )?)
+    };
+    let out: Box<dyn io::Write + Send> = match &new {
+        Some(new) => Box::new(new.reopen()?),
+        None => Box::new(io::stdout()),
+    };
+    let manifest = context.block_on(async {
+        let node = directory.node_id()?;
+        let state = SqliteState::open(&path, &node).await?;
+        let written = backup::write(&directory, &state, key, out).await;
+        State::close(&state).await;
+        Ok(written?)
+    })?;
+    if let Some(new) = new {
+        new.as_file().sync_all()?;
+        new.persist(&args.file).map_err(|error| {
+            Failure::failed(format!(
+                "`{}` can not be written: {error}",
+                args.file.display()
+            ))
+        })?;
+    }
+    let files = count(manifest.files.len(), "path");
+    context.output.note(match key {
+        KeyInBackup::With => format!(
+            "Backed up {files}, with the key of its secrets: keep it where only you can read it."
+        ),
+        KeyInBackup::Without => {
+            format!("Backed up {files}, without `secret.key`: keep that file elsewhere.")
+        }
+    });
+    Ok(())
+}
+
+pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failure> {
+    let settings = hosting::settings(&local_sources(&args.data))?;
+    let root = &settings.data_dir;
+    let file = File::open(&args.file).map_err(|error| {
+        Failure::usage(format!(
+            "`{}` can not be read: {error}",
+            args.file.display()
+        ))
+    })?;
+    let restored = context.block_on(async { Ok(backup::restore(file, root).await?) })?;
+    let output = context.output;
+    let files = count(restored.manifest.files.len(), "path");
+    output.note(format!("Restored {files} to `{}`.", root.display()));
+    if restored.is_key_missing {
+        output.warning(format!(
+            "the backup has no key for its secrets: put the old `secret.key` into `{}` before the Hub starts",
+            root.display()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! `hermes hub doctor`: what keeps a Hub of this machine from working.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use hermes_hub::{
+    data_dir::{DataDir, DataDirError},
+    seal::SecretKey,
+    settings::Settings,
+    state::{AuditLog as _, SqliteState, State},
+};
+use hermes_store::db::copy_database;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::serve::local_sources;
+use crate::{
+    cli::DataDirArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    hosting::{self, database, describe_isolation},
+    output::Tone,
+    runtime::Means,
+};
+
+/// Free bytes below which the Hub says that it is not ready.
+const LEAST_ROOM: u64 = 16 << 20;
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    /// What is wrong, if anything.
+    result: Result<String, String>,
+}
+
+pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> {
+    let settings = hosting::settings(&local_sources(args))?;
+    let mut findings = vec![
+        Finding {
+            what: "settings",
+            result: Ok("can be used".into()),
+        },
+        Finding {
+            what: "directory",
+            result: directory(&settings),
+        },
+        Finding {
+            what: "disk",
+            result: room(&settings.data_dir),
+        },
+        Finding {
+            what: "token",
+            result: secret_file(&settings.admin_token_file),
+        },
+        Finding {
+            what: "isolation",
+            result: Ok(describe_isolation(&settings, &Means::without_groups())),
+        },
+    ];
+    findings.extend(context.block_on(async { Ok(data(&settings).await) })?);
+    let output = context.output;
+    for Finding { what, result } in &findings {
+        match result {
+            Ok(text) => output.line(format!("{} {what}: {text}", output.tint(Tone::Good, "ok"))),
+            Err(text) => output.line(format!("{} {what}: {text}", output.tint(Tone::Bad, "bad"))),
+        }
+    }
+    let shown: Vec<Value> = findings
+        .iter()
+        .map(|Finding { what, result }| match result {
+            Ok(text) => json!({"what": what, "ok": true, "message": text}),
+            Err(text) => json!({"what": what, "ok": false, "message": text}),
+        })
+        .collect();
+    let bad = findings
+        .iter()
+        .filter(|finding| finding.result.is_err())
+        .count();
+    if bad == 0 {
+        output.json(json!({"findings": shown}));
+        return Ok(());
+    }
+    let message = format!("{bad} of {} are bad", findings.len());
+    output.json_failure(&message, json!({"findings": shown}));
+    Err(Failure::new(Kind::Told, message))
+}
+
+fn directory(settings: &Settings) -> Result<String, String> {
+    let path = &settings.data_dir;
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(_) => return Ok(format!("`{shown}` is made at the first start")),
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+            return Err(format!("others can enter `{shown}`; `chmod 700` closes it"));
+        }
+        Ok(_) => {}
+    }
+    let directory = DataDir::create(path).map_err(|error| error.to_string())?;
+    match directory.lock() {
+        Ok(_) => Ok(format!("`{shown}`, no Hub runs")),
+        Err(DataDirError::InUse { holder, .. }) => Ok(format!("`{shown}`, a Hub runs ({holder})")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn room(path: &Path) -> Result<String, String> {
+    // Before the first start there is room where it will be.
+    let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
+    let disk = rustix::fs::statvfs(existing).map_err(|error| error.to_string())?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let shown = format!("{} MiB are free", free >> 20);
+    if free < LEAST_ROOM {
+        Err(format!("{shown}; make room"))
+    } else {
+        Ok(shown)
+    }
+}
+
+fn secret_file(path: &Path) -> Result<String, String> {
+    match fs::metadata(path) {
+        Err(_) => Ok("none in a file here".into()),
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => Err(format!(
+            "others can read `{0}`; `chmod 600 {0}`, and rotate the token",
+            path.display()
+        )),
+        Ok(_) => Ok(format!("in `{}`", path.display())),
+    }
+}
+
+async fn copy(settings: &Settings, path: &Path) -> Result<TempDir, String> {
+    let directory = TempDir::with_prefix_in("doctor-", &settings.data_dir)
+        .map_err(|error| error.to_string())?;
+    let copied = copy_database(path, &directory.path().join("hub.db")).await;
+    copied
+        .map(|()| directory)
+        .map_err(|error| error.to_string())
+}
+
+async fn key(settings: &Settings, state: &SqliteState) -> Result<String, String> {
+    let has_secrets = state
+        .has_sealed()
+        .await
+        .map_err(|error| error.to_string())?;
+    if !has_secrets && !settings.secret_key_file.exists() {
+        return Ok("made at the next start".into());
+    }
+    let key = SecretKey::load(&settings.secret_key_file, state).await;
+    key.map(|_| "opens the secrets".into())
+        .map_err(|error| error.to_string())
+}
+
+/// The database and the key of its secrets, if there are any yet.
+async fn data(settings: &Settings) -> Vec<Finding> {
+    let path = match database(settings) {
+        Ok(path) if path.exists() => path,
+        Ok(_) => return Vec::new(),
+        Err(failure) => {
+            return vec![Finding {
+                what: "database",
+                result: Err(failure.message),
+            }];
+        }
+    };
+    // A copy: looking must change nothing, and an old database would be brought to this version.
+    let copy = match copy(settings, &path).await {
+        Ok(copy) => copy,
+        Err(reason) => {
+            return vec![Finding {
+                what: "database",
+                result: Err(reason),
+            }];
+        }
+    };
+    let state = match SqliteState::open(&copy.path().join("hub.db"), "doctor").await {
+        Ok(state) => state,
+        Err(error) => {
+            return vec![Finding {
+                what: "database",
+                result: Err(error.to_string()),
+            }];
+        }
+    };
+    let works = state.ping().await;
+    let key = key(settings, &state).await;
+    let audit = state.verify_audit().await;
+    State::close(&state).await;
+    let audit = match audit {
+        Err(error) => Err(error.to_string()),
+        Ok(chains) => match chains.iter().find_map(|chain| chain.broken.as_ref()) {
+            Some(fault) => Err(format!(
+                "entry {} is not as it was written: {}",
+                fault.seq, fault.reason
+            )),
+            None => Ok("every entry is as it was written".into()),
+        },
+    };
+    vec![
+        Finding {
+            what: "database",
+            result: works
+                .map(|()| format!("`{}` answers", path.display()))
+                .map_err(|error| error.to_string()),
+        },
+        Finding {
+            what: "secret key",
+            result: key,
+        },
+        Finding {
+            what: "audit",
+            result: audit,
+        },
+    ]
+}

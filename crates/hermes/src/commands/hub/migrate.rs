@@ -1,0 +1,33 @@
+//! `hermes hub migrate`: brings the database of a Hub that does not run to this version.
+
+use hermes_hub::state::{SqliteState, State};
+
+use super::serve::local_sources;
+use crate::{
+    cli::DataDirArgs,
+    context::Context,
+    failure::Failure,
+    hosting::{self, data_dir, database},
+};
+
+pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> {
+    let settings = hosting::settings(&local_sources(args))?;
+    let path = database(&settings)?;
+    if !path.exists() {
+        return Err(Failure::usage(format!("`{}` is not there", path.display()))
+            .hint("`hermes hub serve` makes a new one; `--data-dir` says where the Hub is"));
+    }
+    let directory = data_dir(&settings)?;
+    let _lock = directory.lock()?;
+    let node = directory.node_id()?;
+    context.block_on(async {
+        let state = SqliteState::open(&path, &node).await?;
+        State::close(&state).await;
+        Ok(())
+    })?;
+    context.output.note(format!(
+        "`{}` has the tables of this version.",
+        path.display()
+    ));
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! `hermes hub openapi`: the Hub's interface as a document.
+
+use crate::{
+    cli::HubArgs,
+    context::Context,
+    failure::Failure,
+    hub::{Call, HubClient},
+};
+
+pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {
+    let hub = &HubClient::new(context, args)?;
+    let document = hub.text(&Call::to("openapi"))?;
+    hub.output().raw(&format!("{}\n", document.trim_end()));
+    Ok(())
+}

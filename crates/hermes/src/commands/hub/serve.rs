@@ -1,0 +1,159 @@
+//! `hermes hub serve`: a Hub in the foreground, until a signal.
+
+use std::collections::BTreeMap;
+
+use hermes_hub::settings::Sources;
+use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::{
+    cli::{DataDirArgs, HubServeArgs},
+    context::Context,
+    failure::{Failure, Kind},
+    hosting::{self, Figures, Hosted, Prepared},
+    hub::environment,
+    logging,
+};
+
+/// How long work that blocks a thread may take at the end.
+const LAST_WORK: std::time::Duration = std::time::Duration::from_secs(1);
+
+pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure> {
+    let sources = sources(args)?;
+    let settings = hosting::settings(&sources)?;
+    match args.verbose {
+        0 => logging::to_path(settings.data_dir.join("logs").join("hub.log"))?,
+        1 => logging::to_stderr_or_else("info")?,
+        _ => logging::to_stderr_or_else("debug")?,
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+    let outcome = runtime.block_on(async {
+        let prepared = Prepared::open(settings, Figures::Needed).await?;
+        let token = prepared.settings.admin_token_file.clone();
+        let is_new = prepared.new_token.is_some();
+        let isolation = prepared.isolation.clone();
+        let tenants = prepared.tenants.runtime();
+        let hosted = prepared.start(tenants).await?;
+        let output = context.output;
+        output.note(format!("The Hub listens on {}", hosted.url()));
+        if let Some(address) = hosted.metrics {
+            output.note(format!("Figures: http://{address}/metrics"));
+        }
+        let made = if is_new { " (made just now)" } else { "" };
+        output.note(format!("Admin token: in `{}`{made}", token.display()));
+        output.note(format!("Isolation: {isolation}"));
+        output.json(json!({
+            "url": hosted.url(), "pid": std::process::id(), "admin_token_file": token, "isolation": isolation,
+        }));
+        stay(context, hosted, &sources).await
+    });
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome
+}
+
+/// Serves until a signal, then lets what is under way end.
+async fn stay(context: &Context, mut hosted: Hosted, sources: &Sources) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let ended = loop {
+        tokio::select! {
+            failure = hosted.failed() => break Err(failure),
+            sign = signals.next() => match sign {
+                Sign::Stop(name) => {
+                    context.output.note(format!("{name}: stopping."));
+                    break Ok(());
+                }
+                Sign::Reload => reload(context, &hosted, sources),
+            },
+        }
+    };
+    let closing = hosted.close();
+    tokio::pin!(closing);
+    loop {
+        tokio::select! {
+            () = &mut closing => return ended,
+            sign = signals.next() => if matches!(sign, Sign::Stop(_)) {
+                return Err(Failure::new(Kind::Interrupted, "interrupted while stopping; what is left is killed"));
+            }
+        }
+    }
+}
+
+/// Takes up what of the settings can change while the Hub runs.
+fn reload(context: &Context, hosted: &Hosted, sources: &Sources) {
+    match hosting::settings(sources) {
+        Ok(settings) => {
+            hosted.hub.reload(&settings);
+            context.output.note("SIGHUP: the settings are read again.");
+        }
+        Err(failure) => {
+            context.output.warning(format!(
+                "the settings stay as they are: {}",
+                failure.message
+            ));
+        }
+    }
+}
+
+/// Where the settings come from.
+pub(super) fn sources(args: &HubServeArgs) -> Result<Sources, Failure> {
+    let mut sources = local_sources(&args.data);
+    for text in &args.settings {
+        let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+        let (key, value) = pair.ok_or_else(|| {
+            Failure::usage(format!(
+                "`--set {text}` must be `KEY=VALUE`, such as `runtime=mock`"
+            ))
+        })?;
+        sources.flags.insert(key.to_owned(), value.to_owned());
+    }
+    if let Some(listen) = &args.listen {
+        sources.flags.insert("listen".into(), listen.clone());
+    }
+    Ok(sources)
+}
+
+/// The same without what only a running Hub needs.
+pub(super) fn local_sources(args: &DataDirArgs) -> Sources {
+    let data_dir = args.data_dir.as_ref();
+    let flags: BTreeMap<String, String> = data_dir
+        .map(|path| ("data_dir".to_owned(), path.to_string_lossy().into_owned()))
+        .into_iter()
+        .collect();
+    Sources {
+        file: args.config.clone(),
+        flags,
+        environment: environment(),
+    }
+}
+
+enum Sign {
+    Stop(&'static str),
+    Reload,
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Sign {
+        tokio::select! {
+            _ = self.interrupt.recv() => Sign::Stop("SIGINT"),
+            _ = self.terminate.recv() => Sign::Stop("SIGTERM"),
+            _ = self.hang_up.recv() => Sign::Reload,
+        }
+    }
+}

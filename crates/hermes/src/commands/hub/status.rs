@@ -1,0 +1,34 @@
+//! `hermes hub status`: whether a Hub is ready.
+
+use crate::{
+    cli::HubArgs,
+    context::Context,
+    failure::Failure,
+    hub::{Call, HubClient, plain},
+};
+
+pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {
+    let hub = &HubClient::new(context, args)?;
+    let answer = hub.ask(&Call::to("readyz"))?;
+    let output = hub.output();
+    if output.is_json() {
+        return Ok(());
+    }
+    output.line(format!(
+        "The Hub at {} is {}.",
+        hub.address(),
+        answer.text("/status")
+    ));
+    // Who has no token may know that it is ready, and no more.
+    if let Ok(version) = hub.ask_quietly(&Call::to("version")) {
+        for (name, member) in [
+            ("version", "version"),
+            ("node", "node"),
+            ("since", "startedAt"),
+            ("features", "features"),
+        ] {
+            output.line(format!("{name}: {}", plain(&version.value[member])));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! `hermes tenant cron …`: jobs of a tenant's agent.
+
+use serde_json::{Map, Value};
+
+use super::{of, runs};
+use crate::{
+    cli::{JobMembers, TenantCronCommand},
+    failure::Failure,
+    hub::{Call, Column, HubClient, Watch, input},
+    output::printable,
+};
+
+const COLUMNS: &[Column] = &[
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("SCHEDULE", "/schedule/display"),
+    ("STATE", "/state"),
+    ("NEXT", "/next_run_at"),
+    ("LAST", "/last_status"),
+];
+const EXECUTIONS: &[Column] = &[
+    ("RUN", "/runId"),
+    ("STATUS", "/status"),
+    ("DUE", "/dueAt"),
+    ("CREATED", "/createdAt"),
+];
+
+pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(), Failure> {
+    let job_of = |operation, tenant: &str, job: &str| of(operation, tenant).with("job_id", job);
+    match command {
+        TenantCronCommand::List { tenant } => {
+            let answer = hub.ask(&of("list_tenant_crons", &tenant))?;
+            hub.show_list(
+                &answer,
+                "jobs",
+                COLUMNS,
+                "There are no jobs. `hermes tenant cron create` makes one.",
+            );
+            Ok(())
+        }
+        TenantCronCommand::Get(args) => {
+            let answer = hub.ask(&job_of("get_tenant_cron", &args.tenant, &args.job))?;
+            hub.show_members(&answer.value["job"]);
+            let executions = answer.value["executions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            if !executions.is_empty() {
+                hub.output().line("");
+                hub.show_items(&executions, EXECUTIONS, "");
+            }
+            Ok(())
+        }
+        TenantCronCommand::Create(args) => {
+            let mut job = members(args.members)?;
+            for (name, value) in [
+                ("schedule", args.schedule),
+                ("prompt", args.prompt),
+                ("id", args.id),
+            ] {
+                job.extend(value.map(|value| (name.to_owned(), value.into())));
+            }
+            tell(
+                hub,
+                &of("create_tenant_cron", &args.tenant).with("job", job),
+                "is made",
+            )
+        }
+        TenantCronCommand::Update(args) => {
+            let mut patch = members(args.members)?;
+            for (name, value) in [("schedule", args.schedule), ("prompt", args.prompt)] {
+                patch.extend(value.map(|value| (name.to_owned(), value.into())));
+            }
+            let call = job_of("update_tenant_cron", &args.job.tenant, &args.job.job);
+            let call = call.with("patch", patch).if_match(args.version.if_match);
+            tell(hub, &call, "is changed")
+        }
+        TenantCronCommand::Delete(args) => {
+            let job = &args.job;
+            hub.confirm(args.sure.yes, &format!("Delete the job `{}`?", job.job))?;
+            hub.ask(&job_of("delete_tenant_cron", &job.tenant, &job.job))?;
+            hub.output().note(format!("Deleted `{}`.", job.job));
+            Ok(())
+        }
+        TenantCronCommand::Pause(args) => {
+            let call = job_of("pause_tenant_cron", &args.job.tenant, &args.job.job);
+            tell(hub, &call.maybe("reason", args.reason), "is paused")
+        }
+        TenantCronCommand::Resume(args) => tell(
+            hub,
+            &job_of("resume_tenant_cron", &args.tenant, &args.job),
+            "goes on",
+        ),
+        TenantCronCommand::Run(args) => {
+            let (tenant, job) = (&args.job.tenant, &args.job.job);
+            let call = job_of("run_tenant_cron", tenant, job);
+            if args.watch {
+                let answer = hub.ask_quietly(&call)?;
+                return Watch::new(hub, tenant, answer.text("/runId"), 0).follow();
+            }
+            let answer = hub.ask(&call)?;
+            runs::begun(hub, tenant, answer.text("/runId"));
+            Ok(())
+        }
+    }
+}
+
+/// Does something with a job and says what it is now.
+fn tell(hub: &HubClient<'_>, call: &Call, what: &str) -> Result<(), Failure> {
+    let answer = hub.ask(call)?;
+    let (name, id) = (
+        printable(answer.text("/job/name")),
+        printable(answer.text("/job/id")),
+    );
+    let next = match answer.text("/job/next_run_at") {
+        "" => String::new(),
+        next => format!("; next: {}", printable(next)),
+    };
+    hub.output().note(format!("{name} (`{id}`) {what}{next}."));
+    Ok(())
+}
+
+/// The members that the arguments name, over those of a file.
+fn members(args: JobMembers) -> Result<Map<String, Value>, Failure> {
+    let mut members = input::maybe_object(args.from.as_deref())?;
+    for (name, value) in [
+        ("name", args.name),
+        ("deliver", args.deliver),
+        ("model", args.model),
+    ] {
+        members.extend(value.map(|value| (name.to_owned(), value.into())));
+    }
+    if !args.skills.is_empty() {
+        members.insert("skills".into(), args.skills.into());
+    }
+    Ok(members)
+}

@@ -1,0 +1,56 @@
+//! `hermes tenant env …`: variables of a tenant's environment, whose values go in and never come out.
+
+use std::io::{self, IsTerminal as _};
+
+use hermes_config::Secret;
+
+use super::of;
+use crate::{
+    cli::TenantEnvCommand,
+    failure::Failure,
+    hub::{Column, HubClient, input},
+    question::Questions,
+};
+
+const COLUMNS: &[Column] = &[
+    ("NAME", "/name"),
+    ("ENDS IN", "/last4"),
+    ("UPDATED", "/updatedAt"),
+];
+
+pub(super) fn run(hub: &HubClient<'_>, command: TenantEnvCommand) -> Result<(), Failure> {
+    match command {
+        TenantEnvCommand::List { tenant } => {
+            let answer = hub.ask(&of("list_env", &tenant))?;
+            hub.show_list(&answer, "env", COLUMNS, "There are no variables.");
+        }
+        TenantEnvCommand::Set { tenant, name } => {
+            let value = value(&name)?;
+            let call = of("set_env", &tenant).with("name", name.clone());
+            hub.ask(&call.with("value", value.expose().as_str()))?;
+            hub.output().note(format!("Set `{name}`."));
+        }
+        TenantEnvCommand::Unset { tenant, name, sure } => {
+            hub.confirm(sure.yes, &format!("Remove `{name}` from `{tenant}`?"))?;
+            hub.ask(&of("unset_env", &tenant).with("name", name.clone()))?;
+            hub.output().note(format!("Removed `{name}`."));
+        }
+    }
+    Ok(())
+}
+
+/// The value: what stdin has, or what a person types unseen.
+fn value(name: &str) -> Result<Secret<String>, Failure> {
+    if io::stdin().is_terminal() {
+        return Questions::new(false).hidden(&format!("Value of {name}"), "give it on stdin");
+    }
+    let mut text = input::stdin()?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    if text.is_empty() {
+        return Err(Failure::usage(format!("stdin has no value for `{name}`"))
+            .hint("`hermes tenant env unset` removes a variable"));
+    }
+    Ok(Secret::new(text))
+}

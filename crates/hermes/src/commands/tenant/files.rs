@@ -1,0 +1,80 @@
+//! `hermes tenant files`: the workspace of a tenant's agent, to look at.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::Path,
+};
+
+use super::of;
+use crate::{
+    cli::FilesArgs,
+    failure::Failure,
+    hub::{Call, Column, HubClient},
+};
+
+/// How files are listed, here and in shares.
+pub(in crate::commands) const COLUMNS: &[Column] = &[
+    ("TYPE", "/type"),
+    ("SIZE", "/size"),
+    ("MODIFIED", "/modifiedAt"),
+    ("PATH", "/path"),
+];
+
+pub(super) fn run(hub: &HubClient<'_>, args: &FilesArgs) -> Result<(), Failure> {
+    let call = |operation| of(operation, &args.tenant).maybe("path", args.path.clone());
+    if let Some(file) = &args.output {
+        return save(hub, &call("download_file"), file);
+    }
+    if args.cat {
+        return cat(hub, &call("read_file"));
+    }
+    let answer = hub.ask(&call("list_files"))?;
+    hub.show_list(&answer, "entries", COLUMNS, "There are no files.");
+    Ok(())
+}
+
+/// Prints the text of a file, page by page; with `--json` the page that was asked for.
+pub(in crate::commands) fn cat(hub: &HubClient<'_>, call: &Call) -> Result<(), Failure> {
+    let mut answer = hub.ask(call)?;
+    if hub.output().is_json() {
+        return Ok(());
+    }
+    let wants_all = !call.has("limit");
+    loop {
+        hub.output().raw(answer.text("/content"));
+        match answer.value["nextOffset"].as_u64() {
+            Some(next) if wants_all => answer = hub.ask(&call.clone().with("offset", next))?,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Writes what an operation gives to a file; `-` is stdout.
+pub(in crate::commands) fn save(
+    hub: &HubClient<'_>,
+    call: &Call,
+    path: &Path,
+) -> Result<(), Failure> {
+    if path.as_os_str() == "-" {
+        let mut stdout = io::stdout().lock();
+        hub.download(call, |piece| stdout.write_all(piece))?;
+        return Ok(stdout.flush()?);
+    }
+    let failed = |error: io::Error| {
+        Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+    };
+    // Made with the first piece: a file that is not there leaves nothing behind.
+    let mut file = None;
+    hub.download(call, |piece| {
+        if file.is_none() {
+            file = Some(File::create(path)?);
+        }
+        file.as_mut().map_or(Ok(()), |file| file.write_all(piece))
+    })?;
+    if file.is_none() {
+        File::create(path).map_err(failed)?;
+    }
+    hub.output().note(format!("Saved `{}`.", path.display()));
+    Ok(())
+}

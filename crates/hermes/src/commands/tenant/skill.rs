@@ -1,0 +1,88 @@
+//! `hermes tenant skill …`: what a tenant's agent has learned or was given.
+
+use serde_json::Value;
+
+use super::of;
+use crate::{
+    cli::TenantSkillCommand,
+    failure::Failure,
+    hub::{Column, HubClient},
+};
+
+const COLUMNS: &[Column] = &[
+    ("CATEGORY", "/category"),
+    ("SKILL", "/name"),
+    ("OFFERED", "/enabled"),
+    ("PINNED", "/pinned"),
+    ("FILES", "/fileCount"),
+    ("DESCRIPTION", "/description"),
+];
+const FILES: &[Column] = &[
+    ("SIZE", "/size"),
+    ("MODIFIED", "/modifiedAt"),
+    ("PATH", "/path"),
+];
+
+pub(super) fn run(hub: &HubClient<'_>, command: TenantSkillCommand) -> Result<(), Failure> {
+    match command {
+        TenantSkillCommand::List { tenant } => {
+            let answer = hub.ask(&of("list_tenant_skills", &tenant))?;
+            hub.show_items(&skills(&answer.value), COLUMNS, "There are no skills.");
+        }
+        TenantSkillCommand::Files(args) => {
+            let call = of("list_tenant_skill_files", &args.tenant)
+                .with("category", args.category)
+                .with("skill", args.skill);
+            let answer = hub.ask(&call)?;
+            hub.show_list(&answer, "files", FILES, "It has no files.");
+        }
+        TenantSkillCommand::Show { tenant, path } => {
+            let answer = hub.ask(&of("get_tenant_skill_file", &tenant).with("path", path))?;
+            if !hub.output().is_json() {
+                hub.output().raw(answer.text("/content"));
+            }
+        }
+        TenantSkillCommand::Enable(args) => {
+            set(hub, &args.tenant, &args.skill, true, args.pinned)?;
+        }
+        TenantSkillCommand::Disable(args) => {
+            set(hub, &args.tenant, &args.skill, false, args.pinned)?;
+        }
+    }
+    Ok(())
+}
+
+fn set(
+    hub: &HubClient<'_>,
+    tenant: &str,
+    skill: &str,
+    enabled: bool,
+    pinned: Option<bool>,
+) -> Result<(), Failure> {
+    let call = of("set_skill_state", tenant)
+        .with("skill", skill)
+        .with("enabled", enabled)
+        .maybe("pinned", pinned);
+    hub.ask(&call)?;
+    let what = if enabled {
+        "is offered"
+    } else {
+        "is no longer offered"
+    };
+    hub.output().note(format!("`{skill}` {what}."));
+    Ok(())
+}
+
+/// All skills, each with its category.
+fn skills(list: &Value) -> Vec<Value> {
+    let categories = list["categories"].as_array().into_iter().flatten();
+    categories
+        .flat_map(|category| {
+            let skills = category["skills"].as_array().cloned().unwrap_or_default();
+            skills.into_iter().map(|mut skill| {
+                skill["category"] = category["name"].clone();
+                skill
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! `hermes token …`: what opens a Hub.
+
+use std::path::Path;
+
+use crate::{
+    cli::{TokenArgs, TokenCommand},
+    context::Context,
+    failure::Failure,
+    hub::{Answer, Call, Column, HubClient},
+    output::printable,
+};
+
+const COLUMNS: &[Column] = &[
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("ROLE", "/role"),
+    ("TENANTS", "/tenants"),
+    ("ENDS IN", "/last4"),
+    ("EXPIRES", "/expiresAt"),
+    ("LAST USED", "/lastUsedAt"),
+];
+
+pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
+    let hub = &HubClient::new(context, &args.hub)?;
+    match args.command {
+        TokenCommand::Create(args) => {
+            let call = Call::to("create_token")
+                .with("name", args.name)
+                .maybe("role", args.role)
+                .list("scopes", args.scopes)
+                .list("tenants", args.tenants)
+                .list("cidrs", args.cidrs)
+                .maybe("expiresAt", args.expires);
+            reveal(hub, &call, args.output.as_deref())
+        }
+        TokenCommand::List(page) => {
+            let answer = hub.ask_list(Call::to("list_tokens"), "tokens", &page.into())?;
+            hub.show_list(&answer, "tokens", COLUMNS, "There are no tokens.");
+            Ok(())
+        }
+        TokenCommand::Rotate(args) => {
+            let question = match args.grace {
+                None | Some(0) => format!(
+                    "Give `{}` another secret? The old one ends at once.",
+                    args.token
+                ),
+                Some(grace) => format!(
+                    "Give `{}` another secret? The old one ends in {grace} s.",
+                    args.token
+                ),
+            };
+            hub.confirm(args.sure.yes, &question)?;
+            let call = Call::to("rotate_token").with("token_id", args.token);
+            reveal(
+                hub,
+                &call.maybe("grace", args.grace),
+                args.output.as_deref(),
+            )
+        }
+        TokenCommand::Revoke { token, sure } => {
+            hub.confirm(
+                sure.yes,
+                &format!("Revoke `{token}`? Whoever uses it is shut out at once."),
+            )?;
+            hub.ask(&Call::to("revoke_token").with("token_id", token.as_str()))?;
+            hub.output().note(format!("Revoked `{token}`."));
+            Ok(())
+        }
+        TokenCommand::Whoami => {
+            let answer = hub.ask(&Call::to("whoami"))?;
+            hub.show_members(&answer.value);
+            Ok(())
+        }
+    }
+}
+
+/// Calls what makes a secret, and puts that where it is wanted: nothing else ever shows it.
+fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = file else {
+        let answer = hub.ask(call)?;
+        told(hub, &answer, "its secret is shown this once:");
+        hub.output().line(answer.text("/token"));
+        return Ok(());
+    };
+    let mut answer = hub.ask_quietly(call)?;
+    let secret = format!("{}\n", answer.text("/token"));
+    hermes_config::replace_file(path, secret.as_bytes()).map_err(|error| {
+        Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+            .hint("the secret is lost; `hermes token rotate` makes another one")
+    })?;
+    if let Some(members) = answer.value.as_object_mut() {
+        members.shift_remove("token");
+    }
+    told(
+        hub,
+        &answer,
+        &format!("its secret is in `{}`.", path.display()),
+    );
+    if hub.output().is_json() {
+        hub.output().object(&answer.value);
+    }
+    Ok(())
+}
+
+fn told(hub: &HubClient<'_>, answer: &Answer, where_it_is: &str) {
+    let (name, id) = (
+        printable(answer.text("/name")),
+        printable(answer.text("/id")),
+    );
+    hub.output()
+        .note(format!("The token `{name}` is `{id}`; {where_it_is}"));
+}

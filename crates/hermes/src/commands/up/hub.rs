@@ -1,0 +1,135 @@
+//! The Hub under `hermes up`: on this machine alone, with the user's own home as tenant `main`.
+
+use std::{net::Ipv4Addr, path::Path, sync::Arc};
+
+use hermes_hub::{
+    TenantId,
+    audit::NewEntry,
+    auth::{KeyKind, NewKey, new_uid},
+    settings::{Settings, Sources},
+    shapes::TenantStatus,
+    state::{NewRuntimeKey, NewTenant, Tenants as _},
+};
+
+use crate::{
+    cli::UpArgs,
+    failure::Failure,
+    hosting::{self, Figures, Hosted, Prepared},
+    hub::environment,
+    runtime::{LinkedAgent, LinkedRuntime},
+};
+
+/// The tenant that is the user.
+const MAIN: &str = "main";
+/// What a Hub under `up` may take at the end beyond what the home allows its runs, in seconds.
+const LAST_REQUESTS: u64 = 2;
+
+/// The tenant that is the user.
+pub(super) fn main_tenant() -> Result<TenantId, Failure> {
+    TenantId::parse(MAIN).map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// Opens the data and takes the port, before anything else is started.
+pub(super) async fn prepare(
+    args: &UpArgs,
+    drain: std::time::Duration,
+) -> Result<Prepared, Failure> {
+    let prepared = Prepared::open(settings(args, drain)?, Figures::Optional).await;
+    prepared.map_err(|failure| {
+        failure.hint("`hermes up --port 0` takes a free port; HERMES_HUB_DATA_DIR names another directory for the Hub")
+    })
+}
+
+/// The settings, with what `up` is sure of: nobody off this machine is served.
+fn settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failure> {
+    let mut settings = hosting::settings(&Sources {
+        environment: environment(),
+        ..Sources::default()
+    })?;
+    let usual = format!("http://{}", settings.listen);
+    let port = args.port.unwrap_or_else(|| settings.listen.port());
+    settings.listen = (Ipv4Addr::LOCALHOST, port).into();
+    if settings.public_url == usual {
+        settings.public_url = format!("http://{}", settings.listen);
+    }
+    settings.metrics.listen = settings
+        .metrics
+        .listen
+        .filter(|address| address.ip().is_loopback());
+    settings.drain_seconds = drain.as_secs() + LAST_REQUESTS;
+    Ok(settings)
+}
+
+/// Makes the home a tenant, if it is not one, and opens the doors.
+pub(super) async fn start(
+    prepared: Prepared,
+    home: &Path,
+    main: TenantId,
+    agent: LinkedAgent,
+) -> Result<Hosted, Failure> {
+    link(&prepared, home, &main).await?;
+    let others = prepared.tenants.runtime();
+    let runtime = LinkedRuntime::new(main.clone(), agent, others);
+    let hosted = prepared.start(Arc::new(runtime)).await?;
+    // It is awake already; the Hub has to learn that.
+    hosted.hub.agents().start(&main);
+    Ok(hosted)
+}
+
+async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> Result<(), Failure> {
+    let home = home.canonicalize()?;
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::failed(format!(
+            "the home does not become the tenant `{main}`: {error}"
+        ))
+    };
+    let state = &prepared.state;
+    let known = state.tenant(main).await.map_err(|error| failed(&error))?;
+    let Some(known) = known else {
+        let uid = new_uid().map_err(|error| failed(&error))?;
+        let key = NewKey::random(KeyKind::Runtime).map_err(|error| failed(&error))?;
+        let runtime_key = NewRuntimeKey::seal(&prepared.key, &uid, &key, None);
+        let tenant = NewTenant {
+            id: main.clone(),
+            display_name: "My own home".into(),
+            status: TenantStatus::Ready,
+            flavor: "standard".into(),
+            agent: serde_json::Map::new(),
+            storage: serde_json::Map::new(),
+            browser: serde_json::Map::new(),
+            groups: Vec::new(),
+            labels: std::collections::BTreeMap::new(),
+            linked_home: Some(home),
+            runtime_key: runtime_key.map_err(|error| failed(&error))?,
+            env: Vec::new(),
+            uid,
+        };
+        let entry = NewEntry::by_hub("create_tenant").of(main).to(main.as_str());
+        return state
+            .create_tenant(tenant, entry)
+            .await
+            .map(drop)
+            .map_err(|error| failed(&error));
+    };
+    if known.linked_home.as_deref() != Some(home.as_path()) {
+        let what = known.linked_home.map_or_else(
+            || "a tenant of its own".to_owned(),
+            |other| format!("the home `{}`", other.display()),
+        );
+        return Err(
+            Failure::failed(format!("this Hub's tenant `{main}` is {what}"))
+                .hint("HERMES_HUB_DATA_DIR names another directory for the Hub of this home"),
+        );
+    }
+    // Deleting it took it off the Hub, no more; now it is wanted again.
+    if known.deleted_at.is_some() {
+        let entry = NewEntry::by_hub("restore_tenant")
+            .of(main)
+            .to(main.as_str());
+        state
+            .restore_tenant(main, entry)
+            .await
+            .map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! The user's own home under `hermes up`: its gateway runs in this process, or another one that is there is used.
+
+use std::{path::Path, time::Duration};
+
+use hermes_agent::conversation::{Agent, AgentParts};
+use hermes_config::{Home, Settings};
+use hermes_gateway::{
+    api::{self, Door, HostCheck},
+    gateway::{Direction, Gateway, GatewayParts},
+    instance::{self, GatewayState, Instance, NotTaken},
+};
+use hermes_hub::TenantId;
+use hermes_mcp::Host;
+use hermes_store::{Access, Store};
+use tokio::{net::UnixListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::super::gateway::working_directory;
+use crate::{context::Context, failure::Failure, runtime::LinkedAgent};
+
+/// Who is the gateway of the home.
+pub(super) enum Standing {
+    /// This process.
+    Ours(Instance),
+    /// Another process; what is to be said about it.
+    Others(String),
+}
+
+/// Becomes the gateway of the home, unless there is one.
+pub(super) fn stand(home: &Home) -> Result<Standing, Failure> {
+    match Instance::take(home) {
+        Ok(instance) => Ok(Standing::Ours(instance)),
+        Err(error @ NotTaken::Held { .. }) => Ok(Standing::Others(error.to_string())),
+        Err(error) => Err(Failure::failed(error.to_string())),
+    }
+}
+
+/// The gateway of the home in this process.
+pub(super) struct OwnHome {
+    gateway: Gateway,
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+    drain: Duration,
+}
+
+impl OwnHome {
+    /// Opens it, and gives what the Hub drives it by.
+    pub(super) async fn open(
+        context: &Context,
+        settings: &Settings,
+        host: &Host,
+        instance: Instance,
+        data_dir: &Path,
+        tenant: &TenantId,
+    ) -> Result<(Self, LinkedAgent), Failure> {
+        let store = Store::open(&context.home, Access::ReadWrite).await?;
+        let parts = AgentParts {
+            host: Some(host.clone()),
+            environment: std::env::vars_os().collect(),
+            ..AgentParts::new(context.home.clone(), store)
+        };
+        let gateway = Gateway::open(GatewayParts {
+            agent: Agent::new(parts, settings.clone()),
+            instance,
+            // The Hub keeps the clock.
+            direction: Direction::Hub {
+                tenant: tenant.to_string(),
+            },
+            directory: working_directory(context),
+        })
+        .await?;
+        let (agent, listener, key) = LinkedAgent::here(data_dir, tenant)?;
+        let door = Door::Unix(UnixListener::from_std(listener)?);
+        let router = api::router(gateway.clone(), &key, HostCheck::Any);
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn({
+            let stop = stop.clone();
+            async move {
+                if let Err(error) = api::serve(door, router, stop).await {
+                    tracing::error!(%error, "the Hub can no longer reach this home");
+                }
+            }
+        });
+        set_state(&gateway, GatewayState::Running);
+        let home = Self {
+            gateway,
+            tasks,
+            stop,
+            drain: settings.agent.restart_drain_timeout,
+        };
+        Ok((home, agent))
+    }
+
+    /// The gateway, for whoever changes its settings.
+    pub(super) fn gateway(&self) -> Gateway {
+        self.gateway.clone()
+    }
+
+    /// Lets runs end and closes what it opened. The servers are not its own.
+    pub(super) async fn close(mut self) {
+        set_state(&self.gateway, GatewayState::Draining);
+        self.gateway.drain(self.drain).await;
+        self.stop.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            if ended.is_err() {
+                tracing::error!("a task of the home panicked");
+            }
+        }
+        self.gateway.close().await;
+        self.gateway.agent().store().close().await;
+        let reason = Some("`hermes up` ended".to_owned());
+        self.gateway.instance().end(GatewayState::Stopped, reason);
+    }
+}
+
+fn set_state(gateway: &Gateway, state: GatewayState) {
+    let changed = gateway.instance().change(|file| file.gateway_state = state);
+    if let Err(error) = changed {
+        tracing::warn!(%error, "the state of the gateway can not be written");
+    }
+}
+
+/// The agent of a gateway that runs in another process, by its local API if it has one.
+pub(super) fn elsewhere(home: &Home, settings: &Settings) -> LinkedAgent {
+    let api = &settings.gateway.api_server;
+    let serves = instance::last_state(home)
+        .and_then(|state| {
+            state
+                .platforms
+                .get("api_server")
+                .map(|platform| platform.state == "connected")
+        })
+        .unwrap_or(false);
+    let Some(key) = api.key.clone().filter(|_| serves && api.port != 0) else {
+        return LinkedAgent::unreached(
+            "another gateway of this home is running and offers no HTTP API; set API_SERVER_KEY there, or stop it",
+        );
+    };
+    let host = match api.host.as_str() {
+        "0.0.0.0" | "::" => "127.0.0.1",
+        host => host,
+    };
+    match LinkedAgent::elsewhere(&format!("http://{host}:{}", api.port), key) {
+        Ok(agent) => agent,
+        Err(error) => LinkedAgent::unreached(error.to_string()),
+    }
+}

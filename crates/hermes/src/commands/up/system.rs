@@ -1,0 +1,72 @@
+//! All that `hermes up` runs besides the servers: the Hub, and in it the user's own home.
+
+use hermes_config::Settings;
+use hermes_gateway::gateway::Gateway;
+use hermes_mcp::Host;
+
+use super::{
+    hub,
+    own_home::{self, OwnHome, Standing},
+    view::View,
+};
+use crate::{
+    context::Context,
+    failure::Failure,
+    hosting::{Hosted, Prepared},
+};
+
+/// The Hub and the home in it.
+pub(super) struct System {
+    hosted: Hosted,
+    home: Option<OwnHome>,
+}
+
+impl System {
+    /// Opens the home, or finds out who has it, and the doors of the Hub.
+    pub(super) async fn start(
+        context: &Context,
+        prepared: Prepared,
+        settings: &Settings,
+        host: &Host,
+        view: &mut View,
+    ) -> Result<Self, Failure> {
+        let main = hub::main_tenant()?;
+        let data_dir = prepared.settings.data_dir.clone();
+        let new_token = prepared.new_token.clone();
+        let (home, agent) = match own_home::stand(&context.home)? {
+            Standing::Ours(instance) => {
+                let (home, agent) =
+                    OwnHome::open(context, settings, host, instance, &data_dir, &main).await?;
+                (Some(home), agent)
+            }
+            Standing::Others(who) => {
+                view.say(&format!("{who}: the tenant `{main}` is that one"));
+                (None, own_home::elsewhere(&context.home, settings))
+            }
+        };
+        let hosted = hub::start(prepared, context.home.path(), main, agent).await?;
+        view.say(&format!("Hub: {}", hosted.url()));
+        if let Some(path) = new_token {
+            view.say(&format!("Its token: in `{}`", path.display()));
+        }
+        Ok(Self { hosted, home })
+    }
+
+    /// The gateway of the home, if it is in this process.
+    pub(super) fn gateway(&self) -> Option<Gateway> {
+        self.home.as_ref().map(OwnHome::gateway)
+    }
+
+    /// Where the Hub is.
+    pub(super) fn url(&self) -> String {
+        self.hosted.url()
+    }
+
+    /// Lets requests and runs end.
+    pub(super) async fn close(self) {
+        self.hosted.close().await;
+        if let Some(home) = self.home {
+            home.close().await;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A Hub in this process: its data opened, its tenants run, its doors kept open. `hermes hub serve` is this alone,
+//! `hermes up` has the user's own home in it as well.
+
+mod isolation;
+mod opening;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use hermes_hub::{
+    Hub, Parts, ServeError,
+    data_dir::DataDirLock,
+    runtime::{Runtime, mock::MockRuntime},
+    seal::SecretKey,
+    settings::{RuntimeKind, Settings, Sources},
+    state::{SqliteState, State},
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    failure::Failure,
+    runtime::{Means, ProcessRuntime},
+};
+
+pub(crate) use self::{
+    isolation::describe as describe_isolation,
+    opening::{Figures, data_dir, database},
+};
+
+/// How long agents may take at the end, after their runs were given their time.
+const LAST_WORK: Duration = Duration::from_secs(5);
+
+/// What runs the tenants that have homes of their own.
+#[derive(Clone)]
+pub(crate) enum Tenants {
+    /// Nothing does; runs end with a fixed text.
+    Mock(Arc<MockRuntime>),
+    /// A process each.
+    Processes(Arc<ProcessRuntime>),
+}
+
+impl Tenants {
+    pub(crate) fn runtime(&self) -> Arc<dyn Runtime> {
+        match self {
+            Self::Mock(runtime) => Arc::clone(runtime) as Arc<dyn Runtime>,
+            Self::Processes(runtime) => Arc::clone(runtime) as Arc<dyn Runtime>,
+        }
+    }
+}
+
+/// A Hub whose data is open and whose port is taken. Nobody is served yet.
+pub(crate) struct Prepared {
+    pub(crate) settings: Settings,
+    pub(crate) state: Arc<SqliteState>,
+    pub(crate) key: SecretKey,
+    pub(crate) node: String,
+    pub(crate) tenants: Tenants,
+    /// How tenants are kept apart, in words.
+    pub(crate) isolation: String,
+    /// Where the first token is, if it was made just now.
+    pub(crate) new_token: Option<PathBuf>,
+    listener: TcpListener,
+    metrics: Option<TcpListener>,
+    lock: DataDirLock,
+}
+
+/// A Hub that serves.
+pub(crate) struct Hosted {
+    pub(crate) hub: Hub,
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: Option<SocketAddr>,
+    state: Arc<SqliteState>,
+    tenants: Tenants,
+    doors: JoinSet<Result<(), ServeError>>,
+    stop: CancellationToken,
+    _lock: DataDirLock,
+}
+
+impl Prepared {
+    /// Opens the doors.
+    pub(crate) async fn start(self, runtime: Arc<dyn Runtime>) -> Result<Hosted, Failure> {
+        let address = self.listener.local_addr()?;
+        let metrics = self
+            .metrics
+            .as_ref()
+            .map(TcpListener::local_addr)
+            .transpose()?;
+        let hub = Hub::start(Parts {
+            state: Arc::clone(&self.state) as Arc<dyn State>,
+            key: self.key,
+            runtime,
+            settings: self.settings,
+            node: self.node,
+        })
+        .await
+        .map_err(|error| Failure::failed(format!("the Hub does not start: {error}")))?;
+        let stop = CancellationToken::new();
+        let mut doors = JoinSet::new();
+        doors.spawn({
+            let (hub, stop, listener) = (hub.clone(), stop.clone(), self.listener);
+            async move { hub.serve(listener, stop).await }
+        });
+        if let Some(listener) = self.metrics {
+            let (hub, stop) = (hub.clone(), stop.clone());
+            doors.spawn(async move { hub.serve_metrics(listener, stop).await });
+        }
+        Ok(Hosted {
+            hub,
+            address,
+            metrics,
+            state: self.state,
+            tenants: self.tenants,
+            doors,
+            stop,
+            _lock: self.lock,
+        })
+    }
+}
+
+impl Hosted {
+    /// Where it is for those on this machine.
+    pub(crate) fn url(&self) -> String {
+        let scheme = match self.hub.settings().tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Ends when a door fails, which none should.
+    pub(crate) async fn failed(&mut self) -> Failure {
+        loop {
+            match self.doors.join_next().await {
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(error))) => return Failure::failed(error.to_string()),
+                Some(Err(error)) => {
+                    return Failure::failed(format!("a door of the Hub broke: {error}"));
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Lets requests and runs end, stops the agents, and closes everything.
+    pub(crate) async fn close(mut self) {
+        self.stop.cancel();
+        self.hub.close().await;
+        while let Some(ended) = self.doors.join_next().await {
+            if let Ok(Err(error)) = ended {
+                tracing::warn!(%error, "a door of the Hub failed at the end");
+            }
+        }
+        if let Tenants::Processes(runtime) = &self.tenants {
+            runtime.close(LAST_WORK).await;
+        }
+        State::close(&*self.state).await;
+    }
+}
+
+/// What runs tenants by these settings, and in words how they are kept apart. Call it inside a tokio runtime.
+fn tenants(settings: &Settings) -> Result<(Tenants, String), Failure> {
+    match settings.runtime {
+        RuntimeKind::Mock => {
+            let isolation = describe_isolation(settings, &Means::without_groups());
+            Ok((Tenants::Mock(Arc::default()), isolation))
+        }
+        RuntimeKind::Process => {
+            let setup = isolation::setup(settings)?;
+            let isolation = describe_isolation(settings, &setup.means);
+            let runtime = ProcessRuntime::new(setup)?;
+            Ok((Tenants::Processes(Arc::new(runtime)), isolation))
+        }
+    }
+}
+
+/// The settings, from all sources.
+pub(crate) fn settings(sources: &Sources) -> Result<Settings, Failure> {
+    Settings::load(sources).map_err(|error| {
+        Failure::usage(error.to_string()).hint("`hermes hub doctor` checks everything else as well")
+    })
+}

@@ -1,0 +1,52 @@
+//! How tenants are kept apart here: what the settings want, and in words what the machine gives.
+
+use hermes_hub::settings::{IsolationMode, RuntimeKind, Settings};
+
+use crate::{
+    failure::Failure,
+    runtime::{Isolation, Means, Mode, Setup},
+};
+
+/// What the runtime of processes is made with.
+pub(super) fn setup(settings: &Settings) -> Result<Setup, Failure> {
+    let (first, last) = settings.isolation.uid_range;
+    let isolation = Isolation {
+        mode: match settings.isolation.mode {
+            IsolationMode::Auto => Mode::Auto,
+            IsolationMode::Strict => Mode::Strict,
+            IsolationMode::Off => Mode::Off,
+        },
+        users: first..=last,
+        read_paths: settings.isolation.read_paths.clone(),
+    };
+    // Paths in a sandbox are the real ones.
+    let data_dir = settings.data_dir.canonicalize()?;
+    Ok(Setup::new(data_dir, isolation)?)
+}
+
+/// What keeps tenants apart, for people.
+pub(crate) fn describe(settings: &Settings, means: &Means) -> String {
+    if settings.runtime == RuntimeKind::Mock {
+        return "no tenant runs (`runtime: mock`): every run ends with a fixed text".into();
+    }
+    if settings.isolation.mode == IsolationMode::Off {
+        return "off: tenants can do what this user can do".into();
+    }
+    let sandbox = match means.landlock {
+        Some(version) => format!("sandbox by Landlock {version}"),
+        None if settings.isolation.mode == IsolationMode::Strict => {
+            "no Landlock, so no tenant is started (`isolation.mode: strict`)".into()
+        }
+        None => "no sandbox, this machine has no Landlock".into(),
+    };
+    let user = if means.is_root {
+        "a user for each tenant"
+    } else {
+        "one user for all tenants"
+    };
+    let limits = match &means.cgroups {
+        Some(_) => "limits by control groups",
+        None => "memory watched by the Hub",
+    };
+    format!("{sandbox}; {user}; {limits}")
+}

@@ -1,0 +1,165 @@
+//! From settings to a Hub that is ready to start: directory, lock, ports, database, key and first token.
+
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use hermes_hub::{
+    auth::make_first_token, data_dir::DataDir, seal::SecretKey, settings::Settings,
+    state::SqliteState,
+};
+use tokio::net::TcpListener;
+
+use super::Prepared;
+use crate::failure::Failure;
+
+/// What to do about a port for figures that is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Figures {
+    /// No start without it.
+    Needed,
+    /// Nobody may miss them.
+    Optional,
+}
+
+impl Prepared {
+    /// Opens everything. What can be refused without a trace is refused first.
+    pub(crate) async fn open(mut settings: Settings, figures: Figures) -> Result<Self, Failure> {
+        check(&settings)?;
+        let directory = data_dir(&settings)?;
+        let lock = directory.lock()?;
+        let listener = bind(settings.listen).await?;
+        let metrics = match settings.metrics.listen {
+            None => None,
+            Some(address) => match bind(address).await {
+                Ok(listener) => Some(listener),
+                Err(_) if figures == Figures::Optional => None,
+                Err(failure) => {
+                    return Err(
+                        failure.hint("`metrics.listen` moves the figures, `off` turns them off")
+                    );
+                }
+            },
+        };
+        name_port(&mut settings, listener.local_addr()?);
+        let node = match &settings.node_id {
+            Some(node) => node.clone(),
+            None => directory.node_id()?,
+        };
+        let path = database(&settings)?;
+        let state = SqliteState::open(&path, &node).await?;
+        let key = SecretKey::load(&settings.secret_key_file, &state)
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let is_new = make_first_token(&state, &settings.admin_token_file)
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let (tenants, isolation) = super::tenants(&settings)?;
+        Ok(Self {
+            new_token: is_new.then(|| settings.admin_token_file.clone()),
+            tenants,
+            isolation,
+            settings,
+            state: Arc::new(state),
+            key,
+            node,
+            listener,
+            metrics,
+            lock,
+        })
+    }
+}
+
+/// The Hub's directory, made if it is not there.
+pub(crate) fn data_dir(settings: &Settings) -> Result<DataDir, Failure> {
+    Ok(DataDir::create(&settings.data_dir)?)
+}
+
+/// Refuses what is not there to be used.
+fn check(settings: &Settings) -> Result<(), Failure> {
+    if !settings.objects_url.starts_with("file:") {
+        return Err(
+            Failure::usage("`objects.url`: shares lie in directories only")
+                .hint("use `file:` and a path, or leave it out"),
+        );
+    }
+    Ok(())
+}
+
+/// The file of the database.
+pub(crate) fn database(settings: &Settings) -> Result<PathBuf, Failure> {
+    match settings.database_url.strip_prefix("sqlite:") {
+        Some(path) => Ok(PathBuf::from(path.strip_prefix("//").unwrap_or(path))),
+        None => Err(Failure::usage("`database.url`: only SQLite can be used")
+            .hint("use `sqlite:` and a path, or leave it out")),
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Failure::failed(format!(
+            "port {} of {} is taken by {}",
+            address.port(),
+            address.ip(),
+            holder(address).await
+        ))),
+        Err(error) => Err(Failure::failed(format!(
+            "`{address}` can not be used: {error}"
+        ))),
+    }
+}
+
+/// Who listens there, as far as it says so.
+async fn holder(address: SocketAddr) -> String {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .timeout(PATIENCE)
+        .build();
+    let Ok(client) = client else {
+        return "another program".into();
+    };
+    let asked = client
+        .get(format!("http://{address}/v1/healthz"))
+        .send()
+        .await;
+    let version = asked.ok().and_then(|answer| {
+        let version = answer.headers().get("hub-version")?.to_str().ok()?;
+        Some(version.to_owned())
+    });
+    version.map_or_else(
+        || "another program".into(),
+        |version| format!("another Hub (version {version})"),
+    )
+}
+
+/// Where the settings leave the port to the system, they learn which it is.
+fn name_port(settings: &mut Settings, address: SocketAddr) {
+    let scheme = if settings.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    if settings.public_url == format!("{scheme}://{}", settings.listen) {
+        settings.public_url = format!("{scheme}://{address}");
+    }
+    settings.listen = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_the_system_chose_is_in_the_public_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = Settings::in_directory(directory.path()).unwrap();
+        name_port(&mut settings, "127.0.0.1:4000".parse().unwrap());
+        assert_eq!(settings.public_url, "http://127.0.0.1:4000");
+
+        settings.public_url = "https://hub.example.com".into();
+        name_port(&mut settings, "127.0.0.1:4001".parse().unwrap());
+        assert_eq!(settings.public_url, "https://hub.example.com");
+        assert_eq!(settings.listen.port(), 4001);
+    }
+}

@@ -1,0 +1,20 @@
+//! The command line's side of a Hub: where it is, who asks, what is asked, and how answers are shown.
+//!
+//! Requests come from the Hub's own table of operations, so a verb names an operation and its arguments and nothing
+//! else: route, place and spelling are the table's.
+
+mod call;
+mod client;
+mod events;
+pub(crate) mod input;
+mod problem;
+mod show;
+mod token;
+
+pub(crate) use self::{
+    call::Call,
+    client::{Answer, HubClient, Page},
+    events::Watch,
+    show::{Column, plain},
+    token::environment,
+};

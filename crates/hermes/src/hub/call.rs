@@ -1,0 +1,210 @@
+//! One call of an operation, and the request that it is over REST.
+
+use hermes_hub::operations::{Operation, Place, Verb, table};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+/// What stays as it is in a segment of a path and in a query.
+const KEPT: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+/// The same in a path of several segments.
+const KEPT_IN_PATHS: AsciiSet = KEPT.remove(b'/');
+
+/// An operation and its arguments, by the names of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    operation: &'static str,
+    arguments: Map<String, Value>,
+    if_match: Option<String>,
+}
+
+/// A request, as HTTP has it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) verb: Verb,
+    /// With its query.
+    pub(super) path: String,
+    pub(super) body: Option<Value>,
+    pub(super) if_match: Option<String>,
+}
+
+impl Call {
+    /// A call of this operation.
+    pub(crate) fn to(operation: &'static str) -> Self {
+        Self {
+            operation,
+            arguments: Map::new(),
+            if_match: None,
+        }
+    }
+
+    /// With an argument.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.arguments.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// With an argument, if there is one.
+    pub(crate) fn maybe(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// With an argument that says yes, if it does.
+    pub(crate) fn flag(self, name: &str, is_set: bool) -> Self {
+        self.maybe(name, is_set.then_some(true))
+    }
+
+    /// With a list, if it has items.
+    pub(crate) fn list<T: Into<Value>>(self, name: &str, items: Vec<T>) -> Self {
+        if items.is_empty() {
+            return self;
+        }
+        self.with(name, items.into_iter().map(Into::into).collect::<Vec<_>>())
+    }
+
+    /// With all of these.
+    pub(crate) fn all(mut self, arguments: Map<String, Value>) -> Self {
+        self.arguments.extend(arguments);
+        self
+    }
+
+    /// Whether it has this argument.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.arguments.contains_key(name)
+    }
+
+    /// Only if what is changed still is this version.
+    pub(crate) fn if_match(mut self, version: Option<String>) -> Self {
+        self.if_match = version;
+        self
+    }
+
+    /// The request that the table makes of it.
+    pub(super) fn request(&self) -> Result<Request, Failure> {
+        let operation = table().find(self.operation).ok_or_else(|| {
+            Failure::failed(format!(
+                "this is a bug in hermes: there is no operation `{}`",
+                self.operation
+            ))
+        })?;
+        Ok(Request {
+            if_match: self.if_match.clone(),
+            ..request(operation, &self.arguments)
+        })
+    }
+}
+
+fn request(operation: &Operation, arguments: &Map<String, Value>) -> Request {
+    let mut path = operation.path.to_owned();
+    let mut query = Vec::new();
+    let mut body = Map::new();
+    for (name, value) in arguments {
+        let member = operation
+            .input
+            .members
+            .iter()
+            .find(|member| member.name == *name);
+        // What the table does not know goes to the Hub, which says what is wrong with it.
+        let (spelled, place) = match member {
+            Some(member) => (member.rest_name.as_str(), member.place),
+            None if operation.verb().has_body() => (name.as_str(), Place::Body),
+            None => (name.as_str(), Place::Query),
+        };
+        match place {
+            Place::Path => {
+                let text = plain_text(value);
+                path = path.replace(&format!("{{{name}}}"), &encoded(&text, &KEPT));
+                path = path.replace(&format!("{{*{name}}}"), &encoded(&text, &KEPT_IN_PATHS));
+            }
+            Place::Query => {
+                query.push(format!("{spelled}={}", encoded(&plain_text(value), &KEPT)));
+            }
+            Place::Body => {
+                body.insert(spelled.to_owned(), value.clone());
+            }
+        }
+    }
+    if !query.is_empty() {
+        path = format!("{path}?{}", query.join("&"));
+    }
+    let has_body = operation.verb().has_body();
+    Request {
+        verb: operation.verb(),
+        path,
+        body: has_body.then_some(Value::Object(body)),
+        if_match: None,
+    }
+}
+
+fn encoded(text: &str, kept: &'static AsciiSet) -> String {
+    utf8_percent_encode(text, kept).to_string()
+}
+
+/// A value in a path or query: lists have commas between their items.
+fn plain_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain_text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_go_where_the_table_has_them() {
+        let call = Call::to("list_share_files")
+            .with("tenant_id", "acme")
+            .with("group_id", "team")
+            .with("path", "a b/ü&c");
+        let request = call.request().unwrap();
+        assert_eq!(request.verb, Verb::Get);
+        assert_eq!(
+            request.path,
+            "/v1/tenants/acme/shares/team/files?path=a%20b%2F%C3%BC%26c"
+        );
+        assert_eq!(request.body, None);
+
+        let call = Call::to("sync_context")
+            .with("tenant_id", "acme")
+            .with("destination", "there")
+            .flag("dry_run", true)
+            .flag("delete", false);
+        let request = call.request().unwrap();
+        assert_eq!(request.path, "/v1/tenants/acme/context/sync");
+        assert_eq!(
+            request.body,
+            Some(json!({"destination": "there", "dryRun": true}))
+        );
+    }
+
+    #[test]
+    fn an_id_can_not_lead_to_another_route() {
+        let call = Call::to("get_tenant").with("tenant_id", "../tokens?x=1");
+        let request = call.request().unwrap();
+        assert_eq!(request.path, "/v1/tenants/..%2Ftokens%3Fx%3D1");
+    }
+
+    #[test]
+    fn paths_of_files_keep_their_slashes() {
+        let call = Call::to("get_tenant_skill_file")
+            .with("tenant_id", "acme")
+            .with("path", "writing/SKILL.md");
+        assert_eq!(
+            call.request().unwrap().path,
+            "/v1/tenants/acme/skill-files/writing/SKILL.md"
+        );
+    }
+}

@@ -1,0 +1,332 @@
+//! Asking a Hub over REST, and what it answers.
+
+use std::time::Duration;
+
+use hermes_config::Secret;
+use hermes_hub::operations::Verb;
+use reqwest::{Client, Method, RequestBuilder, Response, header};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::{Call, call::Request, problem, token};
+use crate::{
+    cli::{HubArgs, PageArgs},
+    context::Context,
+    failure::{Failure, Kind},
+    output::Output,
+    question::{Questions, Usual},
+};
+
+/// Where a Hub is unless somebody says otherwise.
+const USUAL: &str = "http://127.0.0.1:7878";
+/// The variable that says otherwise.
+const VARIABLE: &str = "HERMES_HUB_URL";
+/// How long a connection may take.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the Hub may be silent. Streams show a sign of life every fifteen seconds.
+const SILENCE: Duration = Duration::from_mins(2);
+
+/// A Hub, and whoever asks it.
+pub(crate) struct HubClient<'c> {
+    context: &'c Context,
+    http: Client,
+    base: Url,
+    token: Option<Secret<String>>,
+}
+
+/// What a Hub answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The JSON; nothing, if there was no body.
+    pub(crate) value: Value,
+}
+
+impl<'c> HubClient<'c> {
+    /// The Hub that the arguments, the environment or nobody names. Nothing is connected yet.
+    pub(crate) fn new(context: &'c Context, args: &HubArgs) -> Result<Self, Failure> {
+        let named = std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
+        let text = args.hub.clone().or(named).unwrap_or_else(|| USUAL.into());
+        let base = parse(&text)?;
+        let token = token::find(&base, args.token_file.as_deref())?;
+        let mut builder = Client::builder()
+            .connect_timeout(CONNECT_PATIENCE)
+            .read_timeout(SILENCE)
+            .redirect(reqwest::redirect::Policy::none())
+            // Each request has a runtime of its own, and connections do not outlive one.
+            .pool_max_idle_per_host(0);
+        if token::is_this_machine(&base) {
+            builder = builder.no_proxy();
+        }
+        if base.scheme() == "http" {
+            // The system's roots take milliseconds to read.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder
+            .build()
+            .map_err(|error| Failure::failed(format!("no HTTP client: {error}")))?;
+        Ok(Self {
+            context,
+            http,
+            base,
+            token,
+        })
+    }
+
+    /// Where to print.
+    pub(crate) fn output(&self) -> Output {
+        self.context.output
+    }
+
+    /// How it is called.
+    pub(crate) fn address(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// What surrounds the command.
+    pub(crate) fn context(&self) -> &'c Context {
+        self.context
+    }
+
+    /// Calls an operation. With `--json` its answer is printed as it came.
+    pub(crate) fn ask(&self, call: &Call) -> Result<Answer, Failure> {
+        let body = self.fetch(call)?;
+        if self.output().is_json() {
+            print(self.output(), &body);
+        }
+        read(&body)
+    }
+
+    /// Calls an operation whose answer is no one's to see.
+    pub(crate) fn ask_quietly(&self, call: &Call) -> Result<Answer, Failure> {
+        read(&self.fetch(call)?)
+    }
+
+    /// Calls an operation that lists in pages: for people all of them, with `--json` the one that was asked for.
+    pub(crate) fn ask_list(&self, call: Call, list: &str, page: &Page) -> Result<Answer, Failure> {
+        let call = call
+            .maybe("limit", page.limit)
+            .maybe("cursor", page.cursor.clone());
+        let mut answer = self.ask(&call)?;
+        if self.output().is_json() || page.limit.is_some() {
+            return Ok(answer);
+        }
+        while let Some(next) = answer.value.get("nextCursor").and_then(Value::as_str) {
+            let mut more = self.ask(&call.clone().with("cursor", next))?;
+            let cursor = more.value["nextCursor"].take();
+            let items = more
+                .value
+                .get_mut(list)
+                .and_then(Value::as_array_mut)
+                .map(std::mem::take);
+            if let Some(known) = answer.value.get_mut(list).and_then(Value::as_array_mut) {
+                known.extend(items.unwrap_or_default());
+            }
+            answer.value["nextCursor"] = cursor;
+        }
+        Ok(answer)
+    }
+
+    /// Calls an operation and takes its answer as text.
+    pub(crate) fn text(&self, call: &Call) -> Result<String, Failure> {
+        Ok(String::from_utf8_lossy(&self.fetch(call)?).into_owned())
+    }
+
+    fn fetch(&self, call: &Call) -> Result<Vec<u8>, Failure> {
+        let request = call.request()?;
+        self.context.block_on(async {
+            let response = self.send(&request).await?;
+            let body = response
+                .bytes()
+                .await
+                .map_err(|error| self.unreachable(&error))?;
+            Ok(body.to_vec())
+        })
+    }
+
+    /// Sends a request; an answer that tells of a problem is a failure.
+    pub(super) async fn send(&self, request: &Request) -> Result<Response, Failure> {
+        let mut builder = self.request(request.verb, &request.path);
+        if let Some(version) = &request.if_match {
+            builder = builder.header(header::IF_MATCH, version);
+        }
+        if let Some(body) = &request.body {
+            builder = builder
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body.to_string());
+        }
+        self.checked(builder).await
+    }
+
+    /// The bytes of an operation that gives no JSON, piece by piece.
+    pub(crate) fn download(
+        &self,
+        call: &Call,
+        mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        let request = call.request()?;
+        self.context.block_on(async {
+            let mut response = self.send(&request).await?;
+            loop {
+                match response.chunk().await {
+                    Ok(Some(piece)) => take(&piece)?,
+                    Ok(None) => return Ok(()),
+                    Err(error) => return Err(self.unreachable(&error)),
+                }
+            }
+        })
+    }
+
+    pub(super) fn request(&self, verb: Verb, path: &str) -> RequestBuilder {
+        let method = match verb {
+            Verb::Get => Method::GET,
+            Verb::Put => Method::PUT,
+            Verb::Post => Method::POST,
+            Verb::Patch => Method::PATCH,
+            Verb::Delete => Method::DELETE,
+        };
+        let url = format!("{}{path}", self.address());
+        let builder = self.http.request(method, url);
+        match &self.token {
+            Some(token) => builder.bearer_auth(token.expose()),
+            None => builder,
+        }
+    }
+
+    pub(super) async fn checked(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let document = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let failure = problem::failure(status.as_u16(), &document, self.token.is_some());
+        // The document is the JSON of this route, too.
+        if self.output().is_json() && document.is_object() {
+            print(self.output(), &body);
+            return Err(failure.told());
+        }
+        Err(failure)
+    }
+
+    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let base = self.address();
+        let reason = root_cause(error);
+        let failure = Failure::new(
+            Kind::Unavailable,
+            format!("the Hub at `{base}` does not answer: {reason}"),
+        );
+        if token::is_this_machine(&self.base) {
+            return failure
+                .hint("`hermes up` or `hermes hub serve` starts one; `--hub` names another");
+        }
+        failure.hint("`--hub` or `HERMES_HUB_URL` says where the Hub is")
+    }
+
+    /// Goes on only if the user wants it. Asked before anything is sent.
+    pub(crate) fn confirm(&self, is_sure: bool, question: &str) -> Result<(), Failure> {
+        if is_sure {
+            return Ok(());
+        }
+        if Questions::new(false).confirm(question, Usual::No, "`--yes` does it without asking")? {
+            return Ok(());
+        }
+        Err(Failure::failed("nothing was changed"))
+    }
+}
+
+/// Which piece of a list.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) limit: Option<u32>,
+    pub(crate) cursor: Option<String>,
+}
+
+impl From<PageArgs> for Page {
+    fn from(args: PageArgs) -> Self {
+        Self {
+            limit: args.limit,
+            cursor: args.cursor,
+        }
+    }
+}
+
+impl Answer {
+    /// A text in the answer, or nothing.
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.value
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+/// The body as it came. What has none says that it worked, as the tools do.
+fn print(output: Output, body: &[u8]) {
+    match body {
+        [] => output.raw("{\"ok\": true}\n"),
+        body => output.raw(&format!("{}\n", String::from_utf8_lossy(body))),
+    }
+}
+
+fn read(body: &[u8]) -> Result<Answer, Failure> {
+    if body.is_empty() {
+        return Ok(Answer {
+            value: Value::Object(Map::new()),
+        });
+    }
+    let value = serde_json::from_slice(body)
+        .map_err(|error| Failure::failed(format!("the Hub's answer is no JSON: {error}")))?;
+    Ok(Answer { value })
+}
+
+fn parse(text: &str) -> Result<Url, Failure> {
+    let wrong = |reason: &str| {
+        Failure::usage(format!("`{text}` is no address of a Hub: {reason}"))
+            .hint("it looks like `http://127.0.0.1:7878`")
+    };
+    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(wrong("it must begin with `http://` or `https://`"));
+    }
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return Err(wrong("it holds more than host, port and path"));
+    }
+    Ok(url)
+}
+
+/// What is at the bottom of an error: reqwest's own words name the address again and again.
+fn root_cause(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "it took too long".into();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_a_password_is_refused_and_not_repeated_to_the_hub() {
+        for text in [
+            "http://me:pw@127.0.0.1",
+            "ftp://127.0.0.1",
+            "127.0.0.1:7878",
+            "http://h/?token=x",
+        ] {
+            assert_eq!(parse(text).unwrap_err().exit_code(), 2, "{text}");
+        }
+        assert!(parse("https://hub.example.com/behind/a/proxy").is_ok());
+    }
+}

@@ -1,0 +1,53 @@
+//! What verbs read: documents from files or stdin, and pairs from arguments.
+
+use std::{io::Read as _, path::Path};
+
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+/// The text of a file; `-` is stdin.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    if path.as_os_str() == "-" {
+        return stdin();
+    }
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("`{}` can not be read: {error}", path.display())))
+}
+
+/// All of stdin.
+pub(crate) fn stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("stdin can not be read as text: {error}")))?;
+    Ok(text)
+}
+
+/// The JSON object of a file; `-` is stdin.
+pub(crate) fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
+    let wrong = |reason: String| {
+        Failure::usage(format!("`{}` is no JSON object: {reason}", path.display()))
+    };
+    match serde_json::from_str(&text(path)?) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(wrong("it is another kind of value".into())),
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+/// The object of a file, or none.
+pub(crate) fn maybe_object(path: Option<&Path>) -> Result<Map<String, Value>, Failure> {
+    path.map_or_else(|| Ok(Map::new()), object)
+}
+
+/// The pairs of `NAME=VALUE` arguments.
+pub(crate) fn pairs(option: &str, texts: &[String]) -> Result<Map<String, Value>, Failure> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
+        _ => Err(Failure::usage(format!(
+            "`{option} {text}` must be `NAME=VALUE`"
+        ))),
+    };
+    texts.iter().map(pair).collect()
+}

@@ -1,0 +1,89 @@
+//! Which token the command line presents. It is never an argument: those are seen by every process of the machine.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use hermes_config::Secret;
+use hermes_hub::settings::{Settings, Sources};
+use url::{Host, Url};
+
+use crate::failure::Failure;
+
+/// The variable that holds one.
+const VARIABLE: &str = "HERMES_HUB_TOKEN";
+
+/// The token for the Hub at `base`: that of a file that was named, of the environment, or of the Hub of this machine.
+pub(super) fn find(base: &Url, file: Option<&Path>) -> Result<Option<Secret<String>>, Failure> {
+    if let Some(path) = file {
+        return read(path).map(Some).map_err(|error| {
+            Failure::usage(format!(
+                "the token file `{}` can not be read: {error}",
+                path.display()
+            ))
+        });
+    }
+    if let Some(token) = std::env::var(VARIABLE)
+        .ok()
+        .filter(|token| !token.is_empty())
+    {
+        return Ok(Some(Secret::new(token.trim().to_owned())));
+    }
+    // The token of this machine's Hub is nobody else's business.
+    if !is_this_machine(base) {
+        return Ok(None);
+    }
+    Ok(local_file().and_then(|path| read(&path).ok()))
+}
+
+fn read(path: &Path) -> std::io::Result<Secret<String>> {
+    Ok(Secret::new(
+        std::fs::read_to_string(path)?.trim().to_owned(),
+    ))
+}
+
+/// Where the Hub of this machine keeps its first token.
+fn local_file() -> Option<PathBuf> {
+    let sources = Sources {
+        environment: environment(),
+        ..Sources::default()
+    };
+    Some(Settings::load(&sources).ok()?.admin_token_file)
+}
+
+/// The process's variables, as far as they are text.
+pub(crate) fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// Whether a Hub is on this machine.
+pub(super) fn is_this_machine(base: &Url) -> bool {
+    match base.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hub_of_this_machine_is_shown_its_token() {
+        for (url, is_here) in [
+            ("http://127.0.0.1:7878", true),
+            ("http://localhost:7878", true),
+            ("http://[::1]:7878", true),
+            ("https://hub.example.com", false),
+            ("https://localhost.example.com", false),
+            ("http://10.0.0.1", false),
+        ] {
+            assert_eq!(is_this_machine(&Url::parse(url).unwrap()), is_here, "{url}");
+        }
+    }
+}

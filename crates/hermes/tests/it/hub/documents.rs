@@ -1,0 +1,67 @@
+//! `hermes policy …`, `hermes specialization …`, `hermes hub config …` and `hermes hub audit …`
+
+use serde_json::json;
+
+use super::served::Served;
+
+#[test]
+fn the_policy_is_replaced_and_explained() {
+    let hub = Served::with_acme();
+    let put = ["policy", "put", "-", "--yes"];
+    hub.run_with_input(&put, r#"{"tools": {"deny": ["terminal"]}}"#)
+        .ok();
+    let policy = hub.run(&["policy", "get"]).ok().json();
+    assert_eq!(policy["tools"]["deny"], json!(["terminal"]));
+    let explained = hub.run(&["policy", "explain", "acme", "terminal"]).ok();
+    assert!(explained.stdout.starts_with("deny: "), "{explained:?}");
+    hub.run_with_input(&put, r#"{"tolls": {}}"#).ended(1);
+    hub.run_with_input(&put, "no json").ended(2);
+    hub.run_with_input(&["policy", "put", "-"], "{}").ended(5);
+}
+
+#[test]
+fn the_specialization_is_put_and_cleared() {
+    let hub = Served::new();
+    hub.run_with_input(
+        &["specialization", "put", "-", "--yes"],
+        "You work for Acme.\n",
+    )
+    .ok();
+    assert_eq!(
+        hub.run(&["specialization", "get"]).ok().stdout,
+        "You work for Acme.\n"
+    );
+    hub.run_with_input(&["specialization", "put", "-", "--yes"], "")
+        .ok();
+    assert_eq!(hub.json(&["specialization", "get"])["content"], "");
+}
+
+#[test]
+fn the_configuration_is_patched() {
+    let hub = Served::new();
+    hub.run_with_input(
+        &["hub", "config", "patch", "-", "--yes"],
+        r#"{"feature": {"enabled": true}}"#,
+    )
+    .ok();
+    let config = hub.run(&["hub", "config", "get"]).ok().json();
+    assert_eq!(config["feature"], json!({"enabled": true}));
+}
+
+#[test]
+fn the_audit_log_is_shown_verified_and_exported() {
+    let hub = Served::with_acme();
+    let tail = hub
+        .run(&["hub", "audit", "tail", "--action", "create_tenant"])
+        .ok();
+    assert!(tail.stdout.contains("create_tenant"), "{tail:?}");
+    let verified = hub.run(&["hub", "audit", "verify"]).ok();
+    assert!(
+        verified.stdout.contains("as they were written"),
+        "{verified:?}"
+    );
+    let exported = hub.run(&["hub", "audit", "export"]).ok();
+    let first: serde_json::Value =
+        serde_json::from_str(exported.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(first["seq"], 1);
+}

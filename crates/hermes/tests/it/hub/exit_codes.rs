@@ -1,0 +1,92 @@
+//! What scripts rely on: exit codes, and `--json` that is the REST JSON.
+
+use std::io::{Read, Write};
+
+use super::served::Served;
+use crate::running::TestHome;
+
+/// The body that the Hub gives to a plain request.
+fn fetch(hub: &Served, path: &str) -> String {
+    let token = std::fs::read_to_string(hub.data().join("admin.token")).unwrap();
+    let address = hub.url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        token.trim()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn json_is_the_rest_json_byte_for_byte() {
+    let hub = Served::with_acme();
+    for (args, path) in [
+        (&["tenant", "list"][..], "/v1/tenants"),
+        (&["tenant", "get", "acme"], "/v1/tenants/acme"),
+        (
+            &["share", "list", "--tenant", "acme"],
+            "/v1/tenants/acme/shares",
+        ),
+        (&["policy", "get"], "/v1/agent-policy"),
+        (&["hub", "config", "get"], "/v1/config/tenant-impact"),
+    ] {
+        let printed = hub.run(&[args, &["--json"]].concat()).ok().stdout;
+        assert_eq!(
+            printed.strip_suffix('\n').unwrap(),
+            fetch(&hub, path),
+            "{args:?}"
+        );
+    }
+    let nothing = hub
+        .run(&["tenant", "delete", "acme", "--yes", "--json"])
+        .ok();
+    assert_eq!(nothing.stdout, "{\"ok\": true}\n");
+}
+
+#[test]
+fn a_problem_is_the_json_too() {
+    let hub = Served::new();
+    let problem = hub
+        .run(&["tenant", "get", "nobody", "--json"])
+        .ended(3)
+        .json();
+    assert_eq!(problem["code"], "not_found");
+    assert_eq!(problem["status"], 404);
+}
+
+#[test]
+fn every_exit_code_means_what_it_says() {
+    let hub = Served::with_acme();
+    hub.run(&["tenant", "get", "acme"]).ended(0);
+    // 1: it exists already.
+    hub.run(&["tenant", "create", "acme"]).ended(1);
+    // 2: no such option, and an id that is none.
+    hub.run(&["tenant", "get"]).ended(2);
+    hub.run(&["tenant", "create", "Not An Id"]).ended(2);
+    hub.run(&["tenant", "get", "nobody"]).ended(3);
+    let mut command = hub.command(&["tenant", "list"]);
+    command.env("HERMES_HUB_TOKEN", "hub_mgmt_wrong");
+    crate::program::run(command, "").ended(4);
+    // 5: nobody is there to answer, and nothing was changed.
+    hub.run(&["tenant", "delete", "acme"]).ended(5);
+    hub.run(&["tenant", "get", "acme"]).ended(0);
+}
+
+#[test]
+fn a_hub_that_is_not_there_is_unavailable() {
+    let home = TestHome::fresh();
+    let told = home
+        .run(&["tenant", "list", "--hub", "http://127.0.0.1:9"])
+        .ended(6);
+    assert!(
+        told.stderr.contains("does not answer") && told.stderr.contains("hermes up"),
+        "{told:?}"
+    );
+    let told = home
+        .run(&["tenant", "list", "--hub", "http://127.0.0.1:9", "--json"])
+        .ended(6);
+    assert_eq!(told.json()["error"]["code"], "unavailable");
+}

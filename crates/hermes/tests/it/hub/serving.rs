@@ -1,0 +1,97 @@
+//! `hermes hub serve`, `status`, `doctor`, `openapi` and `migrate`.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::served::Served;
+use crate::running::{TestHome, mode, signal_process};
+
+#[test]
+fn it_tells_where_it_is_and_shows_no_token() {
+    let hub = Served::new();
+    let told = hub.process.seen.join("\n");
+    let token = hub.data().join("admin.token");
+    assert!(
+        told.contains(&format!("`{}` (made just now)", token.display())),
+        "{told}"
+    );
+    assert!(told.contains("runtime: mock"), "{told}");
+    assert!(!told.contains("hub_mgmt_"), "{told}");
+    assert_eq!(mode(&token), 0o600);
+    let status = hub.run(&["hub", "status"]).ok();
+    assert!(status.stdout.contains("is ready"), "{status:?}");
+    let document = hub.run(&["hub", "openapi"]).ok().json();
+    assert_eq!(document["openapi"], "3.1.0");
+}
+
+#[test]
+fn a_second_hub_on_the_same_data_is_told_who_is_there() {
+    let hub = Served::new();
+    let second = hub.run(&["hub", "serve"]).ended(1);
+    let expected = format!("process {}", hub.process.pid());
+    assert!(second.stderr.contains(&expected), "{second:?}");
+}
+
+#[test]
+fn a_taken_port_is_told_with_who_has_it() {
+    let hub = Served::new();
+    let address = hub.url.strip_prefix("http://").unwrap();
+    let other = TestHome::fresh();
+    let taken = other.run(&["hub", "serve", "--listen", address]).ended(1);
+    assert!(
+        taken.stderr.contains("is taken by another Hub"),
+        "{taken:?}"
+    );
+}
+
+#[test]
+fn what_it_keeps_is_there_after_a_restart() {
+    let mut hub = Served::with_acme();
+    signal_process(hub.process.pid(), Signal::TERM);
+    assert_eq!(hub.process.wait(), Some(0));
+    let hub = Served::in_home(hub.home);
+    assert_eq!(hub.json(&["tenant", "get", "acme"])["displayName"], "Acme");
+    assert!(!hub.process.seen.join("\n").contains("made just now"));
+}
+
+#[test]
+fn settings_that_make_no_sense_stop_the_start() {
+    let home = TestHome::fresh();
+    let unknown = home.run(&["hub", "serve", "--set", "listn=1"]).ended(2);
+    assert!(unknown.stderr.contains("`listen`"), "{unknown:?}");
+    let open = home
+        .run(&["hub", "serve", "--listen", "0.0.0.0:0"])
+        .ended(2);
+    assert!(open.stderr.contains("tls.cert"), "{open:?}");
+}
+
+#[test]
+fn the_doctor_finds_what_is_bad() {
+    let hub = Served::with_acme();
+    let well = hub.run(&["hub", "doctor"]).ok();
+    assert!(well.stdout.contains("a Hub runs"), "{well:?}");
+    let mut permissions = fs::metadata(hub.data().join("admin.token"))
+        .unwrap()
+        .permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o644);
+    fs::set_permissions(hub.data().join("admin.token"), permissions).unwrap();
+    let ill = hub.run(&["hub", "doctor", "--json"]).ended(1).json();
+    let token = ill["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["what"] == "token");
+    assert_eq!(token.unwrap()["ok"], false, "{ill}");
+}
+
+#[test]
+fn a_database_is_migrated_only_while_no_hub_runs() {
+    let mut hub = Served::new();
+    hub.run(&["hub", "migrate"]).ended(1);
+    signal_process(hub.process.pid(), Signal::TERM);
+    hub.process.wait();
+    hub.run(&["hub", "migrate"]).ok();
+    let other = TestHome::fresh();
+    other.run(&["hub", "migrate"]).ended(2);
+}

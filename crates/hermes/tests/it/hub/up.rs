@@ -1,0 +1,147 @@
+//! The Hub that `hermes up` runs, with the user's own home in it.
+
+use std::{fs, path::Path};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::running::{Background, TestHome, signal_process, wait_until};
+
+fn up(home: &TestHome) -> (Background, String) {
+    let mut up = home.start(&["up", "--no-open"]);
+    let line = up.wait_for("Hub: http://");
+    let url = line
+        .split_whitespace()
+        .find(|word| word.starts_with("http://"))
+        .unwrap()
+        .to_owned();
+    (up, url)
+}
+
+fn ask(home: &TestHome, url: &str, args: &[&str]) -> Value {
+    home.run(&[args, &["--hub", url, "--json"]].concat())
+        .ok()
+        .json()
+}
+
+#[test]
+fn on_an_empty_machine_the_home_is_a_tenant_that_is_ready() {
+    let home = TestHome::fresh();
+    let (mut up, url) = up(&home);
+    up.wait_for("demo: ready");
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let main = ask(&home, &url, &["tenant", "get", "main"]);
+    assert_eq!(main["status"], "ready");
+    assert_eq!(main["storage"]["linked"], true);
+    wait_until("the agent is awake", || {
+        let shown = home.run(&["tenant", "get", "main", "--hub", &url]).ok();
+        ["running", "idle"]
+            .iter()
+            .any(|state| shown.stdout.contains(&format!("agent.state: {state}")))
+    });
+    assert_eq!(listeners_off_loopback(up.pid()), Vec::<String>::new());
+
+    signal_process(up.pid(), Signal::TERM);
+    assert_eq!(up.wait(), Some(0));
+    assert!(home.config().exists(), "the home stays");
+}
+
+#[test]
+fn a_run_of_the_home_goes_through_the_hub() {
+    let home = TestHome::fresh();
+    let (_up, url) = up(&home);
+    // There is no model on an empty machine, and the run says so.
+    let failed = home.run(&["tenant", "run", "main", "Hello", "--watch", "--hub", &url]);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.stderr.contains("the run failed"), "{failed:?}");
+}
+
+#[test]
+fn another_gateway_of_the_home_is_told_and_not_driven_without_an_api() {
+    let home = TestHome::fresh();
+    let mut gateway = home.start(&["gateway", "run"]);
+    gateway.wait_for("The gateway runs");
+    let (up, url) = up(&home);
+    let told = up.seen.join("\n");
+    assert!(
+        told.contains(&format!("process {}", gateway.pid())),
+        "{told}"
+    );
+    assert_eq!(ask(&home, &url, &["tenant", "get", "main"])["id"], "main");
+    let refused = home.run(&["tenant", "run", "main", "Hello", "--watch", "--hub", &url]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_a_way_out() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let home = TestHome::fresh();
+    let refused = home.run(&["up", "--port", &port]).ended(1);
+    assert!(
+        refused.stderr.contains("is taken by another program"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("--port"), "{refused:?}");
+}
+
+#[test]
+fn deleting_the_home_only_takes_it_off_the_hub() {
+    let home = TestHome::fresh();
+    let (mut first, url) = up(&home);
+    home.run(&[
+        "tenant", "delete", "main", "--purge", "--yes", "--hub", &url,
+    ])
+    .ok();
+    assert!(home.config().exists());
+    signal_process(first.pid(), Signal::TERM);
+    first.wait();
+    let (_again, url) = up(&home);
+    assert_eq!(
+        ask(&home, &url, &["tenant", "get", "main"])["status"],
+        "ready"
+    );
+    assert!(home.config().exists());
+}
+
+/// Sockets of a process that listen beyond this machine.
+fn listeners_off_loopback(pid: u32) -> Vec<String> {
+    let mut open = Vec::new();
+    for (table, loopback) in [
+        ("tcp", "0100007F"),
+        ("tcp6", "00000000000000000000000001000000"),
+    ] {
+        let path = format!("/proc/{pid}/net/{table}");
+        let Ok(text) = fs::read_to_string(Path::new(&path)) else {
+            continue;
+        };
+        let own = sockets(pid);
+        for line in text.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (address, state, inode) = (words[1], words[3], words[9]);
+            let is_listening = state == "0A" && own.iter().any(|socket| socket == inode);
+            if is_listening && !address.starts_with(loopback) {
+                open.push(address.to_owned());
+            }
+        }
+    }
+    open
+}
+
+/// The inodes of the sockets that a process has open.
+fn sockets(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| {
+            let target = fs::read_link(entry.path()).ok()?;
+            let inode = target
+                .to_str()?
+                .strip_prefix("socket:[")?
+                .strip_suffix(']')?;
+            Some(inode.to_owned())
+        })
+        .collect()
+}

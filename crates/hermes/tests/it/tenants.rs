@@ -1,0 +1,160 @@
+//! Tenants of a Hub as real processes: what confines them, what ends them, what is left of them.
+
+mod launcher;
+mod processes;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures::StreamExt;
+use hermes::runtime::{Isolation, Means, ProcessRuntime, Setup};
+use hermes_hub::{
+    RunId, TenantId,
+    runtime::{AgentEvent, Directives, Errand, Launch, Life, Limits, Runtime},
+};
+use hermes_testkit::model::{ModelServer, Script};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A directory that every user can enter, and in it the data of a Hub.
+struct Ground(TempDir);
+
+impl Ground {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(directory.path().join("data")).unwrap();
+        fs::write(directory.path().join("data/hub.db"), "the Hub's own").unwrap();
+        fs::create_dir_all(directory.path().join("data/shares/division1")).unwrap();
+        fs::write(
+            directory.path().join("data/shares/division1/a.md"),
+            "shared",
+        )
+        .unwrap();
+        Self(directory)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    fn home(&self, tenant: &str) -> PathBuf {
+        let home = self.data().join("tenants").join(tenant).join("home");
+        fs::create_dir_all(&home).unwrap();
+        fs::write(home.join("secret.txt"), format!("secret of {tenant}")).unwrap();
+        home
+    }
+}
+
+/// A tenant whose model answers by script.
+struct Tenant {
+    id: TenantId,
+    home: PathBuf,
+    model: ModelServer,
+    memory_bytes: u64,
+}
+
+impl Tenant {
+    fn new(ground: &Ground, id: &str, script: Script) -> Self {
+        let model = ModelServer::start(script);
+        let home = ground.home(id);
+        let config = format!(
+            "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0}}\n\
+             approvals: {{mode: 'off'}}\n",
+            model.base_url()
+        );
+        fs::write(home.join("config.yaml"), config).unwrap();
+        Self {
+            id: TenantId::parse(id).unwrap(),
+            home,
+            model,
+            memory_bytes: 1 << 30,
+        }
+    }
+
+    fn launch(&self) -> Launch {
+        launch(&self.id, &self.home, self.memory_bytes)
+    }
+
+    /// What the model was told of a tool's result.
+    fn told(&self) -> String {
+        let requests = self.model.requests();
+        requests.last().unwrap().body["messages"].to_string()
+    }
+}
+
+fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> Launch {
+    Launch {
+        tenant: id.clone(),
+        home: home.to_owned(),
+        runtime_key: "hub_rt_0123456789abcdef".to_owned().into(),
+        env: BTreeMap::new(),
+        teams: Vec::new(),
+        timezone: "UTC".into(),
+        limits: Limits {
+            memory_bytes,
+            pids: 256,
+            cpu: 1.0,
+        },
+        directives: Directives {
+            policy: json!({}),
+            approval_timeout_seconds: 900,
+            ..Directives::default()
+        },
+    }
+}
+
+fn runtime(ground: &Ground, isolation: Isolation) -> ProcessRuntime {
+    ProcessRuntime::new(setup(&ground.data(), isolation)).unwrap()
+}
+
+fn setup(data: &Path, isolation: Isolation) -> Setup {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_hermes"));
+    Setup {
+        data_dir: data.to_owned(),
+        agent: program.clone(),
+        program,
+        agent_arguments: vec!["gateway".into(), "run".into(), "-q".into()],
+        isolation,
+        means: Means::of_this_machine(),
+        hub_socket: None,
+    }
+}
+
+/// Runs something to its end; nothing but the events before it broke off.
+async fn run(runtime: &ProcessRuntime, tenant: &TenantId, input: &str) -> Vec<AgentEvent> {
+    let errand = Errand::Input {
+        input: input.into(),
+        instructions: None,
+        session_id: None,
+        conversation_history: None,
+    };
+    let id = RunId::random().unwrap();
+    let run = runtime.run(tenant, &id, 1, &errand).await.unwrap();
+    let events = runtime.events(tenant, &run, 0).await.unwrap();
+    let events = events.take_while(|event| futures::future::ready(event.is_ok()));
+    let all = tokio::time::timeout(Duration::from_mins(2), events.collect::<Vec<_>>());
+    all.await.unwrap().into_iter().map(Result::unwrap).collect()
+}
+
+async fn pid(runtime: &ProcessRuntime, tenant: &TenantId) -> u32 {
+    match runtime.life(tenant).await {
+        Life::Running { pid: Some(pid) } => pid,
+        other => panic!("no process: {other:?}"),
+    }
+}
+
+/// Says so where everybody sees it; a test without Landlock proves little.
+#[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
+fn has_landlock() -> bool {
+    let has = Means::of_this_machine().landlock.is_some();
+    if !has {
+        println!("!!! THIS KERNEL HAS NO LANDLOCK: the sandbox of tenants is NOT tested here !!!");
+    }
+    has
+}
