@@ -1,6 +1,6 @@
 //! The user's own home under `hermes up`: its gateway runs in this process, or another one that is there is used.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use hermes_agent::conversation::{Agent, AgentParts};
 use hermes_config::{Home, Settings};
@@ -61,7 +61,7 @@ impl OwnHome {
         };
         let gateway = Gateway::open(GatewayParts {
             agent: Agent::new(parts, settings.clone()),
-            instance,
+            instance: Arc::new(instance),
             // The Hub keeps the clock.
             direction: Direction::Hub {
                 tenant: tenant.to_string(),
