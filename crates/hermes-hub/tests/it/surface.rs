@@ -2,6 +2,7 @@
 
 mod doors;
 mod examples;
+mod jobs;
 mod parity;
 mod resources;
 mod restart;
