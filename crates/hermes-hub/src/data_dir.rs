@@ -187,9 +187,13 @@ fn private(options: &mut fs::OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
 }
 
-/// Makes a directory that its owner alone can enter; one that is there is closed to others.
+/// Makes a directory that its owner alone can enter. One that is there is closed to others, but for the way through
+/// it: tenants with a user of their own need that to reach their homes, and may be running.
 pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
-    let made = fs::DirBuilder::new().recursive(true).create(path);
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.recursive(true).create(path);
     made.and_then(|()| close_to_others(path))
         .map_err(|source| failed(path, source))
 }
@@ -197,7 +201,8 @@ pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
 #[cfg(unix)]
 fn close_to_others(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+    let passage = fs::metadata(path)?.permissions().mode() & 0o011;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700 | passage))
 }
 
 #[cfg(not(unix))]
@@ -219,7 +224,7 @@ mod tests {
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         let directory = DataDir::create(&open).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(directory.path()), 0o700);
+        assert_eq!(mode(directory.path()), 0o711, "the way through stays open");
         for name in DIRECTORIES {
             assert_eq!(mode(&directory.path().join(name)), 0o700, "{name}");
         }

@@ -67,6 +67,7 @@ impl Work<'_> {
         let secrets = terms.launch.env.values().cloned();
         let mut telling = Telling {
             redactor: Redactor::new(secrets.chain([terms.launch.runtime_key.clone()])),
+            home: terms.launch.home.display().to_string(),
             joining: Joining::default(),
             approval_timeout: Duration::from_secs(terms.launch.directives.approval_timeout_seconds),
         };
@@ -280,6 +281,7 @@ impl Work<'_> {
                 end = Some(End::Over);
             }
             "run.failed" | "run.cancelled" => {
+                translate::hide_home(&mut members, &telling.home);
                 let error = (name == "run.failed").then(|| translate::error(&members));
                 let is_cut_off = error
                     .as_ref()
@@ -332,6 +334,8 @@ const OVERDUE: &str = "the run took longer than it may";
 /// What is needed to tell events.
 struct Telling {
     redactor: Redactor,
+    /// Where it lies on this machine, which is nobody's business.
+    home: String,
     joining: Joining,
     approval_timeout: Duration,
 }

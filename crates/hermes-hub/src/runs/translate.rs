@@ -79,6 +79,20 @@ fn camel_case(name: &str) -> String {
     result
 }
 
+/// Writes `~` for the home in the reason of a failure: agents name their files by whole paths.
+pub(super) fn hide_home(members: &mut Map<String, Value>, home: &str) {
+    let hide = |text: &mut Value| {
+        if let Value::String(text) = text {
+            *text = text.replace(home, "~");
+        }
+    };
+    match members.get_mut("error") {
+        Some(Value::Object(error)) => error.values_mut().for_each(hide),
+        Some(error) => hide(error),
+        None => {}
+    }
+}
+
 /// What a run took, as its last event says.
 pub(super) fn usage(members: &Map<String, Value>) -> Option<RunUsage> {
     serde_json::from_value(members.get("usage")?.clone()).ok()
@@ -140,6 +154,19 @@ mod tests {
     fn what_no_run_has_is_left_out() {
         assert!(translated(&json!({"event": "gap"})).is_none());
         assert!(translated(&json!({"delta": "x"})).is_none());
+    }
+
+    #[test]
+    fn a_failure_does_not_say_where_the_home_is() {
+        for error in [
+            json!("`/srv/hub/a/home/state.db`: locked"),
+            json!({"code": "x", "message": "/srv/hub/a/home/b"}),
+        ] {
+            let mut members = json!({"error": error}).as_object().unwrap().clone();
+            hide_home(&mut members, "/srv/hub/a/home");
+            let text = Value::Object(members).to_string();
+            assert!(text.contains("~/") && !text.contains("/srv"), "{text}");
+        }
     }
 
     #[test]
