@@ -18,7 +18,9 @@ mod tick;
 pub use claim::{Claim, Due, RunResult};
 pub use executions::{Execution, ExecutionStatus, Executions};
 pub use file::{CronError, CronFile};
-pub use job::{Job, JobChanges, JobState, NewJob, Repeat};
+pub use job::{
+    CHANGEABLE, Job, JobChanges, JobState, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat,
+};
 pub use output::{last_output, write_output};
 pub use schedule::{Schedule, ScheduleError};
 pub use tick::{TickLock, beat, ticker_age};

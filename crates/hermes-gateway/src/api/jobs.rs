@@ -8,37 +8,14 @@ use axum::{
 };
 use hermes_agent::cron::TickError;
 use hermes_store::cron::{
-    CronError, CronFile, Job, JobChanges, NewJob, Repeat, Schedule, time_zone,
+    CHANGEABLE, CronError, CronFile, Job, JobChanges, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat,
+    Schedule, time_zone,
 };
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
 use super::{Api, error::ApiError, idempotency, payload::Payload, query};
 use crate::runs::{Errand, NotStarted, Source, Started};
-
-const LONGEST_NAME: usize = 200;
-const LONGEST_PROMPT: usize = 5000;
-
-/// What may be changed. Everything else of a job is the agent's own record.
-const CHANGEABLE: [&str; 17] = [
-    "name",
-    "schedule",
-    "prompt",
-    "deliver",
-    "skills",
-    "skill",
-    "repeat",
-    "enabled",
-    "model",
-    "provider",
-    "base_url",
-    "script",
-    "no_agent",
-    "context_from",
-    "enabled_toolsets",
-    "workdir",
-    "attach_to_session",
-];
 
 pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, ApiError> {
     let all = query::flag(&uri, "include_disabled");

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{OfTenant, blocking};
+use super::{OfTenant, blocking, recorded};
 use crate::{
     Code, GroupId, Hub, Problem, TenantId,
     call::{Call, Reply},
@@ -16,7 +16,7 @@ use crate::{
         Placed, Removal, Search, SharePath, WriteMode,
     },
     shapes::Share,
-    state::{FileEffect, FileIntent, Owner, Usage},
+    state::{Owner, Usage},
 };
 
 /// The open shares of this node.
@@ -345,39 +345,22 @@ fn status(placed: Placed) -> u16 {
     }
 }
 
-/// Changes a share: first the log says that it will be, then what came of it, and how much the share holds now.
+/// Changes a share, recorded, and writes down how much it holds now.
 async fn changing<T>(
     call: &Call,
     group: &GroupId,
     files: &DirectoryFiles,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
-    let state = call.hub.state();
-    let intent = state
-        .begin_files(FileIntent {
-            entry: call.entry.clone(),
-            reserve: None,
-        })
-        .await?;
-    call.is_logged
-        .store(true, std::sync::atomic::Ordering::Relaxed);
-    let result = work.await;
-    let mut entry = call.entry.clone();
-    if let Err(problem) = &result {
-        entry.status = problem.code.status();
-    }
-    state
-        .finish_files(intent, FileEffect { entry, grown: None })
-        .await?;
-    if result.is_ok() {
-        let used = files.used().await?;
-        let usage = Usage {
-            bytes: used.bytes,
-            files: used.files,
-        };
-        state.set_usage(&Owner::Group(group.clone()), usage).await?;
-    }
-    result
+    let done = recorded(call, work).await?;
+    let used = files.used().await?;
+    let usage = Usage {
+        bytes: used.bytes,
+        files: used.files,
+    };
+    let owner = Owner::Group(group.clone());
+    call.hub.state().set_usage(&owner, usage).await?;
+    Ok(done)
 }
 
 /// The files of a group, made if nobody has written there yet.

@@ -307,6 +307,32 @@ pub struct JobChanges {
     pub others: Map<String, Value>,
 }
 
+/// The longest name a client may give a job, in characters.
+pub const LONGEST_NAME: usize = 200;
+/// The longest prompt of a job that a client may write, in characters.
+pub const LONGEST_PROMPT: usize = 5000;
+
+/// What clients may change of a job. Everything else is the agent's own record.
+pub const CHANGEABLE: [&str; 17] = [
+    "name",
+    "schedule",
+    "prompt",
+    "deliver",
+    "skills",
+    "skill",
+    "repeat",
+    "enabled",
+    "model",
+    "provider",
+    "base_url",
+    "script",
+    "no_agent",
+    "context_from",
+    "enabled_toolsets",
+    "workdir",
+    "attach_to_session",
+];
+
 /// Keys that follow from others or are written by runs alone.
 const FIXED: &[&str] = &[
     "id",

@@ -1,6 +1,8 @@
 //! The members of a job, from a client's JSON to the agent's types.
 
-use hermes_store::cron::{JobChanges, NewJob, Repeat, Schedule};
+use hermes_store::cron::{
+    CHANGEABLE, JobChanges, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat, Schedule,
+};
 use jiff::Zoned;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,26 +10,6 @@ use serde_json::{Map, Value};
 
 use crate::{JobId, Problem, operations::unknown_member};
 
-/// What a patch may change.
-const CHANGEABLE: [&str; 17] = [
-    "name",
-    "schedule",
-    "prompt",
-    "deliver",
-    "skills",
-    "skill",
-    "repeat",
-    "enabled",
-    "model",
-    "provider",
-    "base_url",
-    "script",
-    "no_agent",
-    "context_from",
-    "enabled_toolsets",
-    "workdir",
-    "attach_to_session",
-];
 /// What only runs and the Hub write.
 const READ_ONLY: [&str; 15] = [
     "id",
@@ -46,8 +28,6 @@ const READ_ONLY: [&str; 15] = [
     "provider_snapshot",
     "model_snapshot",
 ];
-const LONGEST_NAME: usize = 200;
-const LONGEST_PROMPT: usize = 5000;
 
 /// A job as a client describes it. Members that are not listed are kept.
 #[derive(Debug, Deserialize, JsonSchema)]
