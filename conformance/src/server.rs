@@ -2,7 +2,7 @@
 //!
 //! It says where it listens in one line on stdout, and ends when its stdin does.
 
-use std::{str::FromStr, sync::Arc};
+use std::{net::SocketAddr, str::FromStr, sync::Arc};
 
 use anyhow::Context as _;
 use axum::{
@@ -12,10 +12,12 @@ use axum::{
     middleware,
 };
 use hermes_config::Secret;
+use hermes_hub::{Hub, Opened, runtime::mock::MockRuntime, settings::Settings};
 use hermes_mcp::serve::{
     Principal,
     http::{self, HttpOptions},
 };
+use tempfile::TempDir;
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use tokio_util::sync::CancellationToken;
 
@@ -31,13 +33,16 @@ mod telling;
 use fixtures::Fixtures;
 
 const TOKEN: &str = "everybody";
-const PRESENTED: &str = "Bearer everybody";
+/// The suite opens a session for every check and leaves them open.
+const SESSIONS: usize = 10_000;
 
 /// Whose way of serving is tested.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mount {
     /// That of `hermes mcp serve --http`.
     Bridge,
+    /// That of the Hub.
+    Hub,
 }
 
 impl FromStr for Mount {
@@ -46,33 +51,69 @@ impl FromStr for Mount {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         match name {
             "bridge" => Ok(Self::Bridge),
-            _ => anyhow::bail!("nothing serves like `{name}`; there is `bridge`"),
+            "hub" => Ok(Self::Hub),
+            _ => anyhow::bail!("nothing serves like `{name}`; there are `bridge` and `hub`"),
         }
     }
 }
 
+/// The fixtures behind a way of serving, at `/mcp`.
+struct Mounted {
+    router: Router,
+    /// What a Hub stands on.
+    hub: Option<(Opened, TempDir)>,
+}
+
 impl Mount {
-    /// The route, and the fixtures behind it as this one would serve them.
-    fn router(self, fixtures: &Arc<Fixtures>, stop: &CancellationToken) -> (String, Router) {
+    /// The fixtures as this one would serve them.
+    async fn put_up(
+        self,
+        fixtures: &Arc<Fixtures>,
+        address: SocketAddr,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Mounted> {
         let fixtures = Arc::clone(fixtures);
         match self {
             Self::Bridge => {
                 let options = HttpOptions::default();
-                let path = options.path.clone();
                 let router = http::router(move || fixtures.connection(), options, stop);
                 let token = Secret::new(TOKEN.to_owned());
                 let router = http::with_bearer(router, &token, Principal::new("bridge"));
-                (path, router.layer(middleware::map_request(present_token)))
+                Ok(Mounted {
+                    router: presenting(router, TOKEN)?,
+                    hub: None,
+                })
+            }
+            Self::Hub => {
+                let directory = tempfile::tempdir()?;
+                let mut settings = Settings::in_directory(&directory.path().join("hub"))?;
+                settings.listen = address;
+                settings.public_url = format!("http://{address}");
+                settings.mcp.sessions_per_token = SESSIONS;
+                let opened = Hub::open(settings, Arc::new(MockRuntime::default())).await?;
+                let token = opened.first_token.as_ref().context("no token was made")?;
+                let token = std::fs::read_to_string(token)?;
+                let router = opened.hub.router_over(move || fixtures.connection());
+                Ok(Mounted {
+                    router: presenting(router, token.trim())?,
+                    hub: Some((opened, directory)),
+                })
             }
         }
     }
 }
 
 /// The suite knows no token, so it is presented on its behalf.
-async fn present_token(mut request: Request) -> Request {
-    let value = HeaderValue::from_static(PRESENTED);
-    request.headers_mut().insert(header::AUTHORIZATION, value);
-    request
+fn presenting(router: Router, token: &str) -> anyhow::Result<Router> {
+    let value = HeaderValue::from_str(&format!("Bearer {token}"))?;
+    let present = move |mut request: Request| {
+        let value = value.clone();
+        async move {
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+            request
+        }
+    };
+    Ok(router.layer(middleware::map_request(present)))
 }
 
 pub(crate) async fn run(mount: Mount) -> anyhow::Result<()> {
@@ -82,8 +123,8 @@ pub(crate) async fn run(mount: Mount) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
     let fixtures = Arc::new(Fixtures::new()?);
-    let (path, router) = mount.router(&fixtures, &stop);
-    announce(&format!("http://{address}{path}"));
+    let Mounted { router, hub } = mount.put_up(&fixtures, address, &stop).await?;
+    announce(&format!("http://{address}/mcp"));
     let until_stdin_ends = async {
         let mut rest = Vec::new();
         let _ = tokio::io::stdin().read_to_end(&mut rest).await;
@@ -94,6 +135,9 @@ pub(crate) async fn run(mount: Mount) -> anyhow::Result<()> {
         until_stdin_ends
     );
     fixtures.tasks.shutdown();
+    if let Some((opened, _directory)) = hub {
+        opened.hub.close().await;
+    }
     Ok(served?)
 }
 

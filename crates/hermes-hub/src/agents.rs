@@ -1,7 +1,7 @@
 //! The agents of tenants: woken when there is something to do, put to sleep when there is not, started again when they
 //! fail. What an agent is, and how it runs, is the [`Runtime`]'s business.
 //!
-//! There is one [`Seat`](seat::Seat) per tenant that was ever awake. Whoever needs an agent [enters](Agents::enter),
+//! There is one `Seat` per tenant that was ever awake. Whoever needs an agent [enters](Agents::enter),
 //! which keeps it from falling asleep, and [wakes](Agents::wake) it; however many do so at once, it is started once.
 
 mod seat;

@@ -9,6 +9,7 @@ use axum::{
     response::Response,
 };
 use hermes_mcp::serve::http::{self, HttpOptions};
+use rmcp::ServerHandler;
 
 use crate::{
     Hub, Problem, json,
@@ -23,8 +24,17 @@ pub(crate) use connection::token_ends;
 /// So many MCP sessions may be open at all; each costs some memory and a task.
 const MOST_SESSIONS: usize = 10_000;
 
-/// The route `/mcp`. What stands in front of it has checked names, pages and tokens.
+/// The route `/mcp`.
 pub(crate) fn router(hub: &Hub) -> Router {
+    let maker = hub.clone();
+    mount(hub, move || connection::Connection::new(maker.clone()))
+}
+
+/// The route `/mcp` over a handler. What stands in front of it has checked names, pages and tokens.
+pub(crate) fn mount<S: ServerHandler>(
+    hub: &Hub,
+    make_handler: impl Fn() -> S + Send + Sync + 'static,
+) -> Router {
     let settings = hub.settings();
     let own = settings.public_host().to_owned();
     let options = HttpOptions {
@@ -46,12 +56,7 @@ pub(crate) fn router(hub: &Hub) -> Router {
         most_sessions_per_principal: settings.mcp.sessions_per_token,
         most_body_bytes: settings.limits.body_bytes,
     };
-    let maker = hub.clone();
-    let (router, sessions) = http::mount(
-        move || connection::Connection::new(maker.clone()),
-        options,
-        hub.stop(),
-    );
+    let (router, sessions) = http::mount(make_handler, options, hub.stop());
     hub.set_mcp_sessions(sessions);
     router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
 }

@@ -11,6 +11,7 @@ use axum::{
 };
 use futures::{FutureExt, future::BoxFuture};
 use http::header;
+use rmcp::ServerHandler;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,19 @@ const PAGE_CACHE: &str = "max-age=300";
 impl Hub {
     /// Everything the Hub serves: `/v1`, `/mcp`, the reference, the metadata document.
     pub fn router(&self) -> Router {
+        let is_wanted = self.settings().mcp.enabled;
+        self.router_with(is_wanted.then(|| mcp::router(self)))
+    }
+
+    /// The same with another server behind `/mcp`, to test all that stands in front of it.
+    pub fn router_over<S: ServerHandler>(
+        &self,
+        make_handler: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Router {
+        self.router_with(Some(mcp::mount(self, make_handler)))
+    }
+
+    fn router_with(&self, mcp: Option<Router>) -> Router {
         let mut router = rest::router(self.clone())
             .route("/", get(page))
             .route("/reference", get(page))
@@ -52,8 +66,8 @@ impl Hub {
                     .route("/.well-known/oauth-protected-resource/mcp", get(metadata))
                     .with_state(self.clone()),
             );
-        if self.settings().mcp.enabled {
-            router = router.merge(mcp::router(self));
+        if let Some(mcp) = mcp {
+            router = router.merge(mcp);
         }
         router
             .fallback(rest::no_route)
