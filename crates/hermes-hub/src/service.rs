@@ -97,6 +97,23 @@ async fn recorded<T>(
     result
 }
 
+/// Why a directory of a tenant's home was not opened.
+fn not_opened(error: &std::io::Error, name: &str) -> Problem {
+    let link = rustix::io::Errno::LOOP.raw_os_error();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Problem::not_found(format!("the tenant has no directory `{name}` yet"))
+        }
+        kind if kind == std::io::ErrorKind::NotADirectory || error.raw_os_error() == Some(link) => {
+            Problem::precondition(format!(
+                "the tenant's `{name}` is no directory, and the Hub follows no links there; put one in its place"
+            ))
+            .because("wrong_type")
+        }
+        _ => Problem::internal(error),
+    }
+}
+
 /// Makes a directory that only the Hub's user can enter.
 fn private_directory(path: &std::path::Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();

@@ -36,6 +36,14 @@ impl Tree {
         Ok(Self { root })
     }
 
+    /// Opens a directory in one that is the operator's. The name in it is a tenant's, so a link is refused: it could
+    /// lead to where the tenant itself can not go.
+    pub(crate) fn open_in(parent: &Path, name: &str) -> Result<Self, Errno> {
+        let parent = Self::open(parent)?;
+        let root = open_beneath(&parent.root, name, DIRECTORY, Mode::empty(), Links::Refuse)?;
+        Ok(Self { root })
+    }
+
     /// The root's descriptor.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()

@@ -77,10 +77,10 @@ pub struct Download {
 }
 
 impl Workspace {
-    /// Opens a workspace.
-    pub fn open(root: &Path, limits: FileLimits) -> io::Result<Self> {
+    /// Opens a directory of a home. A link in its place is not followed.
+    pub fn open(home: &Path, name: &str, limits: FileLimits) -> io::Result<Self> {
         Ok(Self {
-            tree: Arc::new(Tree::open(root)?),
+            tree: Arc::new(Tree::open_in(home, name)?),
             limits,
         })
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-use super::blocking;
+use super::{blocking, not_opened};
 use crate::{
     Code, Problem, TenantId,
     call::{Body, Call, Reply},
@@ -53,16 +53,10 @@ pub(crate) struct DownloadFile {
 }
 
 async fn open(call: &Call) -> Result<Workspace, Problem> {
-    let root = call.hub.home(call.tenant()?).path().join("workspace");
+    let home = call.hub.home(call.tenant()?);
     let limits = call.hub.file_limits();
-    blocking(move || match Workspace::open(&root, limits) {
-        Ok(workspace) => Ok(workspace),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Problem::not_found("the tenant has no workspace yet"))
-        }
-        Err(error) => Err(Problem::internal(&error)),
-    })
-    .await
+    let open = move || Workspace::open(home.path(), "workspace", limits);
+    blocking(move || open().map_err(|error| not_opened(&error, "workspace"))).await
 }
 
 pub(crate) async fn list(call: Call, input: ListWorkspace) -> Result<Reply, Problem> {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{OfTenant, blocking};
+use super::{OfTenant, blocking, not_opened};
 use crate::{
     Code, Hub, Problem, TenantId,
     call::{Call, Reply},
@@ -199,6 +199,12 @@ fn no_skill(name: &str) -> Problem {
 
 /// Writes the lists of a home's configuration.
 fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(), Problem> {
+    if home.config_file().is_symlink() {
+        return Err(Problem::precondition(
+            "the tenant's `config.yaml` is a link, which the Hub does not follow; put a file in its place",
+        )
+        .because("symlink"));
+    }
     let mut file = ConfigFile::open(home).map_err(|error| Problem::internal(&error))?;
     let lists = [("disabled", Some(!enabled)), ("pinned", pinned)];
     for (key, wanted) in lists {
@@ -243,7 +249,12 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
         );
         let plain = Settings::parse("", Variables::from_pairs::<String, String>([]))
             .map_err(|error| Problem::internal(&error))?;
-        let Ok(root) = home.path().join("skills").canonicalize() else {
+        let root = home.path().join("skills");
+        // It could lead to the skills of somebody else.
+        if root.is_symlink() {
+            return Ok(Vec::new());
+        }
+        let Ok(root) = root.canonicalize() else {
             return Ok(Vec::new());
         };
         let inside = |directory: PathBuf| {
@@ -287,24 +298,13 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
 }
 
 async fn open(hub: &Hub, record: &TenantRecord) -> Result<Workspace, Problem> {
-    let root = hub.home(record).path().join("skills");
-    let limits = hub.file_limits();
-    blocking(move || {
-        match Workspace::open(
-            &root,
-            FileLimits {
-                list_entries: MOST_FILES,
-                ..limits
-            },
-        ) {
-            Ok(tree) => Ok(tree),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(Problem::not_found("the tenant has no skills"))
-            }
-            Err(error) => Err(Problem::internal(&error)),
-        }
-    })
-    .await
+    let home = hub.home(record);
+    let limits = FileLimits {
+        list_entries: MOST_FILES,
+        ..hub.file_limits()
+    };
+    let open = move || Workspace::open(home.path(), "skills", limits);
+    blocking(move || open().map_err(|error| not_opened(&error, "skills"))).await
 }
 
 /// All files beneath a directory, by path.

@@ -3,6 +3,7 @@
 mod doors;
 mod examples;
 mod jobs;
+mod links;
 mod parity;
 mod resources;
 mod restart;

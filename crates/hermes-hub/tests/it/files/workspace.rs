@@ -6,7 +6,9 @@ use tokio::io::AsyncReadExt;
 use super::scene::{Scene, path, status};
 
 fn workspace(scene: &Scene) -> Workspace {
-    Workspace::open(&scene.on_disk(""), FileLimits::default()).unwrap()
+    let share = scene.on_disk("");
+    let (home, name) = (share.parent().unwrap(), share.file_name().unwrap());
+    Workspace::open(home, name.to_str().unwrap(), FileLimits::default()).unwrap()
 }
 
 async fn download(workspace: &Workspace, at: &str, range: Option<&str>) -> Vec<u8> {
