@@ -26,7 +26,10 @@ fn every_example_loads_without_a_warning() {
     let examples = examples();
     assert!(examples.len() >= 7, "{}", examples.len());
     for (name, text) in examples {
-        let variables = Variables::from_pairs([("MODEL_API_KEY", "key")]);
+        let variables = Variables::from_pairs([
+            ("API_SERVER_KEY", "a key of the gateway"),
+            ("MODEL_API_KEY", "key"),
+        ]);
         let settings = Settings::parse(&text, variables).unwrap();
         assert_eq!(settings.warnings, [], "{name}");
         assert!(!settings.servers.is_empty(), "{name}");
