@@ -49,7 +49,7 @@ async fn a_new_database_has_every_table_and_opens_again() {
         .unwrap();
     assert_eq!(
         String::from_utf8(output.stdout).unwrap().trim(),
-        "approvals bridge_events bridge_marks cursors inbox meta outbox run_events runs 2"
+        "approvals bridge_events bridge_marks cursors inbox meta outbox replies run_events runs 3"
     );
 }
 
