@@ -187,15 +187,19 @@ fn private(options: &mut fs::OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
 }
 
+/// The same as [`private_directory`], with an error that names it.
+pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
+    private_directory(path).map_err(|source| failed(path, source))
+}
+
 /// Makes a directory that its owner alone can enter. One that is there is closed to others, but for the way through
 /// it: tenants with a user of their own need that to reach their homes, and may be running.
-pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
+pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    let made = builder.recursive(true).create(path);
-    made.and_then(|()| close_to_others(path))
-        .map_err(|source| failed(path, source))
+    builder.recursive(true).create(path)?;
+    close_to_others(path)
 }
 
 #[cfg(unix)]

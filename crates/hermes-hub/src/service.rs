@@ -113,12 +113,3 @@ fn not_opened(error: &std::io::Error, name: &str) -> Problem {
         _ => Problem::internal(error),
     }
 }
-
-/// Makes a directory that only the Hub's user can enter.
-fn private_directory(path: &std::path::Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
-}

@@ -11,6 +11,7 @@ use super::{OfTenant, blocking, recorded};
 use crate::{
     Code, GroupId, Hub, Problem, TenantId,
     call::{Call, Reply},
+    data_dir::private_directory,
     files::{
         Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines,
         Placed, Removal, Search, SharePath, WriteMode,
@@ -383,7 +384,7 @@ pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFile
     };
     let (root, trash) = (directory(hub, group), hub.settings().data_dir.join("trash"));
     let opened = blocking(move || {
-        let made = super::private_directory(&root).and_then(|()| super::private_directory(&trash));
+        let made = private_directory(&root).and_then(|()| private_directory(&trash));
         made.and_then(|()| DirectoryFiles::open(&root, &trash, limits))
             .map_err(|error| {
                 tracing::error!("a share can not be opened: {error}");
@@ -409,8 +410,8 @@ pub(crate) async fn discard(hub: &Hub, group: &GroupId) {
     let trash = hub.settings().data_dir.join("trash");
     let name = format!("group-{group}-{}", crate::shapes::Time::now().millis());
     let moved = blocking(move || {
-        let moved = super::private_directory(&trash)
-            .and_then(|()| std::fs::rename(&root, trash.join(name)));
+        let moved =
+            private_directory(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
         match moved {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Problem::internal(&error))

@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             let question = if args.purge {
                 format!("Delete `{tenant}` with its home, for ever?")
             } else {
-                format!("Delete `{tenant}`? It can be restored for some days.")
+                format!("Delete `{tenant}`, which can be restored for some days?")
             };
             hub.confirm(args.sure.yes, &question)?;
             hub.ask(&of("delete_tenant", tenant).flag("purge", args.purge))?;
