@@ -9,7 +9,7 @@ mod starting;
 mod terms;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -18,11 +18,12 @@ use tokio::{sync::watch, time::MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::seat::{Phase, Seat};
-pub use self::terms::{Calendar, MissedRuns, Tenancy, Terms, Waking};
+pub use self::terms::{Calendar, MissedRuns, Room, Tenancy, Terms, Ticker, Waking};
 use crate::{
     Code, Problem, TenantId,
+    metrics::Metrics,
     runtime::{Life, Runtime, RuntimeError},
-    shapes::AgentState,
+    shapes::{AgentPhase, AgentState},
     state::State,
 };
 
@@ -41,6 +42,7 @@ pub struct Agents {
     seats: Mutex<HashMap<TenantId, Seat>>,
     tasks: TaskTracker,
     closing: CancellationToken,
+    metrics: Arc<Metrics>,
 }
 
 impl Agents {
@@ -59,6 +61,7 @@ impl Agents {
             seats: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
+            metrics: Arc::default(),
         });
         agents.tasks.spawn(look_after(Arc::downgrade(&agents)));
         agents
@@ -67,6 +70,11 @@ impl Agents {
     /// What runs them.
     pub fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
+    }
+
+    /// Figures about them, and about all that works with them.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// What is known of tenants.
@@ -89,6 +97,16 @@ impl Agents {
         let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         let awake = seats.iter().filter(|(_, seat)| seat.is_awake());
         awake.map(|(tenant, _)| tenant.clone()).collect()
+    }
+
+    /// How many are in which state, of those that were ever awake.
+    pub fn count_by_state(&self) -> BTreeMap<AgentPhase, u64> {
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = BTreeMap::new();
+        for seat in seats.values() {
+            *counts.entry(seat.shown_phase()).or_default() += 1;
+        }
+        counts
     }
 
     /// Begins to start an agent, also one that has failed too often. Returns at once.
@@ -158,7 +176,8 @@ impl Agents {
         }
     }
 
-    /// Hands the settings in force to an agent that is awake. Others get them when they start.
+    /// Hands the settings in force to an agent that is awake. What it can take only at a start, such as its variables,
+    /// it gets when it has no work and is started anew. Others get all of them when they start.
     pub async fn apply(&self, tenant: &TenantId) -> Result<(), Problem> {
         if self.seat(tenant, |seat| seat.phase()) != Phase::Up {
             return Ok(());
@@ -169,7 +188,14 @@ impl Agents {
             .await
             .map_err(|error| problem(&error))?;
         self.note_applied(&terms).await;
-        self.seat(tenant, |seat| seat.terms = Some(terms));
+        let is_stale = self.seat(tenant, |seat| {
+            let began_with = seat.terms.replace(Arc::clone(&terms));
+            seat.is_stale |= began_with.is_some_and(|old| terms.need_a_start_after(&old));
+            seat.is_stale
+        });
+        if !is_stale {
+            self.note_observed(tenant, &terms).await;
+        }
         Ok(())
     }
 

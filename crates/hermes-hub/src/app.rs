@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use hermes_config::Home;
 use hermes_mcp::serve::{self, http::OpenSessions};
 use http::HeaderValue;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     runtime::Runtime,
     seal::{Place, Sealed, SecretKey},
     service::{
-        documents::Standing,
+        documents::{Baseline, Standing},
         shares::{Searches, Shares},
     },
     settings::Settings,
@@ -39,16 +39,23 @@ use crate::{
     state::{Intent, State, TenantRecord},
 };
 
+mod gauges;
+pub(crate) mod homes;
 mod housekeeping;
+mod listeners;
 mod news;
 mod opening;
 mod serving;
+mod storage;
 mod tenancy;
 mod tls;
 
 pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
 pub(crate) use tls::ClientAddress;
+
+/// So many archives may be packed at once.
+const MOST_ARCHIVES: usize = 8;
 
 /// What a Hub is made of.
 pub struct Parts {
@@ -78,7 +85,7 @@ struct Inner {
     node: String,
     authenticator: Authenticator,
     reads: Mutex<Option<ReadEntries>>,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     requests: Buckets<TokenId>,
     wrong_tokens: Buckets<IpAddr>,
     trusted_proxies: Vec<Cidr>,
@@ -90,6 +97,8 @@ struct Inner {
     mcp_sessions: OnceLock<OpenSessions>,
     shares: Shares,
     searches: Searches,
+    /// Archives that may be packed at once: each takes a thread for as long as its receiver takes it.
+    archives: Arc<Semaphore>,
     /// Changes under way, and other work that must end before the Hub does.
     work: TaskTracker,
     stop: CancellationToken,
@@ -155,7 +164,8 @@ impl Hub {
             let intent = Intent { seq: cut_off.seq };
             state.settle_files(intent, AuditPhase::Interrupted).await?;
         }
-        let standing = Arc::new(ArcSwap::from_pointee(Standing::load(&*state).await?));
+        let standing = Standing::load(&*state, Baseline::of(&settings)).await?;
+        let standing = Arc::new(ArcSwap::from_pointee(standing));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let records = tenancy::Records {
             state: Arc::clone(&state),
@@ -169,7 +179,7 @@ impl Hub {
         let hub = Self(Arc::new(Inner {
             authenticator: Authenticator::new(Arc::clone(&state)),
             reads: Mutex::new(Some(ReadEntries::new(Arc::clone(&state)))),
-            metrics: Metrics::default(),
+            metrics: Arc::clone(agents.metrics()),
             requests: Buckets::default(),
             wrong_tokens: Buckets::default(),
             trusted_proxies,
@@ -180,6 +190,7 @@ impl Hub {
             mcp_sessions: OnceLock::new(),
             shares: Shares::default(),
             searches: Searches::default(),
+            archives: Arc::new(Semaphore::new(MOST_ARCHIVES)),
             work: TaskTracker::new(),
             stop: CancellationToken::new(),
             is_draining: AtomicBool::new(false),
@@ -193,7 +204,9 @@ impl Hub {
             node,
         }));
         hub.0.work.spawn(housekeeping::run(hub.clone()));
+        hub.0.work.spawn(storage::run(hub.clone()));
         crate::service::tenants::provision_unfinished(&hub).await?;
+        hub.start_listeners();
         Ok(hub)
     }
 
@@ -409,6 +422,10 @@ impl Hub {
 
     pub(crate) fn searches(&self) -> &Searches {
         &self.0.searches
+    }
+
+    pub(crate) fn archives(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.0.archives)
     }
 
     /// What operations on files may take.

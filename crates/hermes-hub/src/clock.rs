@@ -8,7 +8,8 @@ mod due;
 pub(crate) mod files;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -16,13 +17,12 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::files::Seen;
 use crate::{
     Problem, TenantId,
     agents::Agents,
     runs::Runs,
     shapes::Time,
-    state::{Page, State, StateError, TenantQuery},
+    state::{JobFile, State, StateError},
 };
 
 /// The longest sleep: the time of day may be set while the clock sleeps.
@@ -43,6 +43,12 @@ const DATABASE_REST: Duration = Duration::from_secs(2);
 /// Due times that are dealt with at once.
 const BATCH: u32 = 500;
 
+/// Homes that are looked at in one go.
+const HOMES: u32 = 1000;
+
+/// Tenants whose due jobs are planned side by side.
+const PLANS: usize = 8;
+
 /// Tells what time it is.
 pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
 
@@ -53,7 +59,9 @@ pub struct Clock {
     runs: Arc<Runs>,
     now: TimeOfDay,
     /// The files as they were when they were last read.
-    seen: Mutex<HashMap<TenantId, Seen>>,
+    seen: Mutex<HashMap<TenantId, JobFile>>,
+    /// Linked homes whose own gateway lets their jobs run.
+    own_tickers: Mutex<HashSet<TenantId>>,
     /// What is next may have changed.
     changed: Notify,
     tasks: TaskTracker,
@@ -79,6 +87,7 @@ impl Clock {
             runs,
             now,
             seen: Mutex::default(),
+            own_tickers: Mutex::default(),
             changed: Notify::new(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -161,8 +170,12 @@ impl Clock {
         }
     }
 
-    /// Looks for files that have changed: of all tenants at first and every minute, of those awake more often.
+    /// Looks for files that have changed: of all tenants at first and every minute, of those awake more often. What has
+    /// not changed since a Hub last read it is not read again, and costs no question to the database.
     async fn read_files(&self) {
+        if let Err(error) = self.remember_files().await {
+            tracing::warn!("all jobs are read anew, since the database does not answer: {error}");
+        }
         loop {
             if let Err(error) = self.look_at_all_files().await {
                 tracing::warn!("the jobs of tenants can not be looked at: {error}");
@@ -172,21 +185,36 @@ impl Clock {
                 if self.pause(AWAKE_ROUND).await {
                     return;
                 }
-                self.look_at_files(self.agents.awake()).await;
+                let homes = self.homes_of(self.agents.awake()).await;
+                self.look_at_files(homes).await;
             }
         }
     }
 
     async fn look_at_all_files(&self) -> Result<(), StateError> {
-        let mut page = Page::first(500);
+        let tenancy = self.agents.tenancy();
+        let mut last = None;
         loop {
-            let found = self.state.tenants(&TenantQuery::default(), &page).await?;
-            let tenants = found.items.into_iter().map(|tenant| tenant.id).collect();
-            self.look_at_files(tenants).await;
-            match found.next {
-                Some(next) => page = Page::after(500, next),
-                None => return Ok(()),
+            let found = self.state.tenant_homes(last.as_ref(), HOMES).await?;
+            last = found.last().map(|tenant| tenant.id.clone());
+            if last.is_none() || self.closing.is_cancelled() {
+                return Ok(());
+            }
+            let homes = found.into_iter().map(|tenant| {
+                let home = tenancy.home(&tenant);
+                (tenant.id, home)
+            });
+            self.look_at_files(homes.collect()).await;
+        }
+    }
+
+    async fn homes_of(&self, tenants: Vec<TenantId>) -> Vec<(TenantId, PathBuf)> {
+        let mut homes = Vec::with_capacity(tenants.len());
+        for tenant in tenants {
+            if let Ok(calendar) = self.agents.tenancy().calendar(&tenant).await {
+                homes.push((tenant, calendar.home));
             }
         }
+        homes
     }
 }

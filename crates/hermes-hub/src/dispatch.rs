@@ -12,6 +12,7 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 
 use crate::{
     Code, GroupId, Hub, Problem, TenantId,
@@ -89,7 +90,9 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
     entry.status = operation.success[0];
     entry.started = started;
     entry.request_id = request.id.to_string();
-    let work = perform(hub.clone(), request, entry);
+    // So that log lines can be told apart by request.
+    let span = tracing::info_span!("request", requestId = %request.id, operation = operation.name);
+    let work = perform(hub.clone(), request, entry).instrument(span.clone());
     let result = match operation.effect {
         Effect::Reads => work.await,
         // Whoever hangs up does not cut a change in two.
@@ -102,8 +105,10 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
         Ok(dispatched) => dispatched.reply.status,
         Err(problem) => problem.code.status(),
     };
+    let took = started.elapsed();
     hub.metrics()
-        .request(operation.name, via.word(), status, started.elapsed());
+        .request(operation.name, via.word(), status, took);
+    tracing::debug!(parent: &span, status, milliseconds = took.as_secs_f64() * 1000.0, "answered");
     result
 }
 

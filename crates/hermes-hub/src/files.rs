@@ -1,6 +1,7 @@
 //! Files that tenants share and files of their workspaces. What can be done with them is a trait, so that they may lie
 //! in directories or elsewhere; nothing here knows who asks, or over which protocol.
 
+mod archive;
 mod beneath;
 mod budget;
 mod condition;
@@ -23,6 +24,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Problem;
+pub use archive::Pieces;
 pub use condition::IfMatch;
 pub use directory::{DirectoryFiles, empty_trash};
 pub use find::Find;
@@ -41,6 +43,7 @@ pub(crate) use beneath::{DIRECTORY, Links, READ, open_beneath};
 pub(crate) use directory::{
     atomic::{Draft, make_directories},
     blocking,
+    count::measure,
 };
 pub(crate) use faults::{io_problem, problem};
 pub(crate) use tree::Tree;

@@ -1,5 +1,7 @@
 //! The operations as MCP tools, in both eras.
 
+use std::sync::Arc;
+
 use ::http::Method;
 use axum::{
     Router,
@@ -11,12 +13,14 @@ use axum::{
 use hermes_mcp::serve::http::{self, HttpOptions};
 use rmcp::ServerHandler;
 
+use self::records::Records;
 use crate::{
     Hub, Problem, json,
     rest::{RequestId, arguments, problem_response},
 };
 
 mod connection;
+mod records;
 mod tools;
 
 pub(crate) use connection::token_ends;
@@ -55,9 +59,12 @@ pub(crate) fn mount<S: ServerHandler>(
         most_sessions: MOST_SESSIONS,
         most_sessions_per_principal: settings.mcp.sessions_per_token,
         most_body_bytes: settings.limits.body_bytes,
+        records: Some(Arc::new(Records::new(hub.shared_state(), &settings.mcp))),
     };
     let (router, sessions) = http::mount(make_handler, options, hub.stop());
-    hub.set_mcp_sessions(sessions);
+    hub.set_mcp_sessions(sessions.clone());
+    hub.work()
+        .spawn(records::follow_streams(hub.clone(), sessions));
     router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
 }
 

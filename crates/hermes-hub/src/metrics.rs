@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write,
+    fmt::{self, Write},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -21,6 +21,7 @@ pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>,
     latencies: Mutex<BTreeMap<&'static str, Histogram>>,
     counters: Mutex<BTreeMap<(&'static str, String), u64>>,
+    durations: Mutex<BTreeMap<&'static str, Histogram>>,
     auth_failures: AtomicU64,
 }
 
@@ -62,10 +63,18 @@ impl Metrics {
             .or_default() += by;
     }
 
+    /// Adds to the distribution of something that takes time: waking, how late jobs are.
+    pub fn took(&self, name: &'static str, time: Duration) {
+        locked(&self.durations)
+            .entry(name)
+            .or_default()
+            .add(time.as_secs_f64());
+    }
+
     /// Everything, and these present values: name, labels, value.
     pub fn text(&self, gauges: &[(&str, String, u64)]) -> String {
         let mut text = String::new();
-        let mut line = |arguments: std::fmt::Arguments<'_>| {
+        let mut line = |arguments: fmt::Arguments<'_>| {
             let _ = writeln!(text, "{arguments}");
         };
         line(format_args!("# TYPE hermes_hub_requests_total counter"));
@@ -76,23 +85,12 @@ impl Metrics {
         }
         line(format_args!("# TYPE hermes_hub_request_seconds histogram"));
         for (operation, histogram) in &*locked(&self.latencies) {
-            let mut sum = 0;
-            for (bound, count) in BOUNDS.iter().zip(histogram.buckets) {
-                sum += count;
-                line(format_args!(
-                    "hermes_hub_request_seconds_bucket{{operation=\"{operation}\",le=\"{bound}\"}} {sum}"
-                ));
-            }
-            let (count, total) = (histogram.count, histogram.sum);
-            line(format_args!(
-                "hermes_hub_request_seconds_bucket{{operation=\"{operation}\",le=\"+Inf\"}} {count}"
-            ));
-            line(format_args!(
-                "hermes_hub_request_seconds_sum{{operation=\"{operation}\"}} {total}"
-            ));
-            line(format_args!(
-                "hermes_hub_request_seconds_count{{operation=\"{operation}\"}} {count}"
-            ));
+            let label = format!("operation=\"{operation}\"");
+            histogram.write("request_seconds", &label, &mut line);
+        }
+        for (name, histogram) in &*locked(&self.durations) {
+            line(format_args!("# TYPE hermes_hub_{name} histogram"));
+            histogram.write(name, "", &mut line);
         }
         line(format_args!(
             "# TYPE hermes_hub_auth_failures_total counter"
@@ -105,11 +103,15 @@ impl Metrics {
         for ((name, labels), count) in &*locked(&self.counters) {
             if named != *name {
                 line(format_args!("# TYPE hermes_hub_{name} counter"));
-                named = name;
+                named = *name;
             }
             line(format_args!("hermes_hub_{name}{} {count}", braced(labels)));
         }
         for (name, labels, value) in gauges {
+            if named != *name {
+                line(format_args!("# TYPE hermes_hub_{name} gauge"));
+                named = *name;
+            }
             line(format_args!("hermes_hub_{name}{} {value}", braced(labels)));
         }
         text
@@ -136,6 +138,24 @@ impl Histogram {
             self.buckets[at] += 1;
         }
     }
+
+    /// Its lines. `label` as in `operation="get_tenant"`, or empty.
+    fn write(&self, name: &str, label: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
+        let comma = if label.is_empty() { "" } else { "," };
+        let mut sum = 0;
+        for (bound, count) in BOUNDS.iter().zip(self.buckets) {
+            sum += count;
+            line(format_args!(
+                "hermes_hub_{name}_bucket{{{label}{comma}le=\"{bound}\"}} {sum}"
+            ));
+        }
+        let (count, total, labels) = (self.count, self.sum, braced(label));
+        line(format_args!(
+            "hermes_hub_{name}_bucket{{{label}{comma}le=\"+Inf\"}} {count}"
+        ));
+        line(format_args!("hermes_hub_{name}_sum{labels} {total}"));
+        line(format_args!("hermes_hub_{name}_count{labels} {count}"));
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +168,7 @@ mod tests {
         metrics.request("get_tenant", "mcp", 200, Duration::from_millis(2));
         metrics.request("get_tenant", "mcp", 200, Duration::from_mins(1));
         metrics.count("runs_total", "status=\"completed\"", 3);
+        metrics.took("wake_seconds", Duration::from_millis(40));
         let text = metrics.text(&[("tenants", "state=\"ready\"".into(), 5)]);
         for line in [
             "hermes_hub_requests_total{operation=\"get_tenant\",via=\"mcp\",code=\"200\"} 2",
@@ -155,6 +176,11 @@ mod tests {
             "hermes_hub_request_seconds_bucket{operation=\"get_tenant\",le=\"5\"} 1",
             "hermes_hub_request_seconds_bucket{operation=\"get_tenant\",le=\"+Inf\"} 2",
             "hermes_hub_runs_total{status=\"completed\"} 3",
+            "# TYPE hermes_hub_wake_seconds histogram",
+            "hermes_hub_wake_seconds_bucket{le=\"0.01\"} 0",
+            "hermes_hub_wake_seconds_bucket{le=\"0.05\"} 1",
+            "hermes_hub_wake_seconds_count 1",
+            "# TYPE hermes_hub_tenants gauge",
             "hermes_hub_tenants{state=\"ready\"} 5",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -126,7 +126,7 @@ pub enum Output {
     /// Server-sent events.
     Events,
     /// A file, or another format.
-    Bytes(&'static str),
+    Bytes(&'static [&'static str]),
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
@@ -298,8 +298,8 @@ impl Operation {
         self
     }
 
-    fn gives_bytes(mut self, media_type: &'static str) -> Self {
-        self.output = Output::Bytes(media_type);
+    fn gives_bytes(mut self, media_types: &'static [&'static str]) -> Self {
+        self.output = Output::Bytes(media_types);
         self
     }
 

@@ -264,7 +264,12 @@ impl Runs {
         run: &RunId,
         update: RunUpdate,
     ) -> Result<RunUpdated, StateError> {
+        let ends_as = update.change.status.filter(|status| status.is_final());
         let updated = self.state.update_run(tenant, run, update).await?;
+        if let Some(status) = ends_as {
+            let label = format!("status=\"{status}\"");
+            self.agents.metrics().count("runs_ended_total", label, 1);
+        }
         self.watchers.tell(run, &updated.events);
         Ok(updated)
     }

@@ -27,14 +27,16 @@ mod tokens;
 
 pub use approvals::{ApprovalQuery, Approvals, Choice, NewApproval};
 pub use audit::{AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault};
-pub use cron::{Cron, DueJob, Fire, FireOutcome, JobTime, NewFire};
+pub use cron::{Cron, DueJob, FileVersion, Fire, FireOutcome, JobFile, JobTime, NewFire};
 pub use documents::{Applied, Document, DocumentKind, Documents};
 pub use env::{Env, NewVariable};
 pub use error::StateError;
-pub use files::{FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, Usage};
+pub use files::{
+    FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, TotalUsage, Usage,
+};
 pub use groups::{Emptiness, GroupChange, GroupRecord, Groups};
 pub use idempotency::{Idempotency, IdempotencyKey, KeyClaim, StoredReply};
-pub use mcp_sessions::{McpSession, McpSessions, Opened, SessionHash};
+pub use mcp_sessions::{McpSession, McpSessions, McpUse, Opened, SessionHash};
 pub use page::{Page, Paged};
 pub use queue::Queue;
 pub use runs::{
@@ -42,10 +44,19 @@ pub use runs::{
 };
 pub use sqlite::SqliteState;
 pub use tenants::{
-    NewAccess, NewRuntimeKey, NewTenant, Observation, TenantChange, TenantFilter, TenantQuery,
-    TenantRecord, Tenants,
+    NewAccess, NewRuntimeKey, NewTenant, Observation, TenantChange, TenantFilter, TenantHome,
+    TenantQuery, TenantRecord, Tenants,
 };
 pub use tokens::{NewSecret, NewToken, TokenRecord, Tokens};
+
+/// Connections to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// All of them.
+    pub open: u64,
+    /// Those that nobody uses.
+    pub idle: u64,
+}
 
 /// All that the Hub remembers.
 #[async_trait]
@@ -69,6 +80,9 @@ pub trait State:
 {
     /// Whether the database answers.
     async fn ping(&self) -> Result<(), StateError>;
+
+    /// How many connections to the database there are.
+    fn connections(&self) -> Connections;
 
     /// A small value kept under a name.
     async fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StateError>;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rmcp::service::ServerInitializeError;
 
 pub mod http;
+pub mod records;
 mod session_manager;
 mod sessions;
 pub mod stdio;

@@ -31,7 +31,7 @@ pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
 pub(crate) use group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand};
 pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
-    HubConfigCommand, HubServeArgs, RestoreArgs,
+    HubConfigCommand, HubDoctorArgs, HubServeArgs, RestoreArgs,
 };
 pub(crate) use hub_args::{HubArgs, PageArgs, SureArgs, VersionArgs};
 use later::{Later, Verbs};
@@ -40,7 +40,9 @@ pub(crate) use mcp::{
     NameArgs, PsArgs, ReloadArgs, RemoveArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
-pub(crate) use policy::{PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand};
+pub(crate) use policy::{
+    PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand,
+};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
@@ -49,9 +51,9 @@ pub(crate) use sessions::{
 pub(crate) use share::{ShareArgs, ShareCommand};
 pub(crate) use skills::{SkillsCommand, ViewArgs};
 pub(crate) use tenant::{
-    ApproveArgs, FilesArgs, JobMembers, RunArgs, SyncArgs, TenantArgs, TenantCommand,
-    TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers, TenantRunsArgs,
-    TenantSkillCommand, TenantUpdateArgs,
+    ApproveArgs, FilesArgs, JobMembers, RotateKeyArgs, RunArgs, SyncArgs, TenantArgs,
+    TenantCommand, TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers,
+    TenantRunsArgs, TenantSkillCommand, TenantUpdateArgs,
 };
 pub(crate) use token::{TokenArgs, TokenCommand};
 

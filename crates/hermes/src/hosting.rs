@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(crate) use self::{
-    isolation::describe as describe_isolation,
+    isolation::{describe as describe_isolation, setup_of_trial},
     opening::{Figures, data_dir, database},
 };
 

@@ -1,7 +1,7 @@
 //! Where log lines go: for commands that stay, to `logs/hermes.log` in the home; for short ones, to stderr and only if
 //! `HERMES_LOG` is set. Its value is a filter such as `debug` or `hermes_mcp=trace,info`.
 
-use std::sync::Mutex;
+use std::{io::IsTerminal, sync::Mutex};
 
 use hermes_config::Home;
 use tracing_subscriber::EnvFilter;
@@ -9,8 +9,10 @@ use tracing_subscriber::EnvFilter;
 use crate::failure::Failure;
 
 mod file;
+mod json;
 
 use file::LogFile;
+use json::{JsonLines, JsonMembers};
 
 const VARIABLE: &str = "HERMES_LOG";
 const DEFAULT: &str = "info";
@@ -34,6 +36,33 @@ pub(crate) fn to_path(path: std::path::PathBuf) -> Result<(), Failure> {
         .with_env_filter(filter(&wanted)?)
         .with_ansi(false)
         .with_writer(Mutex::new(LogFile::new(path)))
+        .init();
+    Ok(())
+}
+
+/// Sends log lines to this file, each as a JSON object, for programs to read.
+pub(crate) fn json_to_path(path: std::path::PathBuf) -> Result<(), Failure> {
+    let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
+    tracing_subscriber::fmt()
+        .fmt_fields(JsonMembers)
+        .event_format(JsonLines)
+        .with_env_filter(filter(&wanted)?)
+        .with_writer(Mutex::new(LogFile::new(path)))
+        .init();
+    Ok(())
+}
+
+/// Sends log lines to stderr: for people on a terminal, as JSON objects elsewhere.
+pub(crate) fn to_terminal_or_json(usual: &str) -> Result<(), Failure> {
+    if std::io::stderr().is_terminal() {
+        return to_stderr_or_else(usual);
+    }
+    let wanted = std::env::var(VARIABLE);
+    tracing_subscriber::fmt()
+        .fmt_fields(JsonMembers)
+        .event_format(JsonLines)
+        .with_env_filter(filter(wanted.as_deref().unwrap_or(usual))?)
+        .with_writer(std::io::stderr)
         .init();
     Ok(())
 }

@@ -23,10 +23,12 @@ mod process;
 mod process_runtime;
 mod sandbox;
 mod socket;
+mod trial;
 mod users;
 
 pub use self::{
     isolation::{Isolation, Means, Mode},
     linked::{LinkedAgent, LinkedRuntime},
     process_runtime::{ProcessRuntime, Setup},
+    trial::{Attempt, Outcome, try_isolation},
 };

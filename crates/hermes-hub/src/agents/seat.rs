@@ -44,6 +44,8 @@ pub(super) struct Seat {
     pub(super) idle_since: Instant,
     /// What it was last started with.
     pub(super) terms: Option<Arc<Terms>>,
+    /// It was started with settings that are others by now.
+    pub(super) is_stale: bool,
     restarts: u32,
     last_error: Option<String>,
     failures: VecDeque<Instant>,
@@ -57,6 +59,7 @@ impl Default for Seat {
             active: 0,
             idle_since: Instant::now(),
             terms: None,
+            is_stale: false,
             restarts: 0,
             last_error: None,
             failures: VecDeque::new(),
@@ -77,8 +80,9 @@ impl Seat {
         if self.phase() == phase {
             return;
         }
-        if phase == Phase::Starting && !self.failures.is_empty() {
-            self.restarts += 1;
+        if phase == Phase::Starting {
+            self.is_stale = false;
+            self.restarts += u32::from(!self.failures.is_empty());
         }
         self.since = Time::now();
         self.idle_since = Instant::now();
@@ -136,13 +140,14 @@ impl Seat {
         matches!(self.phase(), Phase::Starting | Phase::Up | Phase::Stopping)
     }
 
-    /// Up, without work for long enough, and allowed to sleep.
+    /// Up, without work for long enough, and allowed to sleep; or without work, and to be started anew.
     pub(super) fn is_tired(&self) -> bool {
+        let may_sleep = |terms: &Arc<Terms>| {
+            terms.waking != Waking::Always && self.idle_since.elapsed() >= terms.idle_stop
+        };
         self.phase() == Phase::Up
             && self.active == 0
-            && self.terms.as_ref().is_some_and(|terms| {
-                terms.waking != Waking::Always && self.idle_since.elapsed() >= terms.idle_stop
-            })
+            && (self.is_stale || self.terms.as_ref().is_some_and(may_sleep))
     }
 
     /// It should be up by itself, and has rested.
@@ -153,17 +158,21 @@ impl Seat {
             && self.rest().is_zero()
     }
 
+    pub(super) fn shown_phase(&self) -> AgentPhase {
+        match self.phase() {
+            Phase::Asleep => AgentPhase::Sleeping,
+            Phase::Stopped => AgentPhase::Stopped,
+            Phase::Starting => AgentPhase::Starting,
+            Phase::Up if self.active > 0 => AgentPhase::Running,
+            Phase::Up => AgentPhase::Idle,
+            Phase::Stopping => AgentPhase::Stopping,
+            Phase::Failed => AgentPhase::Failed,
+        }
+    }
+
     pub(super) fn shown(&self, pid: Option<u32>, node: &str) -> AgentState {
         AgentState {
-            state: match self.phase() {
-                Phase::Asleep => AgentPhase::Sleeping,
-                Phase::Stopped => AgentPhase::Stopped,
-                Phase::Starting => AgentPhase::Starting,
-                Phase::Up if self.active > 0 => AgentPhase::Running,
-                Phase::Up => AgentPhase::Idle,
-                Phase::Stopping => AgentPhase::Stopping,
-                Phase::Failed => AgentPhase::Failed,
-            },
+            state: self.shown_phase(),
             since: self.since,
             pid,
             node: node.to_owned(),
@@ -197,6 +206,19 @@ mod tests {
             (seat.phase(), seat.rest()),
             (Phase::Stopped, Duration::ZERO)
         );
+    }
+
+    #[test]
+    fn an_agent_with_old_settings_goes_down_as_soon_as_it_has_no_work() {
+        let mut seat = Seat::default();
+        seat.turn_to(Phase::Up);
+        assert!(!seat.is_tired());
+        (seat.is_stale, seat.active) = (true, 1);
+        assert!(!seat.is_tired());
+        seat.active = 0;
+        assert!(seat.is_tired());
+        seat.turn_to(Phase::Starting);
+        assert!(!seat.is_stale);
     }
 
     #[test]

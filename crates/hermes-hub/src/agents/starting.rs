@@ -1,6 +1,6 @@
 //! Bringing an agent up and putting it down, once for however many ask.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{Agents, PATIENCE, Phase, Terms, Waking, settled};
 use crate::{
@@ -117,12 +117,17 @@ impl Agents {
         let agents = Arc::clone(self);
         let tenant = tenant.clone();
         self.tasks.spawn(async move {
+            let began = Instant::now();
             match agents.bring_up(&tenant).await {
-                Ok(terms) => agents.seat(&tenant, |seat| {
-                    seat.terms = Some(terms);
-                    seat.turn_to(Phase::Up);
-                }),
+                Ok(terms) => {
+                    agents.metrics.took("wake_seconds", began.elapsed());
+                    agents.seat(&tenant, |seat| {
+                        seat.terms = Some(terms);
+                        seat.turn_to(Phase::Up);
+                    });
+                }
                 Err(reason) => {
+                    agents.metrics.count("failed_starts_total", "", 1);
                     tracing::warn!(%tenant, "a tenant's agent does not start: {reason}");
                     agents.seat(&tenant, |seat| seat.fail(reason));
                 }
@@ -174,6 +179,17 @@ impl Agents {
         };
         if let Err(error) = self.state.observe_tenant(tenant, observation).await {
             tracing::warn!(%tenant, "the tenant's conditions could not be written down: {error}");
+        }
+    }
+
+    /// Writes down that an agent works with its tenant's settings.
+    pub(super) async fn note_observed(&self, tenant: &TenantId, terms: &Terms) {
+        let observation = Observation {
+            observed_generation: Some(terms.generation),
+            ..Observation::default()
+        };
+        if let Err(error) = self.state.observe_tenant(tenant, observation).await {
+            tracing::warn!(%tenant, "the tenant's generation could not be stored: {error}");
         }
     }
 

@@ -5,7 +5,12 @@ use std::{path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use jiff::tz::TimeZone;
 
-use crate::{Problem, TenantId, runtime::Launch, shapes::AccessStatus, state::DocumentKind};
+use crate::{
+    Problem, TenantId,
+    runtime::Launch,
+    shapes::AccessStatus,
+    state::{DocumentKind, TenantHome},
+};
 
 /// When an agent is to be awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +46,18 @@ pub struct Terms {
     pub revisions: Vec<(DocumentKind, u64)>,
 }
 
+impl Terms {
+    /// Whether an agent that was started with others has to be started anew to work with these.
+    pub(super) fn need_a_start_after(&self, old: &Self) -> bool {
+        let (new, old) = (&self.launch, &old.launch);
+        new.runtime_key != old.runtime_key
+            || new.env != old.env
+            || new.teams != old.teams
+            || new.timezone != old.timezone
+            || new.limits != old.limits
+    }
+}
+
 /// What happens to a due time that passed while nobody looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissedRuns {
@@ -49,6 +66,24 @@ pub enum MissedRuns {
     Once,
     /// Nothing.
     Skip,
+}
+
+/// Whether a tenant may take more disk space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// It is within its quota.
+    Left,
+    /// It is over its quota.
+    Full,
+}
+
+/// Who lets a tenant's jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ticker {
+    /// The Hub.
+    Hub,
+    /// A gateway of a linked home that is none of the Hub's.
+    OwnGateway,
 }
 
 /// What the clock has to know of a tenant.
@@ -62,6 +97,10 @@ pub struct Calendar {
     pub access: AccessStatus,
     /// What happens to times that were missed.
     pub missed: MissedRuns,
+    /// Whether it may take more disk space.
+    pub room: Room,
+    /// Who lets its jobs run.
+    pub ticker: Ticker,
 }
 
 /// Knows tenants: their records, flavors and secrets.
@@ -69,6 +108,9 @@ pub struct Calendar {
 pub trait Tenancy: Send + Sync + 'static {
     /// What a tenant's agent is started with. A problem if there is no such tenant, or not any more.
     async fn terms(&self, tenant: &TenantId) -> Result<Terms, Problem>;
+
+    /// Where a tenant lives.
+    fn home(&self, tenant: &TenantHome) -> PathBuf;
 
     /// What the clock has to know. Cheap: no secrets.
     async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Hub;
-use crate::{shapes::Time, state::StateError};
+use crate::{files, shapes::Time, state::StateError};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -56,5 +56,21 @@ async fn every_hour(hub: &Hub) -> Result<(), StateError> {
     hub.state()
         .forget_fires(days_ago(settings.runs.retention_days))
         .await?;
+    empty_trash(hub, days_ago(settings.tenants.trash_days)).await;
+    hub.check_homes().await?;
     crate::service::tenants::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
+}
+
+/// Removes for good what was removed from shares before.
+async fn empty_trash(hub: &Hub, before: Time) {
+    let trash = hub.settings().data_dir.join("trash");
+    let emptied = tokio::task::spawn_blocking(move || {
+        if trash.is_dir() {
+            files::empty_trash(&trash, before.timestamp())?;
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    if let Ok(Err(error)) = emptied.await {
+        tracing::warn!(%error, "the trash could not be emptied");
+    }
 }

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use super::Hub;
-use crate::{
-    GroupId, TenantId,
-    shapes::AccessStatus,
-    state::{Observation, TenantRecord},
-};
+use crate::{GroupId, Problem, TenantId, shapes::AccessStatus, state::Observation};
 
 impl Hub {
     /// A tenant's home is there, and its agent may start.
@@ -16,23 +12,33 @@ impl Hub {
     }
 
     /// Settings or variables of a tenant are others.
-    pub(crate) fn settings_changed(&self, record: &TenantRecord) {
-        let (hub, record) = (self.clone(), record.clone());
+    pub(crate) fn settings_changed(&self, tenant: &TenantId) {
+        let (hub, id) = (self.clone(), tenant.clone());
         self.work().spawn(async move {
-            let id = &record.id;
-            if hub.agents().awake().contains(id) {
-                if let Err(problem) = hub.agents().apply(id).await {
+            if hub.agents().awake().contains(&id) {
+                if let Err(problem) = hub.agents().apply(&id).await {
                     tracing::warn!(tenant = %id, "changed settings did not reach the agent: {problem}");
                 }
             } else {
-                // Who sleeps works with them as soon as it is awake.
-                let observation = Observation { observed_generation: Some(record.generation), ..Observation::default() };
-                if let Err(error) = hub.state().observe_tenant(id, observation).await {
-                    tracing::warn!(tenant = %id, %error, "the tenant's generation could not be stored");
+                if let Err(problem) = hub.note_asleep(&id).await {
+                    tracing::warn!(tenant = %id, "the tenant's generation could not be stored: {problem}");
                 }
+                hub.start_listener(&id).await;
             }
-            hub.look_at_jobs(id).await;
+            hub.look_at_jobs(&id).await;
         });
+    }
+
+    /// Who sleeps works with all settings as soon as it is awake.
+    async fn note_asleep(&self, tenant: &TenantId) -> Result<(), Problem> {
+        if let Some(record) = self.tenant(tenant).await? {
+            let observation = Observation {
+                observed_generation: Some(record.generation),
+                ..Observation::default()
+            };
+            self.state().observe_tenant(tenant, observation).await?;
+        }
+        Ok(())
     }
 
     /// A tenant was blocked or unblocked.
@@ -42,8 +48,21 @@ impl Hub {
                 tracing::warn!(%tenant, "runs of a blocked tenant go on: {problem}");
             }
             self.agents().stop(tenant);
+        } else {
+            self.tenant_back(tenant);
         }
         self.jobs_changed(tenant);
+    }
+
+    /// A tenant is unblocked or restored.
+    pub(crate) fn tenant_back(&self, tenant: &TenantId) {
+        let (hub, tenant) = (self.clone(), tenant.clone());
+        self.work().spawn(async move {
+            tokio::select! {
+                () = hub.stop().cancelled() => {}
+                () = hub.start_if_it_listens(&tenant) => {}
+            }
+        });
     }
 
     /// A tenant is deleted: nothing of it runs any more when this returns.

@@ -165,24 +165,10 @@ async fn metadata(State(hub): State<Hub>) -> Response {
 }
 
 async fn metrics(State(hub): State<Hub>) -> Response {
-    let mut gauges = vec![(
-        "mcp_sessions",
-        String::new(),
-        hub.count_mcp_sessions().await as u64,
-    )];
-    if let Ok(counts) = hub.state().count_tenants().await {
-        for (status, count) in counts {
-            gauges.push(("tenants", format!("state=\"{status}\""), count));
-        }
-    }
-    if let Ok(counts) = hub.state().count_runs(None).await {
-        for (status, count) in counts {
-            gauges.push(("runs", format!("status=\"{status}\""), count));
-        }
-    }
     let headers = [(
         header::CONTENT_TYPE,
         "text/plain; version=0.0.4; charset=utf-8",
     )];
+    let gauges = hub.gauges().await;
     (headers, hub.metrics().text(&gauges)).into_response()
 }

@@ -1,21 +1,30 @@
 //! What the Hub's records say about running a tenant.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use hermes_config::{Home, Platform, Secret, Variables};
+use hermes_store::cron::ticker_age;
 use serde_json::{Map, Value};
 
 use crate::{
     Problem, TenantId,
-    agents::{Calendar, MissedRuns, Tenancy, Terms, Waking},
+    agents::{Calendar, MissedRuns, Tenancy, Terms, Ticker, Waking},
     runtime::{Directives, Launch, Limits},
     seal::{Place, Sealed, SecretKey},
     service::{documents::Standing, tenants},
     settings::Settings,
-    state::{State, TenantRecord},
+    state::{State, TenantHome, TenantRecord},
 };
+
+/// A ticker gives a sign of life every minute; one that is silent for so long is gone.
+const TICKER_SILENCE: Duration = Duration::from_mins(3);
 
 /// Puts it together from state, settings and what holds for all.
 pub(super) struct Records {
@@ -33,10 +42,6 @@ impl Records {
             .await?
             .filter(|record| record.deleted_at.is_none());
         record.ok_or_else(|| Problem::not_found(format!("there is no tenant `{tenant}`")))
-    }
-
-    fn home(&self, record: &TenantRecord) -> Home {
-        home_of(&self.settings.load(), record)
     }
 
     async fn secrets(
@@ -79,14 +84,22 @@ impl Records {
 
 /// Where a tenant's files lie.
 pub(super) fn home_of(settings: &Settings, record: &TenantRecord) -> Home {
-    Home::at(match &record.linked_home {
-        Some(path) => path.clone(),
+    Home::at(home_path(
+        settings,
+        &record.id,
+        record.linked_home.as_deref(),
+    ))
+}
+
+fn home_path(settings: &Settings, id: &TenantId, linked: Option<&Path>) -> PathBuf {
+    match linked {
+        Some(path) => path.to_owned(),
         None => settings
             .data_dir
             .join("tenants")
-            .join(record.id.as_str())
+            .join(id.as_str())
             .join("home"),
-    })
+    }
 }
 
 #[async_trait]
@@ -96,7 +109,7 @@ impl Tenancy for Records {
         let standing = self.standing.load_full();
         let agent = tenants::agent(&record, &standing);
         let (runtime_key, env) = self.secrets(&record).await?;
-        let home = self.home(&record);
+        let home = home_of(&self.settings.load(), &record);
         // The user's own home is awake for as long as the user is.
         let never_sleeps = record.linked_home.is_some();
         let listens = never_sleeps
@@ -147,6 +160,14 @@ impl Tenancy for Records {
         })
     }
 
+    fn home(&self, tenant: &TenantHome) -> PathBuf {
+        home_path(
+            &self.settings.load(),
+            &tenant.id,
+            tenant.linked_home.as_deref(),
+        )
+    }
+
     async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem> {
         let record = self.record(tenant).await?;
         let standing = self.standing.load();
@@ -155,9 +176,14 @@ impl Tenancy for Records {
             .get("missedRuns")
             .and_then(Value::as_str);
         Ok(Calendar {
-            home: self.home(&record).path().to_owned(),
+            home: home_of(&self.settings.load(), &record).path().to_owned(),
             zone: tenants::zone(&record, &standing),
             access: record.access.status,
+            room: tenants::room(&record, &standing),
+            ticker: match &record.linked_home {
+                Some(home) if is_ticking(&Home::at(home)) => Ticker::OwnGateway,
+                _ => Ticker::Hub,
+            },
             missed: if missed == Some("skip") {
                 MissedRuns::Skip
             } else {
@@ -165,6 +191,11 @@ impl Tenancy for Records {
             },
         })
     }
+}
+
+/// Whether a process of a home that is not the Hub's lets its jobs run.
+fn is_ticking(home: &Home) -> bool {
+    ticker_age(home).is_some_and(|age| age < TICKER_SILENCE)
 }
 
 /// Whether a messaging platform is turned on in a home, so that its agent must not sleep.

@@ -1,16 +1,17 @@
 //! What becomes of a due time: a run, or a reason why there is none. Either way it is written down and the job moves on.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use futures::{StreamExt, TryStreamExt, stream};
 use hermes_store::cron::{CronFile, Job, Schedule};
 
 use super::{
-    BATCH, Clock,
+    BATCH, Clock, PLANS,
     files::{find, load, local, schedule_hash},
 };
 use crate::{
     Code, TenantId,
-    agents::{Calendar, MissedRuns},
+    agents::{Calendar, MissedRuns, Room, Ticker},
     audit::NewEntry,
     runs::job_run,
     shapes::{AccessStatus, Time, Via},
@@ -30,22 +31,23 @@ impl Clock {
         for job in due {
             by_tenant.entry(job.tenant.clone()).or_default().push(job);
         }
-        let mut fires = Vec::new();
-        for (tenant, due) in by_tenant {
-            fires.extend(self.plan(&tenant, due, now).await?);
-        }
-        self.settle(fires).await?;
+        let planned: Vec<Vec<NewFire>> = stream::iter(by_tenant)
+            .map(|(tenant, due)| self.plan(tenant, due, now))
+            .buffer_unordered(PLANS)
+            .try_collect()
+            .await?;
+        self.settle(planned.into_iter().flatten().collect()).await?;
         Ok(count)
     }
 
     /// What is to become of a tenant's due times.
     async fn plan(
         &self,
-        tenant: &TenantId,
+        tenant: TenantId,
         due: Vec<DueJob>,
         now: Time,
     ) -> Result<Vec<NewFire>, StateError> {
-        let calendar = match self.agents.tenancy().calendar(tenant).await {
+        let calendar = match self.agents.tenancy().calendar(&tenant).await {
             Ok(calendar) => Some(calendar),
             Err(problem) if problem.code == Code::NotFound => None,
             Err(problem) => return Err(StateError::Unavailable(problem.message)),
@@ -56,9 +58,11 @@ impl Clock {
         };
         let (Some(calendar), Some(file)) = (calendar, file) else {
             // Deleted, or unreadable: nothing is due until it is read again.
-            self.state.set_job_times(tenant, &[]).await?;
+            self.state.set_job_times(&tenant, &[]).await?;
+            self.forget_file(&tenant).await?;
             return Ok(Vec::new());
         };
+        self.note_ticker(&tenant, calendar.ticker).await;
         let mut fires = Vec::new();
         for due in due {
             fires.extend(self.plan_one(due, &calendar, &file, now).await?);
@@ -86,8 +90,7 @@ impl Clock {
             self.state.set_job_time(&due.tenant, &over).await?;
             return Ok(None);
         };
-        let last = self.last_fired(&due.tenant, &due.job).await?;
-        if let Some(last) = last.filter(|last| *last >= due.due) {
+        if let Some(last) = due.last_fired.filter(|last| *last >= due.due) {
             // It was dealt with. What comes behind it may be due as well, so nothing is skipped.
             let following = schedule.next_run(Some(&local(last, calendar)), &moment);
             let time = JobTime {
@@ -98,7 +101,7 @@ impl Clock {
             self.state.set_job_time(&due.tenant, &time).await?;
             return Ok(None);
         }
-        let outcome = self.outcome(&due, calendar, job, &schedule, now).await?;
+        let outcome = outcome(&due, calendar, job, &schedule, now)?;
         let entry = NewEntry::new("hub", Via::Cron, "cron_fire")
             .of(&due.tenant)
             .to(due.job.as_str())
@@ -113,48 +116,81 @@ impl Clock {
         }))
     }
 
-    /// A run, or why there is none.
-    async fn outcome(
-        &self,
-        due: &DueJob,
-        calendar: &Calendar,
-        job: &Job,
-        schedule: &Schedule,
-        now: Time,
-    ) -> Result<Result<NewRun, String>, StateError> {
-        if calendar.access == AccessStatus::Blocked {
-            return Ok(Err("the tenant is blocked".into()));
-        }
-        let late = now.millis() - due.due.millis();
-        let tolerance = schedule.tolerance(&local(due.due, calendar));
-        let is_too_late = match calendar.missed {
-            MissedRuns::Once => tolerance
-                .is_some_and(|most| u128::from(late.max(0).unsigned_abs()) > most.as_millis()),
-            MissedRuns::Skip => late > MISSED_AFTER_MILLIS,
-        };
-        if is_too_late {
-            return Ok(Err("it was missed".into()));
-        }
-        if self.runs.is_job_under_way(&due.tenant, &due.job).await? {
-            return Ok(Err("the run before is still under way".into()));
-        }
-        tracing::debug!(tenant = %due.tenant, job = job.id(), "a job is due");
-        job_run(&due.tenant, &due.job)
-            .map(Ok)
-            .map_err(StateError::broken)
-    }
-
     /// Writes all of it down at once, and sets to work on what came of it.
     async fn settle(&self, fires: Vec<NewFire>) -> Result<(), StateError> {
         if fires.is_empty() {
             return Ok(());
         }
+        let planned: Vec<_> = fires
+            .iter()
+            .map(|fire| (fire.due, fire.outcome.as_ref().err().cloned()))
+            .collect();
         let outcomes = self.state.fire(fires).await?;
+        let now = (self.now)();
+        for ((due, skipped), outcome) in planned.into_iter().zip(&outcomes) {
+            if *outcome == FireOutcome::Done {
+                self.count_fire(due, now, skipped.as_deref());
+            }
+        }
         if outcomes.contains(&FireOutcome::Done) {
             self.runs.look_at_queues();
         }
         Ok(())
     }
+}
+
+impl Clock {
+    fn count_fire(&self, due: Time, now: Time, skipped: Option<&str>) {
+        let metrics = self.agents.metrics();
+        match skipped {
+            Some(reason) => {
+                let label = format!("reason=\"{reason}\"");
+                metrics.count("cron_skips_total", label, 1);
+            }
+            None => {
+                let late = u64::try_from(now.millis() - due.millis()).unwrap_or(0);
+                metrics.took("cron_lateness_seconds", Duration::from_millis(late));
+                metrics.count("cron_fires_total", "", 1);
+            }
+        }
+    }
+}
+
+/// A run, or why there is none.
+fn outcome(
+    due: &DueJob,
+    calendar: &Calendar,
+    job: &Job,
+    schedule: &Schedule,
+    now: Time,
+) -> Result<Result<NewRun, String>, StateError> {
+    if calendar.access == AccessStatus::Blocked {
+        return Ok(Err("the tenant is blocked".into()));
+    }
+    if calendar.ticker == Ticker::OwnGateway {
+        return Ok(Err("a gateway of the home itself lets its jobs run".into()));
+    }
+    if calendar.room == Room::Full {
+        return Ok(Err("the tenant is over its storage quota".into()));
+    }
+    let late = now.millis() - due.due.millis();
+    let tolerance = schedule.tolerance(&local(due.due, calendar));
+    let is_too_late = match calendar.missed {
+        MissedRuns::Once => {
+            tolerance.is_some_and(|most| u128::from(late.max(0).unsigned_abs()) > most.as_millis())
+        }
+        MissedRuns::Skip => late > MISSED_AFTER_MILLIS,
+    };
+    if is_too_late {
+        return Ok(Err("it was missed".into()));
+    }
+    if due.is_under_way {
+        return Ok(Err("the run before is still under way".into()));
+    }
+    tracing::debug!(tenant = %due.tenant, job = job.id(), "a job is due");
+    job_run(&due.tenant, &due.job)
+        .map(Ok)
+        .map_err(StateError::broken)
 }
 
 /// The first time behind the one that was due and behind this moment: a clock that went back does not repeat, one that
@@ -182,6 +218,8 @@ mod tests {
             zone: TimeZone::UTC,
             access: AccessStatus::Active,
             missed: MissedRuns::Once,
+            room: Room::Left,
+            ticker: Ticker::Hub,
         }
     }
 

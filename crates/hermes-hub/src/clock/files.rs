@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::PoisonError,
-    time::SystemTime,
+    time::UNIX_EPOCH,
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -16,34 +16,57 @@ use sha2::{Digest, Sha256};
 use super::Clock;
 use crate::{
     Code, JobId, Problem, TenantId,
-    agents::Calendar,
+    agents::{Calendar, Ticker},
     shapes::{Condition, ConditionStatus, Time},
-    state::{JobTime, Observation, Page, StateError},
+    state::{FileVersion, JobFile, JobTime, Observation, Page, StateError},
 };
 
 /// The condition that tells whether a tenant's jobs can be read.
 const CONDITION: &str = "CronReadable";
 
-/// What tells one version of a file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// None if there is no file.
-    version: Option<(SystemTime, u64)>,
-    is_readable: bool,
-}
-
 impl Clock {
+    /// Takes up how files were when a Hub before read them.
+    pub(super) async fn remember_files(&self) -> Result<(), StateError> {
+        let known = self.state.job_files().await?;
+        let mut seen = self.seen();
+        for (tenant, file) in known {
+            seen.entry(tenant).or_insert(file);
+        }
+        Ok(())
+    }
+
+    /// Lets a tenant's file be read again, although it is the same.
+    pub(super) async fn forget_file(&self, tenant: &TenantId) -> Result<(), StateError> {
+        self.seen().remove(tenant);
+        self.state.set_job_file(tenant, None).await
+    }
+
     /// Reads the jobs of those tenants whose files have changed.
-    pub(super) async fn look_at_files(&self, tenants: Vec<TenantId>) {
-        for tenant in tenants {
-            let Ok(calendar) = self.agents.tenancy().calendar(&tenant).await else {
-                continue;
-            };
-            let version = version(&calendar.home);
-            let known = self.seen().get(&tenant).map(|seen| seen.version);
+    pub(super) async fn look_at_files(&self, homes: Vec<(TenantId, PathBuf)>) {
+        let looked = tokio::task::spawn_blocking(move || {
+            let looked = homes.into_iter().map(|(tenant, home)| {
+                let version = version(&home);
+                (tenant, version)
+            });
+            looked.collect::<Vec<_>>()
+        });
+        let Ok(looked) = looked.await else {
+            return;
+        };
+        let changed: Vec<TenantId> = {
+            let seen = self.seen();
             // A tenant that never had jobs costs no more than this look.
-            if known.unwrap_or(None) == version {
-                continue;
+            let is_known = |tenant: &TenantId, version: Option<FileVersion>| {
+                seen.get(tenant).and_then(|file| file.version) == version
+            };
+            let changed = looked
+                .into_iter()
+                .filter(|(tenant, version)| !is_known(tenant, *version));
+            changed.map(|(tenant, _)| tenant).collect()
+        };
+        for tenant in changed {
+            if self.closing.is_cancelled() {
+                return;
             }
             if let Err(problem) = self.changed(&tenant).await {
                 tracing::warn!(%tenant, "a tenant's jobs can not be read: {problem}");
@@ -57,16 +80,41 @@ impl Clock {
         // Before it is read: a change in between is seen next time.
         let version = version(&calendar.home);
         let loaded = load(&calendar.home).await?;
-        self.note_readable(tenant, version, loaded.as_ref().err())
-            .await;
-        let file = loaded.map_err(|error| {
+        let file = JobFile {
+            version,
+            is_readable: loaded.is_ok(),
+        };
+        let before = self.note_readable(tenant, file).await;
+        let taken = self.take_over(tenant, loaded.as_ref().ok(), calendar).await;
+        let stored = match taken {
+            Ok(()) if before != Some(file) => self.state.set_job_file(tenant, Some(file)).await,
+            taken => taken,
+        };
+        if let Err(error) = stored {
+            // Then it was not taken over.
+            self.seen().remove(tenant);
+            return Err(error.into());
+        }
+        loaded.map(drop).map_err(|error| {
             tracing::warn!(%tenant, "a tenant's jobs are unreadable: {error}");
             Problem::new(
                 Code::Unavailable,
                 "the tenant's `cron/jobs.json` is damaged; correct it or move it away",
             )
             .because("cron_damaged")
-        })?;
+        })
+    }
+
+    /// Stores when each job of a file is due. One that is unreadable changes nothing.
+    async fn take_over(
+        &self,
+        tenant: &TenantId,
+        file: Option<&CronFile>,
+        calendar: Calendar,
+    ) -> Result<(), StateError> {
+        let Some(file) = file else {
+            return Ok(());
+        };
         let now = (self.now)().timestamp().to_zoned(calendar.zone);
         let known = self.state.job_times(tenant).await?;
         let mut times = Vec::with_capacity(file.jobs.len());
@@ -95,21 +143,13 @@ impl Clock {
         Ok(newest.items.first().map(|fire| fire.due))
     }
 
-    /// A tenant whose file is damaged has a condition that says so, until it is readable again.
-    async fn note_readable(
-        &self,
-        tenant: &TenantId,
-        version: Option<(SystemTime, u64)>,
-        error: Option<&CronError>,
-    ) {
-        let seen = Seen {
-            version,
-            is_readable: error.is_none(),
-        };
+    /// A tenant whose file is damaged has a condition that says so, until it is readable again. Returns how the file was
+    /// before.
+    async fn note_readable(&self, tenant: &TenantId, seen: JobFile) -> Option<JobFile> {
         let before = self.seen().insert(tenant.clone(), seen);
         let was_readable = before.is_none_or(|before| before.is_readable);
         if was_readable == seen.is_readable {
-            return;
+            return before;
         }
         let condition = Condition {
             kind: CONDITION.into(),
@@ -126,6 +166,39 @@ impl Clock {
             },
             last_transition_time: Time::now(),
         };
+        self.observe(tenant, condition).await;
+        before
+    }
+
+    /// A linked home whose jobs somebody else lets run has a condition that says so.
+    pub(super) async fn note_ticker(&self, tenant: &TenantId, ticker: Ticker) {
+        let is_new = match ticker {
+            Ticker::Hub => self.own_tickers().remove(tenant),
+            Ticker::OwnGateway => self.own_tickers().insert(tenant.clone()),
+        };
+        if !is_new {
+            return;
+        }
+        let by_hub = ticker == Ticker::Hub;
+        let condition = Condition {
+            kind: "CronByHub".into(),
+            status: if by_hub {
+                ConditionStatus::True
+            } else {
+                ConditionStatus::False
+            },
+            reason: if by_hub { "hub" } else { "own_gateway" }.into(),
+            message: if by_hub {
+                String::new()
+            } else {
+                "a gateway of the home itself lets its jobs run".into()
+            },
+            last_transition_time: Time::now(),
+        };
+        self.observe(tenant, condition).await;
+    }
+
+    async fn observe(&self, tenant: &TenantId, condition: Condition) {
         let observation = Observation {
             conditions: vec![condition],
             ..Observation::default()
@@ -135,7 +208,13 @@ impl Clock {
         }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<TenantId, Seen>> {
+    fn own_tickers(&self) -> std::sync::MutexGuard<'_, std::collections::HashSet<TenantId>> {
+        self.own_tickers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<TenantId, JobFile>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,10 +246,13 @@ pub(crate) fn refuse_links(home: &Path) -> Result<(), CronError> {
     Ok(())
 }
 
-fn version(home: &Path) -> Option<(SystemTime, u64)> {
-    let file: PathBuf = home.join("cron").join("jobs.json");
-    let found = std::fs::metadata(file).ok()?;
-    Some((found.modified().ok()?, found.len()))
+fn version(home: &Path) -> Option<FileVersion> {
+    let found = std::fs::symlink_metadata(home.join("cron").join("jobs.json")).ok()?;
+    let modified = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(FileVersion {
+        modified: i64::try_from(modified.as_nanos()).ok()?,
+        size: found.len(),
+    })
 }
 
 /// When a job is due next. What the database knows counts as long as the schedule is the same, unless the file names an

@@ -46,10 +46,10 @@ fn write_operation(text: &mut String, operation: &Operation) {
     };
     line(format_args!("- Status: {}{errors}", success.join(", ")));
     let reply = match &operation.output {
-        Output::Empty => "nothing (`{\"ok\": true}` over MCP)",
-        Output::Json(_) => "JSON",
-        Output::Events => "server-sent events",
-        Output::Bytes(media) => media,
+        Output::Empty => "nothing (`{\"ok\": true}` over MCP)".to_owned(),
+        Output::Json(_) => "JSON".to_owned(),
+        Output::Events => "server-sent events".to_owned(),
+        Output::Bytes(media) => media.join(" or "),
     };
     line(format_args!("- Reply: {reply}"));
     if operation.input.members.is_empty() {

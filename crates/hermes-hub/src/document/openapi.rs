@@ -155,7 +155,10 @@ fn responses(operation: &Operation) -> Value {
         Output::Empty => None,
         Output::Json(schema) => Some(json!({"application/json": {"schema": schema}})),
         Output::Events => Some(json!({"text/event-stream": {"schema": {"type": "string"}}})),
-        Output::Bytes(media) => Some(json!({*media: {}})),
+        Output::Bytes(media) => {
+            let media = media.iter().map(|media| ((*media).to_owned(), json!({})));
+            Some(Value::Object(media.collect()))
+        }
     };
     let mut responses = Map::new();
     for status in operation.success {

@@ -2,7 +2,7 @@
 //! process writes there.
 
 pub(crate) mod atomic;
-mod count;
+pub(crate) mod count;
 mod relocate;
 mod remove;
 mod write;

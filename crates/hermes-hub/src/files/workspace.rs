@@ -85,6 +85,10 @@ impl Workspace {
         })
     }
 
+    pub(super) fn tree(&self) -> Arc<Tree> {
+        Arc::clone(&self.tree)
+    }
+
     /// One level.
     pub async fn list(&self, path: &SharePath) -> Result<Listing, Problem> {
         let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.list_entries);

@@ -104,7 +104,10 @@ impl Runs {
                 .decide(&approval.approval_id, choice, entry.clone())
                 .await;
             match done {
-                Ok(approval) => decided.push(approval),
+                Ok(approval) => {
+                    self.count_decision(&approval);
+                    decided.push(approval);
+                }
                 // Somebody was faster. With `all`, the others are still to be decided.
                 Err(StateError::Conflict { .. }) if answer.all => {}
                 Err(StateError::Conflict { .. }) => return Err(not_pending()),
@@ -141,6 +144,12 @@ impl Runs {
             .decide(&approval.tenant_id, &approval.run_id, answer, entry)
             .await?;
         decided.into_iter().next().ok_or_else(not_pending)
+    }
+
+    fn count_decision(&self, approval: &Approval) {
+        let label = format!("state=\"{}\"", approval.state);
+        let metrics = self.agents.metrics();
+        metrics.count("approvals_total", label, 1);
     }
 }
 
@@ -267,7 +276,10 @@ impl Work<'_> {
             .decide(id, choice, self.entry("approval_timeout", id))
             .await
         {
-            Ok(approval) => Ok(Some(approval)),
+            Ok(approval) => {
+                self.runs.count_decision(&approval);
+                Ok(Some(approval))
+            }
             Err(StateError::Conflict { .. }) => state.approval(id).await,
             Err(error) => Err(error),
         }

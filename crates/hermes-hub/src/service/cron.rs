@@ -229,6 +229,7 @@ pub(crate) struct JobStarted {
 pub(crate) async fn run(call: Call, input: OfJob) -> Result<Reply, Problem> {
     let file = load(&call).await?;
     let job = record(find(&file, &input.job_id)?);
+    call.hub.ensure_room(call.tenant()?).await?;
     let run = call
         .hub
         .runs()

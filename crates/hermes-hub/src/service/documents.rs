@@ -22,7 +22,7 @@ mod standing;
 pub(crate) use policy::{CronLimits, Decision, decide, matches};
 pub(crate) use specialization::Specialization;
 pub(crate) use specialization::{get as get_specialization, put as put_specialization};
-pub(crate) use standing::Standing;
+pub(crate) use standing::{Baseline, Standing};
 
 /// The policy and which version it is.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -47,10 +47,12 @@ pub(crate) struct PutPolicy {
 }
 
 pub(crate) async fn get_policy(call: Call, _: Nothing) -> Result<Reply, Problem> {
-    policy_reply(call.hub.state().document(DocumentKind::Policy).await?, None)
+    let document = call.hub.state().document(DocumentKind::Policy).await?;
+    policy_reply(&call, document, None)
 }
 
 fn policy_reply(
+    call: &Call,
     document: Option<Document>,
     affected_tenants: Option<u64>,
 ) -> Result<Reply, Problem> {
@@ -60,7 +62,10 @@ fn policy_reply(
             revision,
             ..
         }) => (policy, revision),
-        _ => (policy::default_document(), 0),
+        _ => (
+            policy::default_document(Baseline::of(&call.hub.settings())),
+            0,
+        ),
     };
     let version = etag(revision);
     let reply = PolicyReply {
@@ -75,7 +80,8 @@ fn policy_reply(
 pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
     policy::check(&input.policy)?;
     let document = put(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
-    policy_reply(Some(document), Some(tenants::count(&call.hub).await?))
+    let affected = tenants::count(&call.hub).await?;
+    policy_reply(&call, Some(document), Some(affected))
 }
 
 /// What to explain.
@@ -222,9 +228,14 @@ async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document
 }
 
 async fn take_up(call: &Call) -> Result<(), Problem> {
-    call.hub
-        .set_standing(Standing::load(call.hub.state()).await?);
-    call.hub.directives_changed();
+    let hub = &call.hub;
+    let had_messaging = hub.standing().policy().has_messaging();
+    let baseline = Baseline::of(&hub.settings());
+    hub.set_standing(Standing::load(hub.state(), baseline).await?);
+    hub.directives_changed();
+    if !had_messaging {
+        hub.start_listeners();
+    }
     Ok(())
 }
 

@@ -77,7 +77,7 @@ pub(crate) async fn set(call: Call, input: SetVariable) -> Result<Reply, Problem
         .state()
         .set_env(&record.id, variable, call.entry.clone())
         .await?;
-    call.hub.settings_changed(record);
+    call.hub.settings_changed(&record.id);
     Ok(Reply::empty())
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn unset(call: Call, input: UnsetVariable) -> Result<Reply, Pro
         .state()
         .unset_env(&record.id, &input.name, call.entry.clone())
         .await?;
-    call.hub.settings_changed(record);
+    call.hub.settings_changed(&record.id);
     Ok(Reply::empty())
 }
 

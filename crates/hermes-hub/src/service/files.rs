@@ -39,17 +39,29 @@ pub(crate) struct ReadWorkspaceFile {
     limit: Option<u64>,
 }
 
-/// A file in a workspace.
+/// A file in a workspace, or all of a directory.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DownloadFile {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// The file.
+    /// The file; with `tar.zst` also a directory, or nothing for the whole workspace.
     path: String,
-    /// `raw`.
-    format: Option<String>,
+    /// `raw`, or `tar.zst` for an archive without links.
+    format: Option<Format>,
+}
+
+/// How it is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(crate) enum Format {
+    /// As it is.
+    #[default]
+    #[serde(rename = "raw")]
+    Raw,
+    /// Packed.
+    #[serde(rename = "tar.zst")]
+    Archive,
 }
 
 async fn open(call: &Call) -> Result<Workspace, Problem> {
@@ -75,17 +87,10 @@ pub(crate) async fn read(call: Call, input: ReadWorkspaceFile) -> Result<Reply, 
 }
 
 pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, Problem> {
-    match input.format.as_deref() {
-        None | Some("raw") => {}
-        Some("tar.zst") => {
-            return Err(Problem::new(
-                Code::Unimplemented,
-                "archives are not offered; download files one by one",
-            ));
-        }
-        Some(_) => return Err(Problem::invalid("`format` must be `raw`").at("format", "unknown")),
-    }
     let path = SharePath::parse(&input.path)?;
+    if input.format == Some(Format::Archive) {
+        return archive(&call, &path).await;
+    }
     let range = call.range.as_deref().and_then(ByteRange::parse);
     let download = open(&call).await?.download(&path, range).await?;
     let mut headers = HeaderMap::new();
@@ -114,5 +119,39 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
         status: if is_part { 206 } else { 200 },
         etag: download.entry.etag,
         body: Body::Bytes(headers, body),
+    })
+}
+
+async fn archive(call: &Call, path: &SharePath) -> Result<Reply, Problem> {
+    let place = call.hub.archives().try_acquire_owned().map_err(|_| {
+        Problem::new(
+            Code::ResourceExhausted,
+            "too many archives are being packed; try again in a moment",
+        )
+        .because("concurrency")
+        .retry_after(5000)
+    })?;
+    let pieces = open(call)
+        .await?
+        .archive(path, call.hub.work(), place)
+        .await?;
+    let pieces = futures::stream::unfold(pieces, |mut pieces| async move {
+        let piece = pieces.recv().await?;
+        Some((piece, pieces))
+    });
+    let headers = HeaderMap::from_iter([
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/zstd"),
+        ),
+        (
+            header::CONTENT_DISPOSITION,
+            HeaderValue::from_static("attachment; filename=\"workspace.tar.zst\""),
+        ),
+    ]);
+    Ok(Reply {
+        status: 200,
+        etag: None,
+        body: Body::Bytes(headers, axum::body::Body::from_stream(pieces)),
     })
 }

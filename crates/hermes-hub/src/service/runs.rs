@@ -172,6 +172,7 @@ pub(crate) async fn create(call: Call, input: CreateRun) -> Result<Reply, Proble
     } else {
         RunTrigger::Api
     };
+    call.hub.ensure_room(call.tenant()?).await?;
     let run = call
         .hub
         .runs()

@@ -186,7 +186,7 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
     super::recorded(&call, blocking(move || set(&home, &name, enabled, pinned))).await?;
     found.shape.enabled = enabled;
     found.shape.pinned = pinned.unwrap_or(found.shape.pinned);
-    call.hub.settings_changed(record);
+    call.hub.settings_changed(&record.id);
     Reply::json(&found.shape)
 }
 

@@ -25,7 +25,7 @@ mod resolve;
 
 pub(crate) use given::{AgentGiven, BrowserGiven, StorageGiven};
 pub(crate) use home::{provision_unfinished, purge_overdue};
-pub(crate) use resolve::{agent, shape};
+pub(crate) use resolve::{agent, room, shape, storage};
 
 /// Which tenants to list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -297,7 +297,7 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
         .update_tenant(&record.id, change, expected, call.entry.clone())
         .await;
     let updated = updated.map_err(|error| group_missing(error.into()))?;
-    hub.settings_changed(&updated);
+    hub.settings_changed(&updated.id);
     show(&call, &updated)
 }
 
@@ -325,6 +325,7 @@ pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
         .restore_tenant(&record.id, call.entry.clone())
         .await?;
     call.hub.jobs_changed(&record.id);
+    call.hub.tenant_back(&record.id);
     show(&call, &restored)
 }
 
@@ -368,6 +369,7 @@ pub(crate) async fn rotate_runtime_key(
     hub.state()
         .set_runtime_key(&record.id, new, call.entry.clone())
         .await?;
+    hub.settings_changed(&record.id);
     Reply::json(&ShownRuntimeKey {
         runtime_key: key.secret.expose().clone(),
         last4: key.last4,

@@ -131,3 +131,11 @@ fn values_of_the_wrong_kind_are_told() {
         assert!(error.contains(&format!("`{key}`")), "{file}: {error}");
     }
 }
+
+#[test]
+fn every_setting_is_documented() {
+    let page = include_str!("../../../../docs/reference/hub.md");
+    for key in super::keys::KEYS {
+        assert!(page.contains(&format!("`{key}`")), "`{key}` is missing");
+    }
+}

@@ -66,6 +66,9 @@ pub trait Approvals {
         page: &Page,
     ) -> Result<Paged<Approval>, StateError>;
 
+    /// How many wait for a decision.
+    async fn count_pending_approvals(&self) -> Result<u64, StateError>;
+
     /// Decides one. Only the first decision counts; later ones are conflicts.
     async fn decide(
         &self,

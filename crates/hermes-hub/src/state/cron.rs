@@ -25,6 +25,28 @@ pub struct DueJob {
     pub job: JobId,
     /// When it was due.
     pub due: Time,
+    /// The latest of its due times that was dealt with.
+    pub last_fired: Option<Time>,
+    /// Whether a run of it waits or is carried out.
+    pub is_under_way: bool,
+}
+
+/// What tells one version of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileVersion {
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified: i64,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// A file of jobs as it was last read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobFile {
+    /// None if there was none.
+    pub version: Option<FileVersion>,
+    /// Whether it could be read.
+    pub is_readable: bool,
 }
 
 /// A due time to be dealt with, once and for all.
@@ -86,6 +108,17 @@ pub trait Cron {
 
     /// Sets the time of one job.
     async fn set_job_time(&self, tenant: &TenantId, time: &JobTime) -> Result<(), StateError>;
+
+    /// All files as they were last read.
+    async fn job_files(&self) -> Result<Vec<(TenantId, JobFile)>, StateError>;
+
+    /// Says how a tenant's file was when it was read, or that it is to be read again. The times come first: whoever is
+    /// killed in between only reads the file again.
+    async fn set_job_file(
+        &self,
+        tenant: &TenantId,
+        file: Option<JobFile>,
+    ) -> Result<(), StateError>;
 
     /// What became of a job's due times, newest first.
     async fn fires(

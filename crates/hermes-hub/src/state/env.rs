@@ -47,6 +47,9 @@ pub trait Env {
     /// Those of a tenant, for its agent.
     async fn sealed_env(&self, tenant: &TenantId) -> Result<Vec<(String, Sealed)>, StateError>;
 
+    /// The tenants that have any.
+    async fn env_owners(&self) -> Result<Vec<TenantId>, StateError>;
+
     /// Sets one.
     async fn set_env(
         &self,

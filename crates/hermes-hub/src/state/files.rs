@@ -28,6 +28,15 @@ pub struct Usage {
     pub files: u64,
 }
 
+/// Disk space of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TotalUsage {
+    /// The homes of tenants.
+    pub tenants: Usage,
+    /// The shares of groups.
+    pub groups: Usage,
+}
+
 /// Room to be kept free for a write.
 #[derive(Debug, Clone)]
 pub struct Reserve {
@@ -86,6 +95,12 @@ pub trait FileOperations {
 
     /// The space an owner takes.
     async fn usage(&self, owner: &Owner) -> Result<Usage, StateError>;
+
+    /// What all owners take together.
+    async fn total_usage(&self) -> Result<TotalUsage, StateError>;
+
+    /// What owners take, the largest first.
+    async fn usages(&self, most: u32) -> Result<Vec<(Owner, Usage)>, StateError>;
 
     /// Sets the space an owner takes, after it was measured.
     async fn set_usage(&self, owner: &Owner, usage: Usage) -> Result<(), StateError>;

@@ -24,6 +24,17 @@ pub struct McpSession {
     pub used_at: Time,
 }
 
+/// How a session is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct McpUse {
+    /// Which.
+    pub hash: SessionHash,
+    /// When it was last used.
+    pub used_at: Time,
+    /// How long its stream counts as open, if it has one.
+    pub stream_until: Option<Time>,
+}
+
 /// What became of a session that was to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
@@ -56,12 +67,15 @@ pub trait McpSessions {
         idle_since: Time,
     ) -> Result<Option<McpSession>, StateError>;
 
-    /// Says that a stream is open until then, or no longer.
-    async fn hold_mcp_stream(
+    /// Writes down when sessions were last used, and that they have an open stream until then or none. Tells which of
+    /// them are still there.
+    async fn note_mcp_uses(&self, uses: &[McpUse]) -> Result<Vec<SessionHash>, StateError>;
+
+    /// Which of these are still there.
+    async fn present_mcp_sessions(
         &self,
-        hash: &SessionHash,
-        until: Option<Time>,
-    ) -> Result<(), StateError>;
+        among: &[SessionHash],
+    ) -> Result<Vec<SessionHash>, StateError>;
 
     /// Ends one; tells whether it was there and belonged to this token.
     async fn end_mcp_session(

@@ -9,7 +9,7 @@ use hermes_store::{
 };
 use sqlx::SqlitePool;
 
-use super::{State, StateError};
+use super::{Connections, State, StateError};
 use crate::audit::NewEntry;
 
 mod approvals;
@@ -28,7 +28,10 @@ mod tenants;
 mod tokens;
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
-const STEPS: &[&str] = &[include_str!("../../migrations/sqlite/0001.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001.sql"),
+    include_str!("../../migrations/sqlite/0002.sql"),
+];
 /// How long a write waits before it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -116,6 +119,14 @@ impl State for SqliteState {
             .fetch_optional(self.readers())
             .await?;
         Ok(())
+    }
+
+    fn connections(&self) -> Connections {
+        let readers = self.readers();
+        Connections {
+            open: u64::from(readers.size()),
+            idle: readers.num_idle() as u64,
+        }
     }
 
     async fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {

@@ -190,6 +190,19 @@ pub struct TenantQuery {
     pub text: Option<String>,
 }
 
+/// Where a tenant lives: what rounds over all of them need, and no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantHome {
+    /// Its name.
+    pub id: TenantId,
+    /// Its home, if that lies outside the data directory.
+    pub linked_home: Option<PathBuf>,
+    /// How far it has come.
+    pub status: TenantStatus,
+    /// Whether it may do anything.
+    pub access: AccessStatus,
+}
+
 /// Tenants.
 #[async_trait]
 pub trait Tenants {
@@ -209,6 +222,13 @@ pub trait Tenants {
         query: &TenantQuery,
         page: &Page,
     ) -> Result<Paged<TenantRecord>, StateError>;
+
+    /// The homes of those that are not deleted, by name, behind this one.
+    async fn tenant_homes(
+        &self,
+        after: Option<&TenantId>,
+        most: u32,
+    ) -> Result<Vec<TenantHome>, StateError>;
 
     /// How many there are in each state.
     async fn count_tenants(&self) -> Result<Vec<(TenantStatus, u64)>, StateError>;

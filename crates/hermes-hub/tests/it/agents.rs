@@ -138,3 +138,30 @@ async fn an_agent_that_failed_too_often_starts_when_it_is_told_to() {
     );
     assert_eq!(state.restarts, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_variables_have_changed_is_started_anew_when_it_has_no_work() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "wait").await.run_id;
+    world.until_event(&tenant, &run, "run.started").await;
+    world.tenancy.change(|rules| rules.secret = Some("changed"));
+    world.agents.apply(&tenant).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Running);
+    world.agent.release("wait");
+    world.ended(&tenant, &run).await;
+    world
+        .until("it is down", || async {
+            world.agents.state(&tenant).await.state == AgentPhase::Sleeping
+        })
+        .await;
+    let run = world.run(&tenant, "say=1").await.run_id;
+    world.ended(&tenant, &run).await;
+    assert_eq!(world.agent.starts(&tenant), 2);
+    let figures = world.agents.metrics().text(&[]);
+    assert!(
+        figures.contains("hermes_hub_wake_seconds_count 2"),
+        "{figures}"
+    );
+}

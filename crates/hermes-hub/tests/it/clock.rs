@@ -13,7 +13,7 @@ use std::{
 use hermes_config::Home;
 use hermes_hub::{
     JobId, TenantId,
-    agents::MissedRuns,
+    agents::{MissedRuns, Room, Ticker},
     clock::{Clock, TimeOfDay},
     shapes::{AccessStatus, ConditionStatus, RunStatus, RunTrigger, Time},
     state::{Fire, Page, RunQuery},
@@ -299,4 +299,72 @@ async fn a_damaged_file_is_a_condition_of_its_tenant_and_of_no_other() {
     std::fs::remove_file(&file).unwrap();
     clock.changed(&broken).await.unwrap();
     assert_eq!(condition().await, ConditionStatus::True);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_not_changed_is_not_read_again() {
+    let world = World::new().await;
+    let time = HandSet::at("2026-11-15T08:00:00Z");
+    let mut tenants = Vec::new();
+    for number in 0..20 {
+        let tenant = world.tenant(&format!("t{number}")).await;
+        world.job(&tenant, "daily", "0 9 * * *", &time);
+        tenants.push(tenant);
+    }
+    let known = async || world.state.job_files().await.unwrap().len();
+    let clock = world.clock(&time);
+    world
+        .until("all are read", || async { known().await == 20 })
+        .await;
+    clock.close().await;
+
+    let looks = world.tenancy.looks();
+    world.job(&tenants[7], "weekly", "0 9 * * 1", &time);
+    let clock = world.clock(&time);
+    world
+        .until("the change is taken up", || async {
+            world.state.job_times(&tenants[7]).await.unwrap().len() == 2
+        })
+        .await;
+    clock.close().await;
+    assert_eq!(world.tenancy.looks(), looks + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_without_room_skips_its_jobs() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "daily", "0 9 * * *", &time);
+    world.tenancy.change(|rules| rules.room = Room::Full);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    time.set("2026-11-15T09:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 1).await;
+    let reason = fires[0].skipped.as_deref().unwrap();
+    assert!(reason.contains("quota"), "{reason}");
+    let figures = world.agents.metrics().text(&[]);
+    assert!(figures.contains("hermes_hub_cron_skips_total"), "{figures}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_home_whose_own_gateway_ticks_is_left_to_it() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let job = world.job(&tenant, "daily", "0 9 * * *", &time);
+    world
+        .tenancy
+        .change(|rules| rules.ticker = Ticker::OwnGateway);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    time.set("2026-11-15T09:00:00Z");
+    let fires = world.until_fires(&tenant, &job, 1).await;
+    assert_eq!((&fires[0].run, fires[0].skipped.is_some()), (&None, true));
+    let record = world.state.tenant(&tenant).await.unwrap().unwrap();
+    let by_hub = record
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == "CronByHub");
+    assert_eq!(by_hub.unwrap().status, ConditionStatus::False);
 }

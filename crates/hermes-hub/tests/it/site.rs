@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use hermes_hub::{Hub, Opened, runtime::mock::MockRuntime, settings::Settings};
+use hermes_hub::{Hub, Opened, Parts, runtime::mock::MockRuntime, settings::Settings};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ pub(crate) struct Site {
     pub(crate) admin: String,
     pub(crate) hub: Hub,
     pub(crate) directory: TempDir,
-    _lock: hermes_hub::data_dir::DataDirLock,
+    lock: Option<hermes_hub::data_dir::DataDirLock>,
     server: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -99,21 +99,90 @@ impl Site {
             .unwrap()
             .trim()
             .to_owned();
-        let stop = CancellationToken::new();
-        let mut server = JoinSet::new();
-        let serving = (hub.clone(), stop.clone());
-        server.spawn(async move {
-            serving.0.serve(listener, serving.1).await.unwrap();
-        });
-        Self {
+        let mut site = Self {
             url: format!("http://{address}"),
             client: Client::builder().no_proxy().build().unwrap(),
             admin,
             hub,
             directory,
-            _lock: lock,
-            server,
-            stop,
+            lock: Some(lock),
+            server: JoinSet::new(),
+            stop: CancellationToken::new(),
+        };
+        site.serve(listener);
+        site
+    }
+
+    fn serve(&mut self, listener: TcpListener) {
+        let (hub, stop) = (self.hub.clone(), self.stop.clone());
+        self.server.spawn(async move {
+            hub.serve(listener, stop).await.unwrap();
+        });
+    }
+
+    /// The settings, on another port.
+    async fn elsewhere(&self) -> (Settings, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut settings = Settings::clone(&self.hub.settings());
+        settings.listen = listener.local_addr().unwrap();
+        settings.public_url = format!("http://{}", settings.listen);
+        (settings, listener)
+    }
+
+    /// Ends the Hub and starts it again on what it left.
+    pub(crate) async fn restart(&mut self) {
+        let (settings, listener) = self.elsewhere().await;
+        self.stop.cancel();
+        self.server.shutdown().await;
+        self.hub.close().await;
+        self.hub.state().close().await;
+        self.lock = None;
+        self.url.clone_from(&settings.public_url);
+        let runtime = Arc::new(MockRuntime::default());
+        let Opened { hub, lock, .. } = Hub::open(settings, runtime).await.unwrap();
+        self.hub = hub;
+        self.lock = Some(lock);
+        self.stop = CancellationToken::new();
+        self.serve(listener);
+    }
+
+    /// Another node over the same database.
+    pub(crate) async fn second_node(&self) -> Self {
+        let (settings, listener) = self.elsewhere().await;
+        let url = settings.public_url.clone();
+        let hub = Hub::start(Parts {
+            state: self.hub.shared_state(),
+            key: self.hub.key().clone(),
+            runtime: Arc::new(MockRuntime::default()),
+            settings,
+            node: "n2".into(),
+        })
+        .await
+        .unwrap();
+        let mut site = Self {
+            url,
+            client: self.client.clone(),
+            admin: self.admin.clone(),
+            hub,
+            directory: tempfile::tempdir().unwrap(),
+            lock: None,
+            server: JoinSet::new(),
+            stop: CancellationToken::new(),
+        };
+        site.serve(listener);
+        site
+    }
+
+    /// Asks again and again until it is so.
+    pub(crate) async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            let found = self.get(path).await.expect(200);
+            if is_so(&found) {
+                return found;
+            }
+            assert!(std::time::Instant::now() < deadline, "{found}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -1,12 +1,15 @@
 //! REST, MCP and the documents, over real sockets.
 
+mod defaults;
 mod doors;
 mod examples;
 mod jobs;
 mod links;
+mod listeners;
 mod parity;
 mod resources;
 mod restart;
 mod sessions;
+mod storage;
 mod strict;
 mod tls;

@@ -15,7 +15,9 @@ use axum::{
 use hermes_config::Secret;
 use rmcp::{
     ServerHandler,
-    transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::SessionStore,
+    },
 };
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Principal, ServeError,
+    records::SessionRecords,
     sessions::{self, Sessions},
 };
 
@@ -50,6 +53,8 @@ pub struct HttpOptions {
     pub most_sessions_per_principal: usize,
     /// So large may a request be.
     pub most_body_bytes: usize,
+    /// Where MCP sessions are kept, if they are to outlive this process. It also sees to the number for one principal.
+    pub records: Option<Arc<dyn SessionRecords>>,
 }
 
 impl Default for HttpOptions {
@@ -63,6 +68,7 @@ impl Default for HttpOptions {
             most_sessions: 64,
             most_sessions_per_principal: usize::MAX,
             most_body_bytes: 4 * 1024 * 1024,
+            records: None,
         }
     }
 }
@@ -89,13 +95,16 @@ pub fn mount<S: ServerHandler>(
     let own_pages = LOOPBACK
         .iter()
         .flat_map(|host| ["http", "https"].map(|scheme| format!("{scheme}://{host}:*")));
-    let config = StreamableHttpServerConfig::default()
+    let mut config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(this_machine.into_iter().chain(options.allowed_hosts))
         .with_allowed_origins(own_pages.chain(options.allowed_origins))
         .enforce_origin_validation()
         .with_max_request_body_bytes(options.most_body_bytes)
         .with_json_response(true)
         .with_cancellation_token(stop.child_token());
+    if options.records.is_some() {
+        config.session_store = Some(Arc::clone(&sessions.agreements) as Arc<dyn SessionStore>);
+    }
     let service = StreamableHttpService::new(
         move || Ok(make_handler()),
         Arc::clone(&sessions.manager),

@@ -69,6 +69,13 @@ impl SessionManager for Manager {
         }
     }
 
+    async fn restore_session(
+        &self,
+        id: SessionId,
+    ) -> Result<RestoreOutcome<Transport>, ManagerError> {
+        Ok(self.0.restore_session(id).await?)
+    }
+
     async fn initialize_session(
         &self,
         id: &SessionId,

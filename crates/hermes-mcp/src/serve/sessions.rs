@@ -1,11 +1,12 @@
 //! The MCP sessions of a server: whose each is, how many there may be, and ending them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    io,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -16,17 +17,30 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_body::Frame;
-use rmcp::{model::ProtocolVersion, transport::streamable_http_server::SessionManager};
+use rmcp::{
+    model::ProtocolVersion,
+    transport::streamable_http_server::{SessionManager, session::SessionState},
+};
 
-use super::{Principal, http::HttpOptions, session_manager::Manager};
+use super::{
+    Principal,
+    http::HttpOptions,
+    records::{Admission, Agreements, SessionDigest, SessionRecords, SessionUse, digest},
+    session_manager::Manager,
+};
 
 const SESSION_ID: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
+
+/// How long what a record says is taken for true. Somebody may have ended the session elsewhere.
+const TRUST: Duration = Duration::from_secs(1);
 
 /// The open sessions and their owners.
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) manager: Arc<Manager>,
+    pub(super) agreements: Arc<Agreements>,
+    records: Option<Arc<dyn SessionRecords>>,
     held: Mutex<HashMap<Arc<str>, Held>>,
     most: usize,
     most_per_principal: usize,
@@ -36,9 +50,24 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 struct Held {
     principal: Principal,
+    digest: SessionDigest,
     last_used: Instant,
+    /// When its record was last seen.
+    seen: Instant,
     /// Answers on their way.
     open_streams: usize,
+}
+
+impl Held {
+    fn new(id: &str, principal: Principal) -> Self {
+        Self {
+            principal,
+            digest: digest(id),
+            last_used: Instant::now(),
+            seen: Instant::now(),
+            open_streams: 0,
+        }
+    }
 }
 
 /// The sessions of a server, for whoever must end some.
@@ -48,9 +77,20 @@ pub struct OpenSessions(pub(super) Arc<Sessions>);
 impl OpenSessions {
     /// Ends all sessions of a principal, with their streams.
     pub async fn end(&self, principal: &Principal) {
+        self.end_those(|session| session.principal == *principal)
+            .await;
+    }
+
+    /// Ends these sessions here: their records are gone.
+    pub async fn end_gone(&self, gone: &HashSet<SessionDigest>) {
+        self.end_those(|session| gone.contains(&session.digest))
+            .await;
+    }
+
+    async fn end_those(&self, is_meant: impl Fn(&Held) -> bool) {
         let ids: Vec<_> = {
             let mut held = self.0.held();
-            held.extract_if(|_, session| session.principal == *principal)
+            held.extract_if(|_, session| is_meant(session))
                 .map(|(id, _)| id)
                 .collect()
         };
@@ -59,16 +99,35 @@ impl OpenSessions {
         }
     }
 
+    /// Those that are in use at this moment.
+    pub fn in_use(&self) -> Vec<SessionDigest> {
+        let held = self.0.held();
+        let in_use = held.values().filter(|session| session.open_streams > 0);
+        in_use.map(|session| session.digest).collect()
+    }
+
     /// How many are open.
     pub async fn count(&self) -> usize {
         self.0.manager.count().await
     }
 }
 
+/// Where a session is.
+enum Place {
+    /// In this process.
+    Here,
+    /// In its record only, with what was agreed in it.
+    Recorded(Box<SessionState>),
+    /// There is none, or it is somebody else's: whose it is, is nobody else's business.
+    Nowhere,
+}
+
 impl Sessions {
     pub(super) fn new(options: &HttpOptions) -> Arc<Self> {
         Arc::new(Self {
             manager: Arc::new(Manager::new(options.session_idle)),
+            agreements: Arc::default(),
+            records: options.records.clone(),
             held: Mutex::default(),
             most: options.most_sessions,
             most_per_principal: options.most_sessions_per_principal,
@@ -79,16 +138,37 @@ impl Sessions {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a session is known to be somebody else's. One's own counts as used.
-    fn is_foreign(&self, id: &str, principal: &Principal) -> bool {
-        match self.held().get_mut(id) {
-            Some(session) if session.principal != *principal => true,
+    /// Finds a session of this principal, which counts as used.
+    async fn find(&self, id: &Arc<str>, principal: &Principal) -> io::Result<Place> {
+        let is_here = self.manager.has_session(id).await.unwrap_or(false);
+        let is_trusted = match self.held().get_mut(id) {
+            Some(session) if session.principal != *principal => return Ok(Place::Nowhere),
             Some(session) => {
                 session.last_used = Instant::now();
-                false
+                session.seen.elapsed() < TRUST
             }
             None => false,
+        };
+        let here = if is_here { Place::Here } else { Place::Nowhere };
+        let Some(records) = self.records.as_ref().filter(|_| !(is_here && is_trusted)) else {
+            return Ok(here);
+        };
+        let Some(agreed) = records.find(&digest(id), principal).await? else {
+            if is_here {
+                self.held().remove(id);
+                self.close(id).await;
+            }
+            return Ok(Place::Nowhere);
+        };
+        self.held()
+            .entry(Arc::clone(id))
+            .or_insert_with(|| Held::new(id, principal.clone()))
+            .seen = Instant::now();
+        if is_here {
+            return Ok(Place::Here);
         }
+        let agreed = serde_json::from_value(agreed).map_err(io::Error::other)?;
+        Ok(Place::Recorded(agreed))
     }
 
     async fn close(&self, id: &Arc<str>) {
@@ -97,53 +177,137 @@ impl Sessions {
         }
     }
 
+    /// Ends a session for good.
+    async fn end_record(&self, id: &Arc<str>, principal: &Principal) {
+        self.held().remove(id);
+        if let Some(records) = &self.records
+            && let Err(error) = records.end(&digest(id), principal).await
+        {
+            tracing::warn!(%error, "the record of an MCP session does not end");
+        }
+    }
+
     /// Takes a new session in. Beyond the principal's number the one longest idle gives way; if all are in use, the
     /// new one does.
-    async fn admit(&self, id: &str, principal: Principal) -> Result<(), Full> {
+    async fn admit(&self, id: &str, principal: Principal) -> Result<(), Refusal> {
         let open = self.manager.open_ids().await;
+        self.held().retain(|id, _| open.contains(id));
+        self.agreements.retain_new(|id| open.contains(id));
         let id: Arc<str> = id.into();
-        let gives_way = {
-            let mut held = self.held();
-            held.retain(|id, _| open.contains(id));
-            let own = held
-                .iter()
-                .filter(|(_, session)| session.principal == principal);
-            let gives_way = if own.clone().count() < self.most_per_principal {
-                None
-            } else {
-                let idle = own.filter(|(_, session)| session.open_streams == 0);
-                let longest_idle = idle.min_by_key(|(_, session)| session.last_used);
-                Some(longest_idle.map(|(id, _)| Arc::clone(id)))
-            };
-            if let Some(Some(old)) = &gives_way {
-                held.remove(old);
-            }
-            if gives_way != Some(None) {
-                let session = Held {
-                    principal,
-                    last_used: Instant::now(),
-                    open_streams: 0,
-                };
-                held.insert(Arc::clone(&id), session);
-            }
-            gives_way
+        let gives_way = match &self.records {
+            None => self.longest_idle(&principal),
+            Some(records) => self.record(&**records, &id, &principal).await,
         };
         match gives_way {
-            None => Ok(()),
-            Some(Some(old)) => {
-                self.close(&old).await;
+            Ok(gives_way) => {
+                let old = gives_way.and_then(|old| self.remove(&old));
+                self.held()
+                    .insert(Arc::clone(&id), Held::new(&id, principal));
+                if let Some(old) = old {
+                    self.close(&old).await;
+                }
                 Ok(())
             }
-            Some(None) => {
+            Err(refusal) => {
                 self.close(&id).await;
-                Err(Full)
+                Err(refusal)
             }
         }
     }
+
+    /// Who gives way to one more session of a principal, where this process alone knows of them.
+    fn longest_idle(&self, principal: &Principal) -> Result<Option<SessionDigest>, Refusal> {
+        let held = self.held();
+        let own = held
+            .values()
+            .filter(|session| session.principal == *principal);
+        if own.clone().count() < self.most_per_principal {
+            return Ok(None);
+        }
+        let idle = own.filter(|session| session.open_streams == 0);
+        let longest = idle.min_by_key(|session| session.last_used);
+        let longest = longest.ok_or(Refusal::Full(self.most_per_principal))?;
+        Ok(Some(longest.digest))
+    }
+
+    /// The same where sessions are kept elsewhere.
+    async fn record(
+        &self,
+        records: &dyn SessionRecords,
+        id: &Arc<str>,
+        principal: &Principal,
+    ) -> Result<Option<SessionDigest>, Refusal> {
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::warn!(%error, "an MCP session can not be kept");
+            Refusal::NotKept
+        };
+        let agreed = self.agreements.take_new(id);
+        let agreed = agreed.ok_or_else(|| failed(&"nothing was agreed in it"))?;
+        let agreed = serde_json::to_value(agreed).map_err(|error| failed(&error))?;
+        let own: Vec<SessionUse> = {
+            let held = self.held();
+            let own = held
+                .values()
+                .filter(|session| session.principal == *principal);
+            own.map(|session| SessionUse {
+                digest: session.digest,
+                idle: session.last_used.elapsed(),
+                is_streaming: session.open_streams > 0,
+            })
+            .collect()
+        };
+        match records.open(&digest(id), principal, agreed, &own).await {
+            Ok(Admission::Yes) => Ok(None),
+            Ok(Admission::InsteadOf(old)) => Ok(Some(old)),
+            Ok(Admission::No) => Err(Refusal::Full(self.most_per_principal)),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// What is said when no session may be added to those of this process.
+    async fn is_full(&self) -> Option<Response> {
+        let most = self.most;
+        if self.manager.count().await < most {
+            return None;
+        }
+        let message = format!("Service Unavailable: {most} MCP sessions are open; close one first");
+        Some((StatusCode::SERVICE_UNAVAILABLE, message).into_response())
+    }
+
+    fn remove(&self, digest: &SessionDigest) -> Option<Arc<str>> {
+        let mut held = self.held();
+        let found = held
+            .extract_if(|_, session| session.digest == *digest)
+            .next();
+        found.map(|(id, _)| id)
+    }
 }
 
-/// All sessions of a principal are in use.
-struct Full;
+/// Why there is no new session.
+enum Refusal {
+    /// All that the principal may have are in use.
+    Full(usize),
+    /// It could not be written down.
+    NotKept,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, message) = match self {
+            Self::Full(most) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                format!(
+                    "Too Many Requests: all your {most} MCP sessions are in use; close one first"
+                ),
+            ),
+            Self::NotKept => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Service Unavailable: MCP sessions can not be kept now; try again".to_owned(),
+            ),
+        };
+        (status, [(header::RETRY_AFTER, "5")], message).into_response()
+    }
+}
 
 /// Lets a request through to its own session only, and no new one beyond the limits.
 pub(super) async fn guard(
@@ -159,43 +323,65 @@ pub(super) async fn guard(
             .into_response();
     };
     let headers = request.headers();
-    if let Some(id) = text(headers, SESSION_ID).map(Arc::<str>::from) {
-        let closes = request.method() == Method::DELETE;
-        let is_gone = closes && !sessions.manager.has_session(&id).await.unwrap_or(false);
-        if is_gone || sessions.is_foreign(&id, &principal) {
-            // As if it did not exist: whose it is, is nobody else's business.
-            return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
-        }
-        let mut response = next.run(request).await;
-        if closes && response.status() == StatusCode::ACCEPTED {
-            // It is closed, not about to be; clients take a 202 for a failure.
-            *response.status_mut() = StatusCode::NO_CONTENT;
-        }
-        return response.map(|body| Body::new(Streamed::new(body, sessions, id)));
+    if let Some(id) = text(headers, SESSION_ID).map(Arc::<str>::from)
+        // Without sessions the header means nothing.
+        && (!is_stateless(headers) || sessions.held().contains_key(&id))
+    {
+        return in_session(sessions, id, principal, request, next).await;
     }
     if request.method() != Method::POST || is_stateless(headers) {
         return next.run(request).await;
     }
-    if sessions.manager.count().await >= sessions.most {
-        let most = sessions.most;
-        let message = format!("Service Unavailable: {most} MCP sessions are open; close one first");
-        return (StatusCode::SERVICE_UNAVAILABLE, message).into_response();
+    if let Some(full) = sessions.is_full().await {
+        return full;
     }
     let response = next.run(request).await;
-    if let Some(id) = text(response.headers(), SESSION_ID)
-        && sessions.admit(id, principal).await.is_err()
-    {
-        let most = sessions.most_per_principal;
-        let message =
-            format!("Too Many Requests: all your {most} MCP sessions are in use; close one first");
-        return (
-            StatusCode::TOO_MANY_REQUESTS,
-            [(header::RETRY_AFTER, "5")],
-            message,
-        )
-            .into_response();
+    match text(response.headers(), SESSION_ID) {
+        Some(id) => match sessions.admit(id, principal).await {
+            Ok(()) => response,
+            Err(refusal) => refusal.into_response(),
+        },
+        None => response,
     }
-    response
+}
+
+/// Lets a request through to its session.
+async fn in_session(
+    sessions: Arc<Sessions>,
+    id: Arc<str>,
+    principal: Principal,
+    request: Request,
+    next: Next,
+) -> Response {
+    let closes = request.method() == Method::DELETE;
+    let lent = match sessions.find(&id, &principal).await {
+        Ok(Place::Here) => None,
+        Ok(Place::Nowhere) => {
+            return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
+        }
+        Ok(Place::Recorded(_)) if closes => {
+            sessions.end_record(&id, &principal).await;
+            return StatusCode::NO_CONTENT.into_response();
+        }
+        Ok(Place::Recorded(agreed)) => {
+            if let Some(full) = sessions.is_full().await {
+                return full;
+            }
+            Some(sessions.agreements.lend(&id, *agreed))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the record of an MCP session can not be read");
+            return Refusal::NotKept.into_response();
+        }
+    };
+    let mut response = next.run(request).await;
+    drop(lent);
+    if closes && response.status() == StatusCode::ACCEPTED {
+        // It is closed, not about to be; clients take a 202 for a failure.
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        sessions.end_record(&id, &principal).await;
+    }
+    response.map(|body| Body::new(Streamed::new(body, sessions, id)))
 }
 
 /// An answer of a session, which counts as in use until it is sent.

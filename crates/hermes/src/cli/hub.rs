@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, SureArgs, VersionArgs};
+use super::{HubArgs, PageArgs, RevisionArgs, SureArgs, VersionArgs};
 
 /// What can be done with a Hub.
 #[derive(Debug, Subcommand)]
@@ -14,7 +14,7 @@ pub(crate) enum HubCommand {
     /// Say whether a Hub is ready.
     Status(HubArgs),
     /// Look for what keeps a Hub of this machine from working.
-    Doctor(DataDirArgs),
+    Doctor(HubDoctorArgs),
     /// Write all that a Hub of this machine keeps into one file, while it runs.
     Backup(BackupArgs),
     /// Make a Hub's directory from a backup.
@@ -62,6 +62,15 @@ pub(crate) struct HubServeArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct HubDoctorArgs {
+    #[command(flatten)]
+    pub(crate) data: DataDirArgs,
+    /// Also make two tenants, and let one of them try every way into the other and into the Hub.
+    #[arg(long)]
+    pub(crate) isolation: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// The file to write, `….tar.zst`; `-` is stdout.
     pub(crate) file: PathBuf,
@@ -102,6 +111,10 @@ pub(crate) enum HubConfigCommand {
         #[command(flatten)]
         sure: SureArgs,
     },
+    /// List the revisions of the configuration, newest first.
+    Revisions(PageArgs),
+    /// Write an earlier revision as a new one.
+    Restore(RevisionArgs),
 }
 
 #[derive(Debug, Args)]

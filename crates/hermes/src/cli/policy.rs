@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, SureArgs, VersionArgs};
+use super::{HubArgs, PageArgs, SureArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
@@ -28,6 +28,10 @@ pub(crate) enum PolicyCommand {
         /// The tool.
         tool: String,
     },
+    /// List the revisions of the policy, newest first.
+    Revisions(PageArgs),
+    /// Write an earlier revision as a new one.
+    Restore(RevisionArgs),
 }
 
 #[derive(Debug, Args)]
@@ -45,6 +49,21 @@ pub(crate) enum SpecializationCommand {
     Get,
     /// Replace the text; an empty one removes it.
     Put(DocumentArgs),
+    /// List the revisions of the text, newest first.
+    Revisions(PageArgs),
+    /// Write an earlier revision as a new one.
+    Restore(RevisionArgs),
+}
+
+/// A revision of a document to go back to.
+#[derive(Debug, Args)]
+pub(crate) struct RevisionArgs {
+    /// Its number.
+    pub(crate) revision: u64,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
 }
 
 /// A document that replaces another one.

@@ -63,6 +63,8 @@ pub(crate) enum TenantCommand {
     Watch(WatchArgs),
     /// Decide on what a run waits for; without a run, list all that waits.
     Approve(ApproveArgs),
+    /// Give a tenant's agent another runtime key; it is shown this once.
+    RotateKey(RotateKeyArgs),
     /// Copy a tenant's context to a directory of the Hub's machine.
     Sync(SyncArgs),
     /// Look at the files of a tenant's workspace.
@@ -88,6 +90,17 @@ pub(crate) enum TenantCommand {
 pub(crate) struct TenantNameArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateKeyArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// How long the key before works beside the new one, 0 to 86400.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) grace: Option<u64>,
+    #[command(flatten)]
+    pub(crate) sure: SureArgs,
 }
 
 #[derive(Debug, Args)]
@@ -276,18 +289,15 @@ pub(crate) struct SyncArgs {
 pub(crate) struct FilesArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// A directory to list, or a file with `--cat` or `--output`.
+    /// A directory to list, or to save with `--archive`; a file with `--cat` or `--output`.
     pub(crate) path: Option<String>,
     /// Print the text of a file.
     #[arg(long, requires = "path")]
     pub(crate) cat: bool,
     /// Save a file as it is; `-` is stdout.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        requires = "path",
-        conflicts_with = "cat"
-    )]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "cat")]
     pub(crate) output: Option<PathBuf>,
+    /// Save a directory, or all of the workspace, as one `tar.zst`.
+    #[arg(long, requires = "output")]
+    pub(crate) archive: bool,
 }

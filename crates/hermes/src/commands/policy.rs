@@ -3,11 +3,17 @@
 use serde_json::Value;
 
 use crate::{
-    cli::{PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand},
+    cli::{PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, HubClient, input, plain},
+    hub::{Call, Column, HubClient, Page, input, plain},
 };
+
+const REVISIONS: &[Column] = &[
+    ("REVISION", "/revision"),
+    ("WRITTEN", "/updatedAt"),
+    ("BY", "/updatedBy"),
+];
 
 pub(super) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
@@ -44,6 +50,8 @@ pub(super) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
                 answer.text("/rule")
             ));
         }
+        PolicyCommand::Revisions(page) => revisions(hub, "list_policy_revisions", &page.into())?,
+        PolicyCommand::Restore(args) => restore(hub, "restore_policy", args)?,
     }
     Ok(())
 }
@@ -68,7 +76,43 @@ pub(super) fn specialization(context: &Context, args: SpecializationArgs) -> Res
             let answer = hub.ask(&call.if_match(args.version.if_match))?;
             tell(hub, &answer.value);
         }
+        SpecializationCommand::Revisions(page) => {
+            revisions(hub, "list_specialization_revisions", &page.into())?;
+        }
+        SpecializationCommand::Restore(args) => restore(hub, "restore_specialization", args)?,
     }
+    Ok(())
+}
+
+/// Lists the revisions of a document; what each says is in `--json`.
+pub(super) fn revisions(
+    hub: &HubClient<'_>,
+    operation: &'static str,
+    page: &Page,
+) -> Result<(), Failure> {
+    let answer = hub.ask_list(Call::to(operation), "revisions", page)?;
+    hub.show_list(&answer, "revisions", REVISIONS, "It was never changed.");
+    Ok(())
+}
+
+/// Writes an earlier revision of a document as a new one.
+pub(super) fn restore(
+    hub: &HubClient<'_>,
+    operation: &'static str,
+    args: RevisionArgs,
+) -> Result<(), Failure> {
+    let question = format!(
+        "Go back to revision {}? It holds for all agents.",
+        args.revision
+    );
+    hub.confirm(args.sure.yes, &question)?;
+    let call = Call::to(operation).with("revision", args.revision);
+    let answer = hub.ask(&call.if_match(args.version.if_match))?;
+    hub.output().note(format!(
+        "Revision {} says what revision {} said.",
+        plain(&answer.value["revision"]),
+        args.revision
+    ));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `hermes tenant …`: tenants of a Hub, over its REST interface.
 
 use crate::{
-    cli::{TenantArgs, TenantCommand},
+    cli::{RotateKeyArgs, TenantArgs, TenantCommand},
     context::Context,
     failure::Failure,
     hub::{Call, Column, HubClient},
@@ -96,6 +96,7 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             crate::hub::Watch::new(hub, &args.tenant, &args.run, args.after).follow()
         }
         TenantCommand::Approve(args) => runs::approve(hub, args),
+        TenantCommand::RotateKey(args) => rotate_key(hub, &args),
         TenantCommand::Sync(args) => sync::run(hub, &args),
         TenantCommand::Files(args) => files::run(hub, &args),
         TenantCommand::Cron { command } => cron::run(hub, command),
@@ -107,6 +108,21 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
 /// A call about a tenant.
 fn of(operation: &'static str, tenant: &str) -> Call {
     Call::to(operation).with("tenant_id", tenant)
+}
+
+fn rotate_key(hub: &HubClient<'_>, args: &RotateKeyArgs) -> Result<(), Failure> {
+    let tenant = &args.tenant;
+    let question =
+        format!("Give `{tenant}` another runtime key? Its agent takes it at its next start.");
+    hub.confirm(args.sure.yes, &question)?;
+    let call = of("rotate_runtime_key", tenant).maybe("grace", args.grace);
+    let answer = hub.ask(&call)?;
+    if !hub.output().is_json() {
+        hub.output()
+            .note(format!("The runtime key of `{tenant}` is shown this once:"));
+        hub.output().line(answer.text("/runtimeKey"));
+    }
+    Ok(())
 }
 
 fn get(hub: &HubClient<'_>, tenant: &str) -> Result<(), Failure> {

@@ -9,8 +9,14 @@ use crate::{
 
 /// What the runtime of processes is made with.
 pub(super) fn setup(settings: &Settings) -> Result<Setup, Failure> {
+    // Paths in a sandbox are the real ones.
+    let data_dir = settings.data_dir.canonicalize()?;
+    Ok(Setup::new(data_dir, wanted(settings))?)
+}
+
+fn wanted(settings: &Settings) -> Isolation {
     let (first, last) = settings.isolation.uid_range;
-    let isolation = Isolation {
+    Isolation {
         mode: match settings.isolation.mode {
             IsolationMode::Auto => Mode::Auto,
             IsolationMode::Strict => Mode::Strict,
@@ -18,10 +24,21 @@ pub(super) fn setup(settings: &Settings) -> Result<Setup, Failure> {
         },
         users: first..=last,
         read_paths: settings.isolation.read_paths.clone(),
-    };
-    // Paths in a sandbox are the real ones.
-    let data_dir = settings.data_dir.canonicalize()?;
-    Ok(Setup::new(data_dir, isolation)?)
+    }
+}
+
+/// The same for a trial: a Hub may run meanwhile, and its control groups are its own.
+pub(crate) fn setup_of_trial(settings: &Settings) -> Result<Setup, Failure> {
+    let program = std::env::current_exe()?;
+    Ok(Setup {
+        data_dir: settings.data_dir.canonicalize()?,
+        agent: program.clone(),
+        program,
+        agent_arguments: Vec::new(),
+        isolation: wanted(settings),
+        means: Means::without_groups(),
+        hub_socket: None,
+    })
 }
 
 /// What keeps tenants apart, for people.

@@ -1,6 +1,6 @@
 //! Counting what a share holds, and clearing what interrupted writes left.
 
-use std::{os::fd::OwnedFd, sync::PoisonError};
+use std::{os::fd::OwnedFd, path::Path, sync::PoisonError};
 
 use rustix::{
     fs::{AtFlags, Dir, statat, unlinkat},
@@ -10,7 +10,7 @@ use rustix::{
 use super::Share;
 use crate::{
     Problem,
-    files::{EntryType, SharePath, Used, beneath::Links, faults, tree},
+    files::{EntryType, SharePath, Tree, Used, beneath::Links, faults, tree},
 };
 
 impl Share {
@@ -37,15 +37,29 @@ impl Share {
         let used = self
             .tree
             .directory(&root, Links::Refuse)
-            .and_then(count)
+            .and_then(|root| count(root, Leftovers::Remove))
             .map_err(|error| faults::problem(error, &root))?;
         self.quota.set_used(used);
         Ok(used)
     }
 }
 
-/// Counts everything below a directory, at any depth and under any name, and removes files that were never finished.
-pub(super) fn count(directory: OwnedFd) -> Result<Used, Errno> {
+/// What becomes of files that a writer who is gone never finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leftovers {
+    /// They are removed.
+    Remove,
+    /// They count like any other: their writer may still be there.
+    Count,
+}
+
+/// How much there is in a directory that an agent works in meanwhile. Links are counted, not followed.
+pub(crate) fn measure(path: &Path) -> Result<Used, Errno> {
+    count(Tree::open(path)?.into_root(), Leftovers::Count)
+}
+
+/// Counts everything below a directory, at any depth and under any name.
+pub(super) fn count(directory: OwnedFd, leftovers: Leftovers) -> Result<Used, Errno> {
     let mut used = Used::default();
     // Whole directories wait as descriptors only along one path, so that a wide tree needs few of them.
     let mut levels = vec![tree::names(Dir::new(directory)?)?];
@@ -55,7 +69,8 @@ pub(super) fn count(directory: OwnedFd) -> Result<Used, Errno> {
             continue;
         };
         let descriptor = directory.fd()?;
-        if name.is_temporary() && name.kind == Some(EntryType::File) {
+        let is_leftover = name.is_temporary() && name.kind == Some(EntryType::File);
+        if is_leftover && leftovers == Leftovers::Remove {
             let _ = unlinkat(descriptor, name.name.as_c_str(), AtFlags::empty());
             continue;
         }

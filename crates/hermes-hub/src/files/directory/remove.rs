@@ -101,7 +101,7 @@ impl Share {
 
     fn count_discarded(&self, name: &str) -> Used {
         tree::open_directory(&self.trash, name)
-            .and_then(count::count)
+            .and_then(|discarded| count::count(discarded, count::Leftovers::Remove))
             .unwrap_or_default()
     }
 

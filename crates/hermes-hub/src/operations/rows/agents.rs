@@ -52,6 +52,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .extended_tool()
             .command("tenant run")
             .success(&[202])
+            .errors(&[507])
             .gives::<Run>(),
         Operation::new("list_runs", &[Get], "/v1/tenants/{tenant_id}/runs", runs::list)
             .says("List runs", "Lists the runs of a tenant's agent, newest first.")

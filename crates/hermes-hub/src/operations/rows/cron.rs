@@ -77,7 +77,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .tool()
             .command("tenant cron run")
             .success(&[202])
-            .errors(&[409])
+            .errors(&[409, 507])
             .gives::<cron::JobStarted>(),
     ]
 }

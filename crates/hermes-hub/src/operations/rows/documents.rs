@@ -83,6 +83,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .scope(Scope::PolicyRead)
         .reads()
+        .command("policy revisions")
         .gives::<documents::RevisionList>(),
         Operation::new(
             "restore_policy",
@@ -99,6 +100,7 @@ pub(super) fn others() -> Vec<Operation> {
         .destroys()
         .idempotent()
         .errors(&[412])
+        .command("policy restore")
         .gives::<documents::Revision>(),
         Operation::new(
             "list_impact_revisions",
@@ -112,6 +114,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .scope(Scope::ConfigRead)
         .reads()
+        .command("hub config revisions")
         .gives::<documents::RevisionList>(),
         Operation::new(
             "restore_impact",
@@ -128,6 +131,7 @@ pub(super) fn others() -> Vec<Operation> {
         .destroys()
         .idempotent()
         .errors(&[412])
+        .command("hub config restore")
         .gives::<documents::Revision>(),
         Operation::new(
             "list_specialization_revisions",
@@ -141,6 +145,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .scope(Scope::PolicyRead)
         .reads()
+        .command("specialization revisions")
         .gives::<documents::RevisionList>(),
         Operation::new(
             "restore_specialization",
@@ -157,6 +162,7 @@ pub(super) fn others() -> Vec<Operation> {
         .destroys()
         .idempotent()
         .errors(&[412])
+        .command("specialization restore")
         .gives::<documents::Revision>(),
         Operation::new(
             "explain_policy",

@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .open()
             .reads()
             .command("hub openapi")
-            .gives_bytes("application/json"),
+            .gives_bytes(&["application/json"]),
         Operation::new("version", &[Get], "/v1/version", hub::version)
             .says(
                 "Version",

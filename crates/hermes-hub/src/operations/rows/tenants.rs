@@ -156,6 +156,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .scope(Scope::TokensAdmin)
         .in_query(&["grace"])
+        .command("tenant rotate-key")
         .gives::<tenants::ShownRuntimeKey>(),
         Operation::new(
             "set_skill_state",
@@ -250,13 +251,14 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .says(
             "Download a file of the workspace",
-            "Sends a file of a tenant's workspace as it is; `Range` asks for a part.",
+            "Sends a file of a tenant's workspace as it is; `Range` asks for a part. With `tar.zst`, a directory or the \
+             whole workspace as one archive, without links.",
         )
         .scope(Scope::FilesRead)
         .reads()
         .untrusted()
         .success(&[200, 206])
-        .errors(&[409, 501])
-        .gives_bytes("application/octet-stream"),
+        .errors(&[409])
+        .gives_bytes(&["application/octet-stream", "application/zstd"]),
     ]
 }

@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::check::{Checker, without_extensions};
+use super::{
+    check::{Checker, without_extensions},
+    standing::Baseline,
+};
 use crate::{Problem, operations::schema};
 
 /// What agents may do. Missing members have their defaults; names that begin with `x-` are kept and mean nothing.
@@ -194,8 +197,12 @@ pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
 }
 
 /// The document of a fresh Hub.
-pub(super) fn default_document() -> Map<String, Value> {
-    match serde_json::to_value(Policy::default()) {
+pub(super) fn default_document(baseline: Baseline) -> Map<String, Value> {
+    let policy = Policy {
+        runs: baseline.run_limits(),
+        ..Policy::default()
+    };
+    match serde_json::to_value(policy) {
         Ok(Value::Object(document)) => document,
         _ => Map::new(),
     }
@@ -208,11 +215,21 @@ impl Policy {
     }
 
     /// A stored document with the defaults of what it leaves out.
-    pub(super) fn read(document: &Value) -> Self {
-        serde_json::from_value(without_extensions(document)).unwrap_or_else(|error| {
+    pub(super) fn read(document: &Value, baseline: Baseline) -> Self {
+        let read: Result<Self, _> = serde_json::from_value(without_extensions(document));
+        let mut policy = read.unwrap_or_else(|error| {
             tracing::error!(%error, "the stored policy can not be read; the default one holds");
             Self::default()
-        })
+        });
+        let usual = baseline.run_limits();
+        let says = |name: &str| document.pointer(&format!("/runs/{name}")).is_some();
+        if !says("maxConcurrent") {
+            policy.runs.max_concurrent = usual.max_concurrent;
+        }
+        if !says("maxMinutes") {
+            policy.runs.max_minutes = usual.max_minutes;
+        }
+        policy
     }
 }
 
@@ -286,13 +303,33 @@ mod tests {
         check(document.as_object().unwrap())
     }
 
+    fn baseline(max_concurrent: u64) -> Baseline {
+        let mut settings =
+            crate::settings::Settings::in_directory(std::path::Path::new("/nowhere")).unwrap();
+        settings.runs.max_concurrent = max_concurrent;
+        Baseline::of(&settings)
+    }
+
+    #[test]
+    fn a_policy_limits_runs_only_where_it_says_so() {
+        let most =
+            |document: Value, own: u64| Policy::read(&document, baseline(own)).runs.max_concurrent;
+        assert_eq!(most(json!({}), 16), 16);
+        assert_eq!(most(json!({}), 2), 4);
+        assert_eq!(most(json!({"runs": {"maxConcurrent": 3}}), 16), 3);
+        assert_eq!(
+            default_document(baseline(16))["runs"]["maxConcurrent"],
+            json!(16)
+        );
+    }
+
     #[test]
     fn the_documented_policies_are_taken() {
         checked(&json!({"features": {"enabled": []}})).unwrap();
-        checked(&Value::Object(default_document())).unwrap();
+        checked(&Value::Object(default_document(baseline(4)))).unwrap();
         checked(&json!({"x-note": {"any": 1}, "tools": {"x-why": "because"}})).unwrap();
         assert_eq!(
-            Value::Object(default_document()),
+            Value::Object(default_document(baseline(4))),
             json!({"version": 1, "features": {"enabled": ["browser", "mcp", "messaging", "a2a", "learned_skills"]},
                 "tools": {"allow": ["*"], "deny": [], "requireApproval": []}, "models": {"allow": ["*"]},
                 "egress": {"allowHosts": ["*"], "denyPrivateNetworks": false},
@@ -332,6 +369,7 @@ mod tests {
     fn denial_comes_before_approval_and_that_before_permission() {
         let policy = Policy::read(
             &json!({"tools": {"allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"]}}),
+            baseline(4),
         );
         let decision = |tool: &str| decide(&policy, tool).decision;
         assert_eq!(decision("mcp_shell_delete"), "deny");

@@ -4,14 +4,48 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use super::{impact, policy::Policy};
+use super::{
+    impact,
+    policy::{Policy, RunLimits},
+};
 use crate::{
     Problem,
+    settings::Settings,
     state::{Document, DocumentKind, State, StateError},
 };
 
+/// What the Hub's own settings say where the documents say nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Baseline {
+    idle_stop_seconds: u64,
+    max_concurrent_runs: u32,
+    max_run_minutes: u32,
+}
+
+impl Baseline {
+    /// Of these settings.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self {
+            idle_stop_seconds: settings.idle_stop_seconds,
+            max_concurrent_runs: number(settings.runs.max_concurrent),
+            max_run_minutes: number(settings.runs.max_minutes),
+        }
+    }
+
+    /// A policy that does not limit runs leaves them what the settings give.
+    pub(super) fn run_limits(self) -> RunLimits {
+        let usual = RunLimits::default();
+        RunLimits {
+            max_concurrent: usual.max_concurrent.max(self.max_concurrent_runs),
+            max_minutes: usual.max_minutes.max(self.max_run_minutes),
+        }
+    }
+}
+
 /// Policy, configuration and specialization in force.
 pub(crate) struct Standing {
+    baseline: Baseline,
     policy: Policy,
     policy_document: Value,
     config: Map<String, Value>,
@@ -23,7 +57,7 @@ static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 impl Standing {
     /// Reads the newest revisions.
-    pub(crate) async fn load(state: &dyn State) -> Result<Self, StateError> {
+    pub(crate) async fn load(state: &dyn State, baseline: Baseline) -> Result<Self, StateError> {
         let policy = state.document(DocumentKind::Policy).await?;
         let impact = state.document(DocumentKind::TenantImpact).await?;
         let specialization = state.document(DocumentKind::Specialization).await?;
@@ -36,12 +70,13 @@ impl Standing {
         ];
         let policy_document = match policy {
             Some(document) => document.content,
-            None => Value::Object(super::policy::default_document()),
+            None => Value::Object(super::policy::default_document(baseline)),
         };
         let specialization =
             specialization.and_then(|document| document.content.as_str().map(str::to_owned));
         Ok(Self {
-            policy: Policy::read(&policy_document),
+            baseline,
+            policy: Policy::read(&policy_document, baseline),
             policy_document,
             config: impact::content(impact).0,
             specialization: specialization.unwrap_or_default(),
@@ -114,13 +149,14 @@ impl Standing {
     }
 
     pub(crate) fn idle_stop_seconds(&self) -> u64 {
-        self.number("agent", "idleStopSeconds").unwrap_or(900)
+        self.number("agent", "idleStopSeconds")
+            .unwrap_or(self.baseline.idle_stop_seconds)
     }
 
     pub(crate) fn max_concurrent_runs(&self) -> u32 {
         self.number("runs", "maxConcurrent")
             .and_then(|runs| u32::try_from(runs).ok())
-            .unwrap_or(4)
+            .unwrap_or(self.baseline.max_concurrent_runs)
     }
 
     /// What no tenant may go beyond.

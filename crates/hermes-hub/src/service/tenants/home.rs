@@ -28,7 +28,7 @@ pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
                 status: Some(TenantStatus::Failed),
                 observed_generation: None,
                 conditions: vec![Condition {
-                    kind: "HomeReady".into(),
+                    kind: crate::app::homes::CONDITION.into(),
                     status: ConditionStatus::False,
                     reason: "not_created".into(),
                     message: "the home could not be made; the Hub's log has the reason".into(),

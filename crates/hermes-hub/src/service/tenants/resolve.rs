@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{AgentGiven, BrowserGiven, StorageGiven};
 use crate::{
+    agents::Room,
     service::documents::Standing,
     shapes::{AgentSettings, BrowserSettings, Keys, StorageSettings, Tenant},
     state::TenantRecord,
@@ -12,7 +13,6 @@ use crate::{
 
 /// The tenant as clients see it.
 pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
-    let storage: StorageGiven = effective(standing, record, "storage", &record.storage);
     Tenant {
         id: record.id.clone(),
         display_name: record.display_name.clone(),
@@ -20,12 +20,7 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
         access: record.access.clone(),
         flavor: record.flavor.clone(),
         agent: agent(record, standing),
-        storage: StorageSettings {
-            quota_bytes: storage.quota_bytes.unwrap_or(5 << 30),
-            used_bytes: record.used.bytes,
-            files_quota: storage.files_quota.unwrap_or(200_000),
-            linked: record.linked_home.is_some(),
-        },
+        storage: storage(record, standing),
         browser: browser(record, standing),
         groups: record.groups.clone(),
         labels: record.labels.clone(),
@@ -38,6 +33,29 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
         created_at: record.created_at,
         updated_at: record.updated_at,
         deleted_at: record.deleted_at,
+    }
+}
+
+/// Its disk space.
+pub(crate) fn storage(record: &TenantRecord, standing: &Standing) -> StorageSettings {
+    let given: StorageGiven = effective(standing, record, "storage", &record.storage);
+    StorageSettings {
+        quota_bytes: given.quota_bytes.unwrap_or(5 << 30),
+        used_bytes: record.used.bytes,
+        files_quota: given.files_quota.unwrap_or(200_000),
+        linked: record.linked_home.is_some(),
+    }
+}
+
+/// Whether it may take more of it. A linked home is the user's own, and no quota holds for it.
+pub(crate) fn room(record: &TenantRecord, standing: &Standing) -> Room {
+    let storage = storage(record, standing);
+    let is_over =
+        record.used.bytes > storage.quota_bytes || record.used.files > storage.files_quota;
+    if is_over && !storage.linked {
+        Room::Full
+    } else {
+        Room::Left
     }
 }
 

@@ -90,6 +90,13 @@ impl Approvals for SqliteState {
         Ok(paged.map(|(_, approval)| approval))
     }
 
+    async fn count_pending_approvals(&self) -> Result<u64, StateError> {
+        let row = sqlx::query("SELECT COUNT(*) AS pending FROM approvals WHERE state = 'pending'")
+            .fetch_one(self.readers())
+            .await?;
+        row.count("pending")
+    }
+
     async fn decide(
         &self,
         id: &ApprovalId,

@@ -1,13 +1,16 @@
 //! The clock's memory in SQLite.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
+use sqlx::{Row, SqliteConnection};
 
-use super::{SqliteState, commit, row::Columns, runs::insert_run};
+use super::{SqliteState, column, commit, row::Columns, runs::insert_run};
 use crate::{
     JobId, RunId, TenantId,
     shapes::Time,
-    state::{Cron, DueJob, Fire, FireOutcome, JobTime, NewFire, Page, Paged, StateError},
+    state::{
+        Cron, DueJob, FileVersion, Fire, FireOutcome, JobFile, JobTime, NewFire, Page, Paged,
+        StateError,
+    },
 };
 
 async fn set_time(
@@ -84,7 +87,11 @@ impl Cron for SqliteState {
 
     async fn due_jobs(&self, now: Time, most: u32) -> Result<Vec<DueJob>, StateError> {
         let rows = sqlx::query(
-            "SELECT j.tenant, j.job, j.next FROM job_times j JOIN tenants t ON t.id = j.tenant
+            "SELECT j.tenant, j.job, j.next,
+                 (SELECT MAX(f.due) FROM fires f WHERE f.tenant = j.tenant AND f.job = j.job) AS last_fired,
+                 EXISTS (SELECT 1 FROM runs r WHERE r.tenant = j.tenant AND r.ended_at IS NULL AND r.job = j.job)
+                     AS under_way
+             FROM job_times j JOIN tenants t ON t.id = j.tenant
              WHERE j.next <= ?1 AND t.deleted_at IS NULL ORDER BY j.next LIMIT ?2",
         )
         .bind(now.millis())
@@ -97,6 +104,8 @@ impl Cron for SqliteState {
                     tenant: row.id("tenant", TenantId::parse)?,
                     job: row.id("job", JobId::parse)?,
                     due: row.time("next")?,
+                    last_fired: row.optional_time("last_fired")?,
+                    is_under_way: row.flag("under_way")?,
                 })
             })
             .collect()
@@ -149,6 +158,56 @@ impl Cron for SqliteState {
     async fn set_job_time(&self, tenant: &TenantId, time: &JobTime) -> Result<(), StateError> {
         let mut write = self.begin().await?;
         set_time(&mut write, tenant, time).await?;
+        commit(write).await
+    }
+
+    async fn job_files(&self) -> Result<Vec<(TenantId, JobFile)>, StateError> {
+        let rows = sqlx::query("SELECT tenant, modified, size, readable FROM job_files")
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter()
+            .map(|row| {
+                let modified: Option<i64> = row.try_get("modified")?;
+                let size = row.optional_count("size")?;
+                let file = JobFile {
+                    version: modified
+                        .zip(size)
+                        .map(|(modified, size)| FileVersion { modified, size }),
+                    is_readable: row.flag("readable")?,
+                };
+                Ok((row.id("tenant", TenantId::parse)?, file))
+            })
+            .collect()
+    }
+
+    async fn set_job_file(
+        &self,
+        tenant: &TenantId,
+        file: Option<JobFile>,
+    ) -> Result<(), StateError> {
+        let mut write = self.begin().await?;
+        match file {
+            None => {
+                sqlx::query("DELETE FROM job_files WHERE tenant = ?1")
+                    .bind(tenant.as_str())
+                    .execute(&mut *write)
+                    .await?;
+            }
+            Some(file) => {
+                sqlx::query(
+                    "INSERT INTO job_files (tenant, modified, size, readable)
+                     SELECT id, ?2, ?3, ?4 FROM tenants WHERE id = ?1
+                     ON CONFLICT (tenant) DO UPDATE SET modified = excluded.modified, size = excluded.size,
+                         readable = excluded.readable",
+                )
+                .bind(tenant.as_str())
+                .bind(file.version.map(|version| version.modified))
+                .bind(file.version.map(|version| column(version.size)))
+                .bind(file.is_readable)
+                .execute(&mut *write)
+                .await?;
+            }
+        }
         commit(write).await
     }
 

@@ -79,6 +79,15 @@ impl Env for SqliteState {
             .collect()
     }
 
+    async fn env_owners(&self) -> Result<Vec<TenantId>, StateError> {
+        let rows = sqlx::query("SELECT DISTINCT tenant FROM env")
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter()
+            .map(|row| row.id("tenant", TenantId::parse))
+            .collect()
+    }
+
     async fn set_env(
         &self,
         tenant: &TenantId,

@@ -5,9 +5,13 @@ use sqlx::SqliteConnection;
 
 use super::{SqliteState, audit, column, commit, row::Columns};
 use crate::{
+    GroupId, TenantId,
     audit::NewEntry,
     shapes::{AuditEntry, AuditPhase, Via},
-    state::{FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, StateError, Usage},
+    state::{
+        FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, StateError, TotalUsage,
+        Usage,
+    },
 };
 
 fn key(owner: &Owner) -> (&'static str, &str) {
@@ -178,6 +182,48 @@ impl FileOperations for SqliteState {
                 files: row.count("files")?,
             })
         })
+    }
+
+    async fn total_usage(&self) -> Result<TotalUsage, StateError> {
+        let rows = sqlx::query(
+            "SELECT kind, SUM(bytes) AS bytes, SUM(files) AS files FROM usage GROUP BY kind",
+        )
+        .fetch_all(self.readers())
+        .await?;
+        let mut total = TotalUsage::default();
+        for row in rows {
+            let used = Usage {
+                bytes: row.count("bytes")?,
+                files: row.count("files")?,
+            };
+            match row.text("kind")?.as_str() {
+                "tenant" => total.tenants = used,
+                _ => total.groups = used,
+            }
+        }
+        Ok(total)
+    }
+
+    async fn usages(&self, most: u32) -> Result<Vec<(Owner, Usage)>, StateError> {
+        let rows = sqlx::query(
+            "SELECT kind, owner, bytes, files FROM usage ORDER BY bytes DESC, owner LIMIT ?1",
+        )
+        .bind(most)
+        .fetch_all(self.readers())
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let owner = match row.text("kind")?.as_str() {
+                    "tenant" => Owner::Tenant(row.id("owner", TenantId::parse)?),
+                    _ => Owner::Group(row.id("owner", GroupId::parse)?),
+                };
+                let used = Usage {
+                    bytes: row.count("bytes")?,
+                    files: row.count("files")?,
+                };
+                Ok((owner, used))
+            })
+            .collect()
     }
 
     async fn set_usage(&self, owner: &Owner, usage: Usage) -> Result<(), StateError> {

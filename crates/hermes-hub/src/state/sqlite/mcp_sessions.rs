@@ -12,7 +12,7 @@ use super::{
 use crate::{
     TokenId,
     shapes::Time,
-    state::{McpSession, McpSessions, Opened, SessionHash, StateError},
+    state::{McpSession, McpSessions, McpUse, Opened, SessionHash, StateError},
 };
 
 /// A use sooner after the last one is not written down.
@@ -102,19 +102,38 @@ impl McpSessions for SqliteState {
         }))
     }
 
-    async fn hold_mcp_stream(
-        &self,
-        session: &SessionHash,
-        until: Option<Time>,
-    ) -> Result<(), StateError> {
+    async fn note_mcp_uses(&self, uses: &[McpUse]) -> Result<Vec<SessionHash>, StateError> {
         let mut write = self.begin().await?;
-        sqlx::query("UPDATE mcp_sessions SET stream_until = ?2, used_at = ?3 WHERE hash = ?1")
-            .bind(session.as_slice())
-            .bind(until.map(Time::millis))
-            .bind(Time::now().millis())
+        let mut present = Vec::with_capacity(uses.len());
+        for used in uses {
+            let noted = sqlx::query(
+                "UPDATE mcp_sessions SET stream_until = ?2, used_at = MAX(used_at, ?3) WHERE hash = ?1",
+            )
+            .bind(used.hash.as_slice())
+            .bind(used.stream_until.map(Time::millis))
+            .bind(used.used_at.millis())
             .execute(&mut *write)
             .await?;
-        commit(write).await
+            if noted.rows_affected() > 0 {
+                present.push(used.hash);
+            }
+        }
+        commit(write).await?;
+        Ok(present)
+    }
+
+    async fn present_mcp_sessions(
+        &self,
+        among: &[SessionHash],
+    ) -> Result<Vec<SessionHash>, StateError> {
+        let among: Vec<String> = among.iter().map(|hash| crate::ids::hex(hash)).collect();
+        let rows = sqlx::query(
+            "SELECT hash FROM mcp_sessions WHERE hash IN (SELECT unhex(value) FROM json_each(?1))",
+        )
+        .bind(serde_json::to_string(&among)?)
+        .fetch_all(self.readers())
+        .await?;
+        rows.iter().map(|row| hash(row.bytes("hash")?)).collect()
     }
 
     async fn end_mcp_session(

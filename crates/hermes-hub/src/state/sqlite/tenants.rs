@@ -13,10 +13,10 @@ use crate::{
     audit::NewEntry,
     auth::KeyHash,
     seal::Sealed,
-    shapes::{Access, Condition, RuntimeKey, TenantStatus, Time},
+    shapes::{Access, AccessStatus, Condition, RuntimeKey, TenantStatus, Time},
     state::{
         NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, StateError, TenantChange,
-        TenantFilter, TenantQuery, TenantRecord, Tenants,
+        TenantFilter, TenantHome, TenantQuery, TenantRecord, Tenants,
     },
 };
 
@@ -124,6 +124,31 @@ impl Tenants for SqliteState {
         let rows = sql.build().fetch_all(self.readers()).await?;
         let tenants: Vec<_> = rows.iter().map(record).collect::<Result<_, _>>()?;
         Ok(Paged::of(tenants, page, |tenant| [tenant.id.to_string()]))
+    }
+
+    async fn tenant_homes(
+        &self,
+        after: Option<&TenantId>,
+        most: u32,
+    ) -> Result<Vec<TenantHome>, StateError> {
+        let rows = sqlx::query(
+            "SELECT id, linked_home, status, access_status FROM tenants
+             WHERE deleted_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2",
+        )
+        .bind(after.map_or("", TenantId::as_str))
+        .bind(most)
+        .fetch_all(self.readers())
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(TenantHome {
+                    id: row.id("id", TenantId::parse)?,
+                    linked_home: row.optional_text("linked_home")?.map(Into::into),
+                    status: row.word("status", TenantStatus::from_word)?,
+                    access: row.word("access_status", AccessStatus::from_word)?,
+                })
+            })
+            .collect()
     }
 
     async fn count_tenants(&self) -> Result<Vec<(TenantStatus, u64)>, StateError> {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hermes_hub::{auth::Role, shapes::Time, state::Opened};
+use hermes_hub::{
+    auth::Role,
+    shapes::Time,
+    state::{McpUse, Opened},
+};
 use serde_json::json;
 
 use super::{Fresh, entry};
@@ -45,12 +49,19 @@ async fn the_longest_idle_session_without_a_stream_gives_way() {
     };
     assert_eq!(open(1).await, Opened::Yes);
     assert_eq!(open(2).await, Opened::Yes);
-    let until = Some(Time::now().after(Duration::from_mins(1)));
-    state.hold_mcp_stream(&[1; 32], until).await.unwrap();
+    let hold = async |number: u8, is_held: bool| {
+        let used = McpUse {
+            hash: [number; 32],
+            used_at: Time::now(),
+            stream_until: is_held.then(|| Time::now().after(Duration::from_mins(1))),
+        };
+        assert_eq!(state.note_mcp_uses(&[used]).await.unwrap(), [[number; 32]]);
+    };
+    hold(1, true).await;
     assert_eq!(open(3).await, Opened::InsteadOf([2; 32]));
-    state.hold_mcp_stream(&[3; 32], until).await.unwrap();
+    hold(3, true).await;
     assert_eq!(open(4).await, Opened::No);
-    state.hold_mcp_stream(&[1; 32], None).await.unwrap();
+    hold(1, false).await;
     assert_eq!(open(4).await, Opened::InsteadOf([1; 32]));
 }
 
@@ -81,9 +92,20 @@ async fn idle_sessions_end_unless_a_stream_is_open() {
         let open = state.open_mcp_session(&session, &token, &agreed, 9);
         open.await.unwrap();
     }
-    let until = Some(Time::now().after(Duration::from_hours(2)));
-    state.hold_mcp_stream(&[1; 32], until).await.unwrap();
+    let held = McpUse {
+        hash: [1; 32],
+        used_at: Time::now(),
+        stream_until: Some(Time::now().after(Duration::from_hours(2))),
+    };
+    let gone = McpUse {
+        hash: [9; 32],
+        ..held
+    };
+    let present = state.note_mcp_uses(&[held, gone]).await.unwrap();
+    assert_eq!(present, [[1; 32]]);
     let soon = Time::now().after(Duration::from_hours(1));
     assert_eq!(state.end_idle_mcp_sessions(soon).await.unwrap(), 1);
+    let present = state.present_mcp_sessions(&[[1; 32], [2; 32]]).await;
+    assert_eq!(present.unwrap(), [[1; 32]]);
     assert!(state.end_mcp_session(&[1; 32], &token).await.unwrap());
 }

@@ -167,3 +167,62 @@ async fn the_server_introduces_itself() {
     .await;
     assert!(discovered["result"]["capabilities"]["tools"].is_object());
 }
+
+#[tokio::test]
+async fn a_session_outlives_its_hub_and_stays_its_tokens_alone() {
+    let mut site = Site::new().await;
+    let (one, other) = (
+        site.token(json!({"name": "a", "role": "viewer"})).await,
+        site.token(json!({"name": "b", "role": "viewer"})).await,
+    );
+    let session = client::session(&site, &one).await;
+    site.restart().await;
+    let tools = client::ask(&site, &one, &session, "tools/list", json!({})).await;
+    assert!(tools["result"]["tools"].is_array(), "{tools}");
+    let foreign = client::request(&site, &other, &session, "ping", json!({}));
+    assert_eq!(site.send(foreign).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_session_is_served_by_any_node_and_ends_on_all() {
+    let site = Site::new().await;
+    let second = site.second_node().await;
+    let session = client::session(&site, &site.admin).await;
+    let Era::Session(id) = &session else {
+        unreachable!()
+    };
+    let ping = |site: &Site| client::request(site, &site.admin, &session, "ping", json!({}));
+    assert_eq!(second.send(ping(&second)).await.status, 200);
+    let stream = site
+        .request(&site.admin, Method::GET, "/mcp")
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", id)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(stream.status(), 200);
+    let end = second
+        .request(&second.admin, Method::DELETE, "/mcp")
+        .header("mcp-session-id", id);
+    assert_eq!(second.send(end).await.status, 204);
+    assert_eq!(second.send(ping(&second)).await.status, 404);
+    let ended = tokio::time::timeout(PATIENCE, stream.text()).await;
+    ended.expect("the stream goes on").unwrap();
+    assert_eq!(site.send(ping(&site)).await.status, 404);
+}
+
+#[tokio::test]
+async fn beyond_the_limit_the_session_longest_idle_gives_way() {
+    let site = Site::with(|settings, _| settings.mcp.sessions_per_token = 2).await;
+    let first = client::session(&site, &site.admin).await;
+    let second = client::session(&site, &site.admin).await;
+    let status = async |era: &Era| {
+        let ping = client::request(&site, &site.admin, era, "ping", json!({}));
+        site.send(ping).await.status
+    };
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    assert_eq!(status(&first).await, 200);
+    let third = client::session(&site, &site.admin).await;
+    assert_eq!(status(&second).await, 404);
+    assert_eq!((status(&first).await, status(&third).await), (200, 200));
+}

@@ -3,16 +3,20 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use hermes_hub::{
     Problem, TenantId,
-    agents::{Calendar, MissedRuns, Tenancy, Terms, Waking},
+    agents::{Calendar, MissedRuns, Room, Tenancy, Terms, Ticker, Waking},
     runtime::{Directives, Launch, Limits},
     shapes::AccessStatus,
+    state::TenantHome,
 };
 use jiff::tz::TimeZone;
 
@@ -27,18 +31,22 @@ pub(crate) struct Rules {
     pub(crate) longest_run: Duration,
     pub(crate) approval_timeout_seconds: u64,
     pub(crate) missed: MissedRuns,
+    pub(crate) room: Room,
+    pub(crate) ticker: Ticker,
     pub(crate) secret: Option<&'static str>,
 }
 
 pub(crate) struct KnownTenants {
     directory: PathBuf,
     rules: Mutex<Rules>,
+    looks: AtomicUsize,
 }
 
 impl KnownTenants {
     pub(crate) fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
+            looks: AtomicUsize::new(0),
             rules: Mutex::new(Rules {
                 access: AccessStatus::Active,
                 waking: Waking::Demand,
@@ -48,6 +56,8 @@ impl KnownTenants {
                 longest_run: Duration::from_hours(1),
                 approval_timeout_seconds: 900,
                 missed: MissedRuns::Once,
+                room: Room::Left,
+                ticker: Ticker::Hub,
                 secret: None,
             }),
         }
@@ -55,6 +65,11 @@ impl KnownTenants {
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut Rules)) {
         change(&mut self.rules.lock().unwrap());
+    }
+
+    /// How often the clock asked for a tenant.
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.load(Ordering::SeqCst)
     }
 
     pub(crate) fn home(&self, tenant: &TenantId) -> PathBuf {
@@ -99,13 +114,20 @@ impl Tenancy for KnownTenants {
         })
     }
 
+    fn home(&self, tenant: &TenantHome) -> PathBuf {
+        Self::home(self, &tenant.id)
+    }
+
     async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         let rules = self.rules.lock().unwrap().clone();
         Ok(Calendar {
             home: self.home(tenant),
             zone: TimeZone::UTC,
             access: rules.access,
             missed: rules.missed,
+            room: rules.room,
+            ticker: rules.ticker,
         })
     }
 }

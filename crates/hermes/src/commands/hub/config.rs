@@ -1,6 +1,6 @@
 //! `hermes hub config …`: the settings whose change alters running tenants.
 
-use super::super::policy::pretty;
+use super::super::policy::{pretty, restore, revisions};
 use crate::{
     cli::{HubConfigArgs, HubConfigCommand},
     context::Context,
@@ -16,6 +16,10 @@ pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure>
             let answer = hub.ask(&Call::to("get_tenant_impact_config"))?;
             output.line(pretty(&answer.value["config"]));
         }
+        HubConfigCommand::Revisions(page) => {
+            revisions(hub, "list_impact_revisions", &page.into())?;
+        }
+        HubConfigCommand::Restore(args) => restore(hub, "restore_impact", args)?,
         HubConfigCommand::Patch {
             file,
             version,

@@ -1,6 +1,6 @@
 //! `hermes hub doctor`: what keeps a Hub of this machine from working.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{borrow::Cow, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use hermes_hub::{
     data_dir::{DataDir, DataDirError},
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 
 use super::serve::local_sources;
 use crate::{
-    cli::DataDirArgs,
+    cli::HubDoctorArgs,
     context::Context,
     failure::{Failure, Kind},
     hosting::{self, database, describe_isolation},
     output::Tone,
-    runtime::Means,
+    runtime::{Attempt, Means, Outcome, try_isolation},
 };
 
 /// Free bytes below which the Hub says that it is not ready.
@@ -27,36 +27,39 @@ const LEAST_ROOM: u64 = 16 << 20;
 
 /// One thing that was looked at.
 struct Finding {
-    what: &'static str,
+    what: Cow<'static, str>,
     /// What is wrong, if anything.
     result: Result<String, String>,
 }
 
-pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> {
-    let settings = hosting::settings(&local_sources(args))?;
+pub(super) fn run(context: &Context, args: &HubDoctorArgs) -> Result<(), Failure> {
+    let settings = hosting::settings(&local_sources(&args.data))?;
     let mut findings = vec![
         Finding {
-            what: "settings",
+            what: "settings".into(),
             result: Ok("can be used".into()),
         },
         Finding {
-            what: "directory",
+            what: "directory".into(),
             result: directory(&settings),
         },
         Finding {
-            what: "disk",
+            what: "disk".into(),
             result: room(&settings.data_dir),
         },
         Finding {
-            what: "token",
+            what: "token".into(),
             result: secret_file(&settings.admin_token_file),
         },
         Finding {
-            what: "isolation",
+            what: "isolation".into(),
             result: Ok(describe_isolation(&settings, &Means::without_groups())),
         },
     ];
     findings.extend(context.block_on(async { Ok(data(&settings).await) })?);
+    if args.isolation {
+        findings.extend(trial(&settings));
+    }
     let output = context.output;
     for Finding { what, result } in &findings {
         match result {
@@ -82,6 +85,40 @@ pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> 
     let message = format!("{bad} of {} are bad", findings.len());
     output.json_failure(&message, json!({"findings": shown}));
     Err(Failure::new(Kind::Told, message))
+}
+
+/// One tenant tries to get at another and at the Hub.
+fn trial(settings: &Settings) -> Vec<Finding> {
+    let attempts = DataDir::create(&settings.data_dir)
+        .map_err(|error| error.to_string())
+        .and_then(|_| {
+            let setup = hosting::setup_of_trial(settings).map_err(|failure| failure.message)?;
+            let ground = TempDir::with_prefix_in("trial-", &setup.data_dir)
+                .map_err(|error| error.to_string())?;
+            try_isolation(&setup, ground.path()).map_err(|error| error.to_string())
+        });
+    match attempts {
+        Ok(attempts) => attempts.into_iter().map(shown_attempt).collect(),
+        Err(reason) => vec![Finding {
+            what: "isolation trial".into(),
+            result: Err(reason),
+        }],
+    }
+}
+
+fn shown_attempt(attempt: Attempt) -> Finding {
+    let result = match attempt.outcome {
+        Outcome::Allowed => Ok("can be done".to_owned()),
+        Outcome::KeptOut => Ok("can not be done".to_owned()),
+        Outcome::GotThrough => Err(
+            "a tenant can do that; see `isolation.mode`, `isolation.read_paths` and the line on isolation".to_owned(),
+        ),
+        Outcome::Unusable => Err("a tenant can not do that; see `logs/agents.log`".to_owned()),
+    };
+    Finding {
+        what: attempt.what.into(),
+        result,
+    }
 }
 
 fn directory(settings: &Settings) -> Result<String, String> {
@@ -158,7 +195,7 @@ async fn data(settings: &Settings) -> Vec<Finding> {
         Ok(_) => return Vec::new(),
         Err(failure) => {
             return vec![Finding {
-                what: "database",
+                what: "database".into(),
                 result: Err(failure.message),
             }];
         }
@@ -168,7 +205,7 @@ async fn data(settings: &Settings) -> Vec<Finding> {
         Ok(copy) => copy,
         Err(reason) => {
             return vec![Finding {
-                what: "database",
+                what: "database".into(),
                 result: Err(reason),
             }];
         }
@@ -177,7 +214,7 @@ async fn data(settings: &Settings) -> Vec<Finding> {
         Ok(state) => state,
         Err(error) => {
             return vec![Finding {
-                what: "database",
+                what: "database".into(),
                 result: Err(error.to_string()),
             }];
         }
@@ -198,17 +235,17 @@ async fn data(settings: &Settings) -> Vec<Finding> {
     };
     vec![
         Finding {
-            what: "database",
+            what: "database".into(),
             result: works
                 .map(|()| format!("`{}` answers", path.display()))
                 .map_err(|error| error.to_string()),
         },
         Finding {
-            what: "secret key",
+            what: "secret key".into(),
             result: key,
         },
         Finding {
-            what: "audit",
+            what: "audit".into(),
             result: audit,
         },
     ]

@@ -22,9 +22,9 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
     let sources = sources(args)?;
     let settings = hosting::settings(&sources)?;
     match args.verbose {
-        0 => logging::to_path(settings.data_dir.join("logs").join("hub.log"))?,
-        1 => logging::to_stderr_or_else("info")?,
-        _ => logging::to_stderr_or_else("debug")?,
+        0 => logging::json_to_path(settings.data_dir.join("logs").join("hub.log"))?,
+        1 => logging::to_terminal_or_json("info")?,
+        _ => logging::to_terminal_or_json("debug")?,
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

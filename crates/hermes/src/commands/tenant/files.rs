@@ -24,7 +24,7 @@ pub(in crate::commands) const COLUMNS: &[Column] = &[
 pub(super) fn run(hub: &HubClient<'_>, args: &FilesArgs) -> Result<(), Failure> {
     let call = |operation| of(operation, &args.tenant).maybe("path", args.path.clone());
     if let Some(file) = &args.output {
-        return save(hub, &call("download_file"), file);
+        return save(hub, &download(args)?, file);
     }
     if args.cat {
         return cat(hub, &call("read_file"));
@@ -32,6 +32,20 @@ pub(super) fn run(hub: &HubClient<'_>, args: &FilesArgs) -> Result<(), Failure> 
     let answer = hub.ask(&call("list_files"))?;
     hub.show_list(&answer, "entries", COLUMNS, "There are no files.");
     Ok(())
+}
+
+/// A file as it is, or a directory as an archive.
+fn download(args: &FilesArgs) -> Result<Call, Failure> {
+    let call = of("download_file", &args.tenant);
+    if args.archive {
+        let path = args.path.clone().unwrap_or_default();
+        return Ok(call.with("path", path).with("format", "tar.zst"));
+    }
+    let path = args.path.clone().ok_or_else(|| {
+        Failure::usage("`--output` needs the path of a file")
+            .hint("`--archive` saves the whole workspace")
+    })?;
+    Ok(call.with("path", path))
 }
 
 /// Prints the text of a file, page by page; with `--json` the page that was asked for.

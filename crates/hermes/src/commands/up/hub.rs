@@ -78,6 +78,17 @@ pub(super) async fn start(
 
 async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> Result<(), Failure> {
     let home = home.canonicalize()?;
+    if prepared
+        .settings
+        .data_dir
+        .canonicalize()?
+        .starts_with(&home)
+    {
+        return Err(Failure::failed(
+            "the Hub's directory lies in the home that is to be its tenant",
+        )
+        .hint("HERMES_HUB_DATA_DIR names another directory for the Hub"));
+    }
     let failed = |error: &dyn std::fmt::Display| {
         Failure::failed(format!(
             "the home does not become the tenant `{main}`: {error}"

@@ -20,6 +20,33 @@ fn the_policy_is_replaced_and_explained() {
 }
 
 #[test]
+fn an_earlier_revision_of_a_document_is_restored() {
+    let hub = Served::new();
+    for tool in ["terminal", "read_file"] {
+        let policy = json!({"tools": {"deny": [tool]}}).to_string();
+        hub.run_with_input(&["policy", "put", "-", "--yes"], &policy)
+            .ok();
+    }
+    let listed = hub.run(&["policy", "revisions"]).ok();
+    let numbers: Vec<&str> = listed
+        .stdout
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(numbers, ["2", "1"], "{listed:?}");
+    hub.run(&["policy", "restore", "1"]).ended(5);
+    hub.run(&["policy", "restore", "1", "--yes"]).ok();
+    let policy = hub.run(&["policy", "get"]).ok().json();
+    assert_eq!(policy["tools"]["deny"], json!(["terminal"]));
+    hub.run(&["policy", "restore", "99", "--yes"]).ended(3);
+    for family in [&["specialization"][..], &["hub", "config"]] {
+        let revisions = [family, &["revisions"]].concat();
+        assert_eq!(hub.json(&revisions)["revisions"], json!([]));
+    }
+}
+
+#[test]
 fn the_specialization_is_put_and_cleared() {
     let hub = Served::new();
     hub.run_with_input(

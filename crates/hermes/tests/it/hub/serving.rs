@@ -3,6 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::served::Served;
 use crate::running::{TestHome, mode, signal_process};
@@ -83,6 +84,34 @@ fn the_doctor_finds_what_is_bad() {
         .iter()
         .find(|finding| finding["what"] == "token");
     assert_eq!(token.unwrap()["ok"], false, "{ill}");
+}
+
+#[test]
+fn the_doctor_tries_the_isolation_and_finds_a_hole() {
+    let home = TestHome::fresh();
+    fs::create_dir(home.path()).unwrap();
+    let got_through = |findings: &Value| {
+        let findings = findings["findings"].as_array().unwrap().clone();
+        let bad = findings
+            .into_iter()
+            .filter(|finding| finding["ok"] == false);
+        bad.map(|finding| finding["what"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    if hermes::runtime::Means::without_groups().landlock.is_some() {
+        let tight = home.run(&["hub", "doctor", "--isolation", "--json"]);
+        assert_eq!(got_through(&tight.ok().json()), [""; 0]);
+    }
+    let data = home.beside(".local/share/hermes-hub");
+    fs::create_dir_all(&data).unwrap();
+    fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let hole = format!("isolation:\n  read_paths: [\"{}\"]\n", data.display());
+    fs::write(data.join("hub.yaml"), hole).unwrap();
+    let open = home.run(&["hub", "doctor", "--isolation", "--json"]);
+    let found = got_through(&open.ended(1).json());
+    for what in ["read another tenant's file", "read the Hub's secret key"] {
+        assert!(found.iter().any(|found| found == what), "{found:?}");
+    }
 }
 
 #[test]

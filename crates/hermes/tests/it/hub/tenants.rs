@@ -230,3 +230,37 @@ fn a_context_is_copied_after_a_dry_run_told_the_same() {
     assert_eq!(copied.unwrap(), "Be kind.");
     hub.run(&["tenant", "sync", "acme", "/etc/hermes"]).ended(4);
 }
+
+#[test]
+fn a_rotated_runtime_key_is_shown_this_once() {
+    let hub = Served::with_acme();
+    hub.run(&["tenant", "rotate-key", "acme"]).ended(5);
+    let rotated = hub
+        .run(&["tenant", "rotate-key", "acme", "--grace", "60", "--yes"])
+        .ok();
+    assert!(rotated.stdout.starts_with("hub_rt_"), "{rotated:?}");
+    let last4 = rotated.stdout.trim().chars().rev().take(4);
+    let last4: String = last4.collect::<Vec<_>>().into_iter().rev().collect();
+    let tenant = hub.json(&["tenant", "get", "acme"]);
+    assert_eq!(tenant["keys"]["runtimeKey"]["last4"], last4.as_str());
+}
+
+#[test]
+fn a_workspace_is_saved_as_an_archive() {
+    let hub = Served::with_acme();
+    let workspace = hub.data().join("tenants/acme/home/workspace");
+    std::fs::create_dir_all(workspace.join("notes")).unwrap();
+    std::fs::write(workspace.join("notes/a.md"), "a note").unwrap();
+    let file = hub.home.beside("acme.tar.zst");
+    let path = file.to_str().unwrap();
+    hub.run(&["tenant", "files", "acme", "--archive", "-o", path])
+        .ok();
+    // The mark that every zstd file begins with.
+    assert!(
+        std::fs::read(&file)
+            .unwrap()
+            .starts_with(&[0x28, 0xB5, 0x2F, 0xFD])
+    );
+    hub.run(&["tenant", "files", "acme", "-o", path]).ended(2);
+    hub.run(&["tenant", "files", "acme", "--archive"]).ended(2);
+}

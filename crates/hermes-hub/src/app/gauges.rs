@@ -1,0 +1,75 @@
+//! Present values for Prometheus: how much there is of what.
+
+use super::Hub;
+use crate::state::Owner;
+
+/// Tenants that are named at most, with `metrics.per_tenant`.
+const MOST_NAMED: u32 = 10_000;
+
+/// Name, labels and value.
+type Gauge = (&'static str, String, u64);
+
+impl Hub {
+    /// All of them. What the database does not tell is left out.
+    pub(super) async fn gauges(&self) -> Vec<Gauge> {
+        let state = self.state();
+        let plain = String::new;
+        let mut gauges = Vec::new();
+        for (phase, count) in self.agents().count_by_state() {
+            gauges.push(("agents", format!("state=\"{phase}\""), count));
+        }
+        if let Ok(pending) = state.count_pending_approvals().await {
+            gauges.push(("approvals_pending", plain(), pending));
+        }
+        let connections = state.connections();
+        for (word, count) in [("open", connections.open), ("idle", connections.idle)] {
+            let label = format!("state=\"{word}\"");
+            gauges.push(("database_connections", label, count));
+        }
+        if let Ok(disk) = rustix::fs::statvfs(&self.settings().data_dir) {
+            let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+            gauges.push(("disk_free_bytes", plain(), bytes(disk.f_bavail)));
+            gauges.push(("disk_size_bytes", plain(), bytes(disk.f_blocks)));
+        }
+        if let Ok(used) = state.total_usage().await {
+            for (what, used) in [("homes", used.tenants), ("shares", used.groups)] {
+                let label = format!("what=\"{what}\"");
+                gauges.push(("used_bytes", label, used.bytes));
+            }
+        }
+        gauges.push((
+            "mcp_sessions",
+            plain(),
+            self.count_mcp_sessions().await as u64,
+        ));
+        if let Ok(counts) = state.count_runs(None).await {
+            for (status, count) in counts {
+                gauges.push(("runs", format!("status=\"{status}\""), count));
+            }
+        }
+        if let Ok(counts) = state.count_tenants().await {
+            for (status, count) in counts {
+                gauges.push(("tenants", format!("state=\"{status}\""), count));
+            }
+        }
+        if self.settings().metrics.per_tenant {
+            gauges.extend(self.gauges_by_tenant().await);
+        }
+        gauges
+    }
+
+    async fn gauges_by_tenant(&self) -> Vec<Gauge> {
+        let Ok(usages) = self.state().usages(MOST_NAMED).await else {
+            return Vec::new();
+        };
+        let named = usages.into_iter().filter_map(|(owner, used)| match owner {
+            Owner::Tenant(tenant) => Some((
+                "tenant_used_bytes",
+                format!("tenant=\"{tenant}\""),
+                used.bytes,
+            )),
+            Owner::Group(_) => None,
+        });
+        named.collect()
+    }
+}

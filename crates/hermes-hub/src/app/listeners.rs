@@ -1,0 +1,99 @@
+//! Agents that listen to a messaging platform are awake whenever the Hub is. Which ones do stands in their homes and
+//! variables, and most tenants have neither a configuration nor variables: they are passed over at the cost of a look.
+
+use std::collections::HashSet;
+
+use futures::{StreamExt, stream};
+use hermes_config::Home;
+
+use super::Hub;
+use crate::{
+    Problem, TenantId,
+    agents::Waking,
+    shapes::{AccessStatus, AgentPhase, TenantStatus},
+    state::StateError,
+};
+
+/// Tenants that are looked at in one go.
+const HOMES: u32 = 1000;
+
+/// Agents that are started side by side.
+const STARTS: usize = 4;
+
+impl Hub {
+    /// Begins to start all agents that are never to sleep. Returns at once.
+    pub(crate) fn start_listeners(&self) {
+        let hub = self.clone();
+        self.work().spawn(async move {
+            tokio::select! {
+                () = hub.stop().cancelled() => {}
+                started = hub.start_all_listeners() => if let Err(error) = started {
+                    tracing::warn!(%error, "agents that listen to messaging platforms may not run; start them");
+                }
+            }
+        });
+    }
+
+    /// Starts a tenant's agent if it is never to sleep, unless somebody has stopped it.
+    pub(super) async fn start_listener(&self, tenant: &TenantId) {
+        let state = self.agents().state(tenant).await.state;
+        if state == AgentPhase::Sleeping {
+            self.start_if_it_listens(tenant).await;
+        }
+    }
+
+    /// Starts a tenant's agent if it is never to sleep.
+    pub(super) async fn start_if_it_listens(&self, tenant: &TenantId) {
+        let started = async {
+            let terms = self.agents().tenancy().terms(tenant).await?;
+            if terms.waking == Waking::Always && terms.access == AccessStatus::Active {
+                self.agents().wake(tenant).await?;
+            }
+            Ok::<_, Problem>(())
+        };
+        if let Err(problem) = started.await {
+            tracing::warn!(%tenant, "an agent that is to be awake is not: {problem}");
+        }
+    }
+
+    async fn start_all_listeners(&self) -> Result<(), StateError> {
+        if !self.standing().policy().has_messaging() {
+            return Ok(());
+        }
+        let with_variables: HashSet<TenantId> =
+            self.state().env_owners().await?.into_iter().collect();
+        let mut last = None;
+        loop {
+            let found = self.state().tenant_homes(last.as_ref(), HOMES).await?;
+            last = found.last().map(|tenant| tenant.id.clone());
+            if last.is_none() {
+                return Ok(());
+            }
+            // A linked home is the user's own; who links it looks after it.
+            let found = found.into_iter().filter(|tenant| {
+                tenant.status == TenantStatus::Ready
+                    && tenant.access == AccessStatus::Active
+                    && tenant.linked_home.is_none()
+            });
+            let homes: Vec<_> = found
+                .map(|tenant| {
+                    let home = Home::at(self.agents().tenancy().home(&tenant));
+                    let has_variables = with_variables.contains(&tenant.id);
+                    (tenant.id, home, has_variables)
+                })
+                .collect();
+            let configured = tokio::task::spawn_blocking(move || {
+                let configured = homes.into_iter().filter(|(_, home, has_variables)| {
+                    *has_variables || home.config_file().exists() || home.env_file().exists()
+                });
+                configured.map(|(id, ..)| id).collect::<Vec<_>>()
+            });
+            let configured = configured.await.map_err(StateError::broken)?;
+            stream::iter(configured)
+                .for_each_concurrent(STARTS, |tenant| async move {
+                    self.start_if_it_listens(&tenant).await;
+                })
+                .await;
+        }
+    }
+}

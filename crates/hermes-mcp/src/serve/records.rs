@@ -1,0 +1,129 @@
+//! MCP sessions that outlive a process: whose they are and what was agreed in them, kept by whoever serves, so that
+//! another process can go on with them.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use rmcp::transport::streamable_http_server::session::{
+    SessionState, SessionStore, SessionStoreError,
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::Principal;
+
+/// SHA-256 of a session's id. The id itself opens the session and is not kept.
+pub type SessionDigest = [u8; 32];
+
+pub(super) fn digest(id: &str) -> SessionDigest {
+    Sha256::digest(id).into()
+}
+
+/// What became of a session that was to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It began.
+    Yes,
+    /// It began, and this one ended for it.
+    InsteadOf(SessionDigest),
+    /// Its owner has too many, and all are in use.
+    No,
+}
+
+/// How a session of this process is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionUse {
+    /// Which.
+    pub digest: SessionDigest,
+    /// How long nobody has used it.
+    pub idle: Duration,
+    /// Whether an answer is on its way.
+    pub is_streaming: bool,
+}
+
+/// Where sessions are kept.
+#[async_trait]
+pub trait SessionRecords: fmt::Debug + Send + Sync + 'static {
+    /// Begins one, with what was agreed in it. `own` are those of its owner in this process.
+    async fn open(
+        &self,
+        session: &SessionDigest,
+        owner: &Principal,
+        agreed: Value,
+        own: &[SessionUse],
+    ) -> io::Result<Admission>;
+
+    /// What was agreed in a session, if it is this owner's and has not ended. It counts as used now.
+    async fn find(&self, session: &SessionDigest, owner: &Principal) -> io::Result<Option<Value>>;
+
+    /// Ends one.
+    async fn end(&self, session: &SessionDigest, owner: &Principal) -> io::Result<()>;
+}
+
+/// What was agreed in sessions on their way into and out of the library.
+#[derive(Debug, Default)]
+pub(super) struct Agreements {
+    /// In sessions that are being opened.
+    new: Mutex<HashMap<String, SessionState>>,
+    /// In sessions that are being taken up from their record, after it was found out whose they are.
+    known: Mutex<HashMap<String, SessionState>>,
+}
+
+fn locked<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Agreements {
+    /// Takes out what was agreed in a new session.
+    pub(super) fn take_new(&self, id: &str) -> Option<SessionState> {
+        locked(&self.new).remove(id)
+    }
+
+    /// Forgets new sessions that came to nothing.
+    pub(super) fn retain_new(&self, is_open: impl Fn(&str) -> bool) {
+        locked(&self.new).retain(|id, _| is_open(id));
+    }
+
+    /// Lets a session be taken up, as long as the result lives.
+    pub(super) fn lend(&self, id: &Arc<str>, agreed: SessionState) -> Lent<'_> {
+        locked(&self.known).insert(id.to_string(), agreed);
+        Lent {
+            agreements: self,
+            id: Arc::clone(id),
+        }
+    }
+}
+
+/// What was agreed in a session can be had.
+pub(super) struct Lent<'a> {
+    agreements: &'a Agreements,
+    id: Arc<str>,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        locked(&self.agreements.known).remove(&*self.id);
+    }
+}
+
+#[async_trait]
+impl SessionStore for Agreements {
+    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        Ok(locked(&self.known).get(id).cloned())
+    }
+
+    async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
+        locked(&self.new).insert(id.to_owned(), state.clone());
+        Ok(())
+    }
+
+    /// Who ends a session also ends its record.
+    async fn delete(&self, _id: &str) -> Result<(), SessionStoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! A trial of the isolation: two tenants that are made for it, one of which tries every way into the other's files and
+//! processes and into those of the Hub. Each attempt is a process that confines itself as an agent does.
+
+use std::{
+    fs, io,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt, net::UnixStream},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use hermes_hub::{
+    TenantId,
+    runtime::{Directives, Launch, Limits},
+};
+
+use super::{
+    environment,
+    isolation::{Decided, Place, decide},
+    plan::Rights,
+    process_runtime::Setup,
+    users::{self, Users},
+};
+
+/// How long an attempt may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often somebody is looked at who is waited for.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// What must not be read.
+const SECRET: &str = "must-not-be-seen";
+
+/// What was tried, and whether it worked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// What.
+    pub what: String,
+    /// What happened.
+    pub outcome: Outcome,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A tenant can do what it must be able to do.
+    Allowed,
+    /// It was kept out.
+    KeptOut,
+    /// It got through to what is not its own.
+    GotThrough,
+    /// It can not even use its own home.
+    Unusable,
+}
+
+impl Outcome {
+    /// Whether this is as it should be.
+    pub fn is_right(self) -> bool {
+        matches!(self, Self::Allowed | Self::KeptOut)
+    }
+}
+
+/// Tries everything, with these settings, in a directory of the Hub's that is empty.
+pub fn try_isolation(setup: &Setup, directory: &Path) -> io::Result<Vec<Attempt>> {
+    let ground = Ground::make(directory)?;
+    let intruder = ground.tenant(setup, "intruder")?;
+    let other = ground.tenant(setup, "other")?;
+    let mut victim = Victim::start(setup, &other)?;
+    let mut attempts = vec![Attempt {
+        what: "use its own home".into(),
+        outcome: if intruder.succeeds(setup, "cat secret.txt && echo new > made.txt")? {
+            Outcome::Allowed
+        } else {
+            Outcome::Unusable
+        },
+    }];
+    for (what, script) in ground.ways_in(&other.home, victim.pid()) {
+        let outcome = if intruder.succeeds(setup, &script)? {
+            Outcome::GotThrough
+        } else {
+            Outcome::KeptOut
+        };
+        let what = what.to_owned();
+        attempts.push(Attempt { what, outcome });
+    }
+    victim.end();
+    Ok(attempts)
+}
+
+/// A directory that looks like a Hub's.
+struct Ground {
+    root: PathBuf,
+}
+
+impl Ground {
+    fn make(root: &Path) -> io::Result<Self> {
+        for directory in ["tenants", "shares", "shares/division"] {
+            fs::create_dir(root.join(directory))?;
+            set_mode(&root.join(directory), 0o700)?;
+        }
+        for file in [
+            "hub.db",
+            "secret.key",
+            "admin.token",
+            "shares/division/a.md",
+        ] {
+            fs::write(root.join(file), SECRET)?;
+            set_mode(&root.join(file), 0o600)?;
+        }
+        Ok(Self { root: root.into() })
+    }
+
+    fn tenant(&self, setup: &Setup, name: &str) -> io::Result<Tenant> {
+        let home = self.root.join("tenants").join(name).join("home");
+        for directory in environment::directories(&home) {
+            fs::create_dir_all(directory)?;
+        }
+        set_mode(&home, 0o700)?;
+        fs::write(home.join("secret.txt"), SECRET)?;
+        set_mode(&home.join("secret.txt"), 0o600)?;
+        let launch = Launch {
+            tenant: TenantId::parse(name).map_err(io::Error::other)?,
+            home: home.clone(),
+            runtime_key: SECRET.to_owned().into(),
+            env: std::collections::BTreeMap::new(),
+            teams: Vec::new(),
+            timezone: "UTC".into(),
+            limits: Limits {
+                memory_bytes: 1 << 30,
+                pids: 256,
+                cpu: 1.0,
+            },
+            directives: Directives::default(),
+        };
+        // The last numbers of the range: the first ones may be those of real tenants.
+        let last = *setup.isolation.users.end();
+        let range = last.saturating_sub(1)..=last;
+        let place = Place {
+            program: Path::new("/bin/sh"),
+            arguments: &[],
+            data_dir: &setup.data_dir,
+            sockets: &[],
+            users: &Users::new(self.root.join("users.json"), range),
+        };
+        let decided = decide(&setup.isolation, &setup.means, &launch, &place)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        if let Rights::Own(user) = decided.plan.rights {
+            users::give(&home, user)?;
+        }
+        Ok(Tenant { home, decided })
+    }
+
+    /// What is tried, as a script that ends well if it worked.
+    fn ways_in(&self, home: &Path, pid: u32) -> Vec<(&'static str, String)> {
+        let (root, home) = (quoted(&self.root), quoted(home));
+        vec![
+            (
+                "read another tenant's file",
+                format!("cat {home}/secret.txt"),
+            ),
+            ("list another tenant's home", format!("ls {home}/")),
+            (
+                "write into another tenant's home",
+                format!("echo x > {home}/planted.txt"),
+            ),
+            (
+                "remove another tenant's file",
+                format!("rm -f {home}/secret.txt && ! test -e {home}/secret.txt"),
+            ),
+            (
+                "move a file into another tenant's home",
+                format!("echo x > mine.txt && mv mine.txt {home}/moved.txt"),
+            ),
+            (
+                "read through a link to another tenant's file",
+                format!("ln -sf {home}/secret.txt soft && cat soft"),
+            ),
+            (
+                "give another tenant's file a name of its own",
+                format!("ln {home}/secret.txt hard && cat hard"),
+            ),
+            ("read the Hub's database", format!("cat {root}/hub.db")),
+            (
+                "read the Hub's secret key",
+                format!("cat {root}/secret.key"),
+            ),
+            (
+                "read the Hub's admin token",
+                format!("cat {root}/admin.token"),
+            ),
+            (
+                "write into the Hub's directory",
+                format!("echo x > {root}/planted.txt"),
+            ),
+            ("list the tenants", format!("ls {root}/tenants")),
+            (
+                "read a share past the Hub",
+                format!("cat {root}/shares/division/a.md"),
+            ),
+            (
+                "write to a share past the Hub",
+                format!("echo x > {root}/shares/division/b.md"),
+            ),
+            (
+                "read another agent's environment",
+                format!("cat /proc/{pid}/environ | grep -q ."),
+            ),
+            (
+                "reach another agent's files through its process",
+                format!("cat /proc/{pid}/cwd/../secret.txt"),
+            ),
+            (
+                "see another agent's open files",
+                format!("ls /proc/{pid}/fd/"),
+            ),
+            (
+                "read another agent's memory",
+                format!("head -c 1 /proc/{pid}/mem || cat /proc/{pid}/maps | grep -q ."),
+            ),
+            ("signal another agent", format!("kill -0 {pid}")),
+        ]
+    }
+}
+
+/// As the Hub makes its own.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// A path as a word of the shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+struct Tenant {
+    home: PathBuf,
+    decided: Decided,
+}
+
+impl Tenant {
+    /// A process of this tenant that runs a script.
+    fn command(&self, setup: &Setup, script: &str) -> io::Result<Command> {
+        // An agent gets the socket it listens on; here any socket does.
+        let (socket, _) = UnixStream::pair()?;
+        let mut plan = self.decided.plan.clone();
+        plan.arguments = vec!["-c".into(), script.into()];
+        let mut command = Command::new(&setup.program);
+        command
+            .arg(super::launcher::ARGUMENT)
+            .arg(serde_json::to_string(&plan)?)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HERMES_RUNTIME_KEY", SECRET)
+            .current_dir(&self.home)
+            .stdin(Stdio::from(OwnedFd::from(socket)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    fn succeeds(&self, setup: &Setup, script: &str) -> io::Result<bool> {
+        let mut child = self.command(setup, script)?.spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        while child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                child.kill()?;
+            }
+            thread::sleep(ROUND);
+        }
+        let output = child.wait_with_output()?;
+        refuse_failed_launch(&output)?;
+        Ok(output.status.success())
+    }
+}
+
+/// A process that could not confine itself has tried nothing.
+fn refuse_failed_launch(output: &Output) -> io::Result<()> {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let steps = [
+        "sandbox:",
+        "user rights:",
+        "resource limits:",
+        "no_new_privs:",
+        "`/bin/sh`:",
+    ];
+    match told
+        .lines()
+        .find(|line| steps.iter().any(|step| line.starts_with(step)))
+    {
+        Some(line) => Err(io::Error::other(line.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// The other tenant's agent, as far as others can tell.
+struct Victim(Child);
+
+impl Victim {
+    fn start(setup: &Setup, tenant: &Tenant) -> io::Result<Self> {
+        let mut command = tenant.command(setup, "exec sleep 300")?;
+        let victim = Self(command.stderr(Stdio::null()).spawn()?);
+        let deadline = Instant::now() + PATIENCE;
+        let name = format!("/proc/{}/comm", victim.pid());
+        // Before it has confined itself it is not what an agent is.
+        while Path::new("/proc/self").exists()
+            && !fs::read_to_string(&name).is_ok_and(|name| name.trim() == "sleep")
+        {
+            if Instant::now() > deadline {
+                return Err(io::Error::other("a tenant's process does not start"));
+            }
+            thread::sleep(ROUND);
+        }
+        Ok(victim)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
