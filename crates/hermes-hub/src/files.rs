@@ -9,6 +9,7 @@ mod faults;
 mod find;
 mod go_glob;
 mod go_regex;
+mod home_directory;
 mod path;
 mod quota;
 mod search;
@@ -43,6 +44,7 @@ pub(crate) use directory::{
     blocking,
 };
 pub(crate) use faults::{io_problem, problem};
+pub(crate) use home_directory::{HomeDirectory, Version};
 pub(crate) use tree::Tree;
 pub(crate) use walk::walk;
 

@@ -29,4 +29,5 @@ pub use self::{
     isolation::{Isolation, Means, Mode},
     linked::{LinkedAgent, LinkedRuntime},
     process_runtime::{ProcessRuntime, Setup},
+    socket::{Callers, private_routes},
 };

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
+use hermes_store::cron::JobLimits;
 use jiff::tz::TimeZone;
 
 use crate::{Problem, TenantId, runtime::Launch, shapes::AccessStatus, state::DocumentKind};
@@ -62,6 +63,8 @@ pub struct Calendar {
     pub access: AccessStatus,
     /// What happens to times that were missed.
     pub missed: MissedRuns,
+    /// What the policy leaves to its jobs.
+    pub limits: JobLimits,
 }
 
 /// Knows tenants: their records, flavors and secrets.

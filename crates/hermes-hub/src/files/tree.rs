@@ -44,6 +44,11 @@ impl Tree {
         Ok(Self { root })
     }
 
+    /// The root's descriptor, to keep.
+    pub(crate) fn into_root(self) -> OwnedFd {
+        self.root
+    }
+
     /// The root's descriptor.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()

@@ -4,7 +4,7 @@ use hermes_hub::settings::{IsolationMode, RuntimeKind, Settings};
 
 use crate::{
     failure::Failure,
-    runtime::{Isolation, Means, Mode, Setup},
+    runtime::{Callers, Isolation, Means, Mode, Setup},
 };
 
 /// What the runtime of processes is made with.
@@ -22,6 +22,15 @@ pub(super) fn setup(settings: &Settings) -> Result<Setup, Failure> {
     // Paths in a sandbox are the real ones.
     let data_dir = settings.data_dir.canonicalize()?;
     Ok(Setup::new(data_dir, isolation)?)
+}
+
+/// Whose processes ask the Hub.
+pub(super) fn callers(setup: &Setup) -> Callers {
+    if setup.means.is_root && setup.isolation.mode != Mode::Off {
+        Callers::OtherUsers
+    } else {
+        Callers::SameUser
+    }
 }
 
 /// What keeps tenants apart, for people.

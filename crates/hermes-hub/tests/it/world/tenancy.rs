@@ -14,6 +14,7 @@ use hermes_hub::{
     runtime::{Directives, Launch, Limits},
     shapes::AccessStatus,
 };
+use hermes_store::cron::JobLimits;
 use jiff::tz::TimeZone;
 
 /// What a test may change.
@@ -27,6 +28,7 @@ pub(crate) struct Rules {
     pub(crate) longest_run: Duration,
     pub(crate) approval_timeout_seconds: u64,
     pub(crate) missed: MissedRuns,
+    pub(crate) limits: JobLimits,
     pub(crate) secret: Option<&'static str>,
 }
 
@@ -48,6 +50,10 @@ impl KnownTenants {
                 longest_run: Duration::from_hours(1),
                 approval_timeout_seconds: 900,
                 missed: MissedRuns::Once,
+                limits: JobLimits {
+                    most_jobs: 50,
+                    least_minutes: 1,
+                },
                 secret: None,
             }),
         }
@@ -106,6 +112,7 @@ impl Tenancy for KnownTenants {
             zone: TimeZone::UTC,
             access: rules.access,
             missed: rules.missed,
+            limits: rules.limits,
         })
     }
 }
