@@ -1,7 +1,13 @@
 //! A Hub that is killed in the middle of every kind of write: what it acknowledged is there, what it did not is whole
 //! or absent, and its log is unbroken.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use reqwest::Method;
@@ -33,6 +39,12 @@ struct Kind {
 /// Every line of a file is the same, so that half a file shows.
 fn content(number: usize) -> String {
     format!("{number}\n").repeat(2000)
+}
+
+fn write_to_share(number: usize) -> (Method, String, Value) {
+    let path = "/v1/tenants/fixed/shares/team/files/content".to_owned();
+    let body = json!({"path": "file", "content": content(number)});
+    (Method::PUT, path, body)
 }
 
 static KINDS: [Kind; 9] = [
@@ -126,11 +138,7 @@ static KINDS: [Kind; 9] = [
     },
     Kind {
         name: "write to a share",
-        write: |_, number| {
-            let path = "/v1/tenants/fixed/shares/team/files/content".to_owned();
-            let body = json!({"path": "file", "content": content(number)});
-            (Method::PUT, path, body)
-        },
+        write: |_, number| write_to_share(number),
         check: |hub, record, _| {
             Box::pin(async move {
                 let path = "/v1/tenants/fixed/shares/team/files";
@@ -215,7 +223,12 @@ impl RealHub {
 }
 
 /// Writes one after the other until the Hub is gone.
-async fn write(hub: Arc<RealHub>, kind: &'static Kind, round: usize) -> Record {
+async fn write(
+    hub: Arc<RealHub>,
+    kind: &'static Kind,
+    round: usize,
+    acknowledged: Arc<AtomicUsize>,
+) -> Record {
     let mut record = Record {
         kind,
         done: Vec::new(),
@@ -231,6 +244,7 @@ async fn write(hub: Arc<RealHub>, kind: &'static Kind, round: usize) -> Record {
             Some(Said { status, body }) => {
                 assert!((200..300).contains(&status), "{}: {body}", kind.name);
                 record.done.push((number, body));
+                acknowledged.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -278,14 +292,21 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
     ROTATED
         .set(token["id"].as_str().unwrap().to_owned())
         .unwrap();
+    let (_, path, body) = write_to_share(0);
+    hub.ask(Method::PUT, &path, &body).await.expect(201);
+    let acknowledged = Arc::new(AtomicUsize::new(0));
     for round in 0..ROUNDS {
         let shared = Arc::new(hub);
         let mut writers = JoinSet::new();
         for kind in &KINDS {
-            writers.spawn(write(Arc::clone(&shared), kind, round));
+            let acknowledged = Arc::clone(&acknowledged);
+            writers.spawn(write(Arc::clone(&shared), kind, round, acknowledged));
         }
-        // Another moment each time.
-        tokio::time::sleep(Duration::from_millis(400 + 130 * round as u64)).await;
+        // Another moment each time, in the middle of things.
+        let enough = acknowledged.load(Ordering::Relaxed) + 30 + 13 * round;
+        while acknowledged.load(Ordering::Relaxed) < enough {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         shared.kill();
         let records = writers.join_all().await;
         let Ok(killed) = Arc::try_unwrap(shared) else {
