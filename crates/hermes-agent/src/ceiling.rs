@@ -1,4 +1,5 @@
-//! What an operator leaves the agent of a home: tools, models, features, and how long a question waits.
+//! What an operator leaves the agent of a home: tools, models, hosts, jobs, runs, variables, features, and how long a
+//! question waits.
 //!
 //! [`Directives`] come from outside while the agent runs. What limits it becomes a [`Ceiling`], which every call of a
 //! tool looks at anew. The home's own configuration can only narrow it.
@@ -6,13 +7,18 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
+use hermes_store::cron::JobLimits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::approval::glob;
 
+mod egress;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use self::egress::Networks;
+pub use self::egress::{Egress, NotReached};
 
 /// Settings of an operator that reach into the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +49,12 @@ pub struct Ceiling {
     features: Option<Vec<String>>,
     patience: Option<Duration>,
     on_timeout: OnTimeout,
+    egress: Egress,
+    jobs: Option<JobLimits>,
+    concurrent_runs: Option<usize>,
+    longest_run: Option<Duration>,
+    /// Patterns of variables that it may not have.
+    denied_variables: Vec<String>,
 }
 
 /// What silence means after the time for an answer is over.
@@ -75,7 +87,15 @@ impl Ceiling {
             0 => approvals["timeoutSeconds"].as_u64(),
             seconds => Some(seconds),
         };
+        let (cron, runs) = (&policy["cron"], &policy["runs"]);
         Self {
+            egress: Egress::new(policy),
+            jobs: job_limits(cron),
+            concurrent_runs: whole(&runs["maxConcurrent"]).map(|most| most.max(1)),
+            longest_run: runs["maxMinutes"]
+                .as_f64()
+                .and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok()),
+            denied_variables: texts(&policy["env"]["deny"]).unwrap_or_default(),
             allow: texts(&tools["allow"]),
             deny: texts(&tools["deny"]).unwrap_or_default(),
             require_approval: texts(&tools["requireApproval"]).unwrap_or_default(),
@@ -132,6 +152,37 @@ impl Ceiling {
         }
     }
 
+    /// Which hosts may be reached.
+    pub fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    /// How many jobs there may be, and how often they may run.
+    pub fn jobs(&self) -> Option<JobLimits> {
+        self.jobs
+    }
+
+    /// How many runs may go on side by side, of so many that the home wants.
+    pub fn concurrent_runs(&self, wanted: usize) -> usize {
+        self.concurrent_runs.map_or(wanted, |most| most.min(wanted))
+    }
+
+    /// How long a run may take.
+    pub fn longest_run(&self) -> Option<Duration> {
+        self.longest_run
+    }
+
+    /// Whether the agent may have a variable.
+    pub fn allows_variable(&self, name: &str) -> bool {
+        let is_denied = |pattern: &String| glob::matches(pattern, name);
+        !self.denied_variables.iter().any(is_denied)
+    }
+
+    /// Whether the same variables are denied.
+    pub fn denies_same_variables(&self, other: &Self) -> bool {
+        self.denied_variables == other.denied_variables
+    }
+
     /// What silence means.
     pub(crate) fn on_timeout(&self) -> OnTimeout {
         self.on_timeout
@@ -142,6 +193,21 @@ impl Ceiling {
 fn names(pattern: &str, name: &str) -> bool {
     let plain = |text: &str| text.replace("__", "_");
     glob::matches(pattern, name) || glob::matches(&plain(pattern), &plain(name))
+}
+
+/// What is said of jobs; what is left out is not limited.
+fn job_limits(cron: &Value) -> Option<JobLimits> {
+    let (most, least) = (whole(&cron["maxJobs"]), whole(&cron["minIntervalMinutes"]));
+    (most.is_some() || least.is_some()).then(|| JobLimits {
+        most_jobs: most.unwrap_or(usize::MAX),
+        least_minutes: least.map_or(0, |least| u32::try_from(least).unwrap_or(u32::MAX)),
+    })
+}
+
+fn whole(value: &Value) -> Option<usize> {
+    value
+        .as_u64()
+        .and_then(|number| usize::try_from(number).ok())
 }
 
 fn texts(value: &Value) -> Option<Vec<String>> {

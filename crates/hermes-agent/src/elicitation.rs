@@ -8,11 +8,13 @@ use futures::future::BoxFuture;
 use hermes_config::ServerName;
 use serde_json::{Map, Value};
 
+mod by_approval;
 mod check;
 mod form;
 mod people;
 mod sensitive;
 
+pub use by_approval::ByApproval;
 pub use check::Invalid;
 pub use form::{Choice, Field, FieldKind, Form, Format, UnreadableForm};
 pub use people::{People, Presence, Ways};

@@ -15,6 +15,7 @@ mod search_files;
 pub mod session_search;
 pub mod skills;
 mod store_file;
+pub mod teams;
 #[cfg(unix)]
 pub mod terminal;
 pub mod todo;
@@ -31,6 +32,7 @@ pub use self::{
 };
 use crate::{
     approval::Refusal,
+    ceiling::InForce,
     model::{Model, ToolDefinition},
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
@@ -93,16 +95,15 @@ pub struct Means {
     pub search_engine: Option<web::search::SearchEngine>,
     /// Looks at images.
     pub vision: Option<Arc<dyn Model>>,
+    /// What an operator leaves.
+    pub in_force: InForce,
+    /// The files of the groups that the home belongs to.
+    pub teams: Option<Arc<teams::Teams>>,
 }
 
 /// The tools of a session.
 pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
-    let mut tools: Vec<Arc<dyn Tool>> = vec![
-        Arc::new(ReadFile),
-        Arc::new(WriteFile),
-        Arc::new(Patch),
-        Arc::new(SearchFiles),
-    ];
+    let mut tools = file_tools(means.teams);
     #[cfg(unix)]
     if let Some((settings, table)) = means.terminal {
         tools.push(Arc::new(terminal::Terminal::new(settings, table.clone())));
@@ -125,13 +126,38 @@ pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
         tools.push(Arc::new(web::extract::WebExtract::new(web.clone())));
     }
     if let Some(engine) = means.search_engine {
-        tools.push(Arc::new(web::search::WebSearch::new(engine)));
+        tools.push(Arc::new(web::search::WebSearch::beneath(
+            engine,
+            means.in_force,
+        )));
     }
     if let Some(model) = means.vision {
         let web = means.web.unwrap_or_default();
         tools.push(Arc::new(vision_analyze::VisionAnalyze::new(model, web)));
     }
     tools
+}
+
+/// The tools for files; those of groups are reached where there are any.
+fn file_tools(teams: Option<Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
+    use teams::{Kind, WithTeams};
+    let tools: [(Arc<dyn Tool>, Kind); 4] = [
+        (Arc::new(ReadFile), Kind::Read),
+        (Arc::new(WriteFile), Kind::Write),
+        (Arc::new(Patch), Kind::Patch),
+        (Arc::new(SearchFiles), Kind::Search),
+    ];
+    let reaching = |(tool, kind): (Arc<dyn Tool>, Kind)| -> Arc<dyn Tool> {
+        match &teams {
+            None => tool,
+            Some(teams) => Arc::new(WithTeams {
+                tool,
+                kind,
+                teams: teams.clone(),
+            }),
+        }
+    };
+    tools.into_iter().map(reaching).collect()
 }
 
 /// Why a call failed, for the model.

@@ -65,6 +65,11 @@ impl ConfigFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(FileError::Io { path, source }),
         };
+        Self::with_text(path, text)
+    }
+
+    /// One whose text was read by other means.
+    pub fn with_text(path: PathBuf, text: String) -> Result<Self, FileError> {
         let document =
             yaml::read(&text).map_err(|error| SettingsError::from(error).in_file(path.clone()))?;
         Ok(Self {
@@ -178,18 +183,24 @@ impl ConfigFile {
     /// Writes the text in one step, after making sure that it loads. A link is followed and the mode kept.
     pub fn save(&self) -> Result<(), FileError> {
         let path = &self.path;
-        if let Some(key) = &self.failed {
-            return Err(FileError::NotEditable {
-                path: path.clone(),
-                key: key.clone(),
-            });
-        }
-        Settings::parse(&self.text, Variables::default())
-            .map_err(|error| error.in_file(path.clone()))?;
+        self.checked()?;
         atomic::write(path, self.text.as_bytes()).map_err(|source| FileError::Io {
             path: path.clone(),
             source,
         })
+    }
+
+    /// The text that would be saved, after making sure that it loads: for whoever writes the file by other means.
+    pub fn checked(&self) -> Result<&str, FileError> {
+        if let Some(key) = &self.failed {
+            return Err(FileError::NotEditable {
+                path: self.path.clone(),
+                key: key.clone(),
+            });
+        }
+        Settings::parse(&self.text, Variables::default())
+            .map_err(|error| error.in_file(self.path.clone()))?;
+        Ok(&self.text)
     }
 }
 

@@ -234,6 +234,16 @@ impl Settings {
         Self::parse_with(text, None, variables)
     }
 
+    /// As [`Settings::parse`], with the text of a `gateway.json` that was read by other means.
+    pub fn parse_files(
+        text: &str,
+        gateway_json: Option<&str>,
+        variables: Variables,
+    ) -> Result<Self, SettingsError> {
+        let older = gateway_json.and_then(|text| serde_json::from_str(text).ok());
+        Self::parse_with(text, older.as_ref(), variables)
+    }
+
     /// As [`Settings::parse`], with the content of a `gateway.json`.
     fn parse_with(
         text: &str,

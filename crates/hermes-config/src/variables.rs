@@ -32,16 +32,13 @@ impl Variables {
         (Self { values }, warnings)
     }
 
-    /// These and the home's own `.env`, without the process environment: for homes of others.
-    pub fn of_home(
-        home: &Home,
-        pairs: impl IntoIterator<Item = (String, String)>,
-    ) -> (Self, Vec<Warning>) {
-        let mut warnings = Vec::new();
+    /// These and those in the text of a `.env` file that was read by other means.
+    pub fn with_text(pairs: impl IntoIterator<Item = (String, String)>, text: &str) -> Self {
         let mut values: BTreeMap<String, String> = pairs.into_iter().collect();
-        values.extend(read_file(&home.env_file(), &mut warnings));
-        let values = Arc::new(values);
-        (Self { values }, warnings)
+        values.extend(dotenv::parse(text).0);
+        Self {
+            values: Arc::new(values),
+        }
     }
 
     /// Exactly these, without the process environment.
@@ -57,6 +54,12 @@ impl Variables {
     /// The value of a variable; it may be empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
+    }
+
+    /// The same without some.
+    #[must_use]
+    pub fn without(&self, is_unwanted: impl Fn(&str) -> bool) -> Self {
+        Self::from_pairs(self.iter().filter(|(name, _)| !is_unwanted(name)))
     }
 
     /// All of them, by name.

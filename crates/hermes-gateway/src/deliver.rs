@@ -1,7 +1,7 @@
 //! Brings the messages of cron jobs to the chats they are meant for.
 
 use futures::future::BoxFuture;
-use hermes_agent::{conversation::Agent, cron::Delivery};
+use hermes_agent::{ceiling::NotReached, conversation::Agent, cron::Delivery};
 use hermes_config::{GatewaySettings, Platform};
 use hermes_store::cron::Job;
 use serde_json::Value;
@@ -33,6 +33,10 @@ impl ToPlatforms {
         let sender = Sender::new(self.agent.home(), &settings);
         let mut failures = Vec::new();
         for target in targets {
+            if let Err(reason) = self.may_reach(&target, &settings.gateway) {
+                failures.push(format!("`{target}`: {reason}"));
+                continue;
+            }
             if let Err(error) = sender.send(&target, text, MediaPolicy::Upload).await {
                 failures.push(format!("`{target}`: {error}"));
             }
@@ -41,6 +45,20 @@ impl ToPlatforms {
             return Ok(());
         }
         Err(format!("not delivered to {}", failures.join("; ")))
+    }
+}
+
+impl ToPlatforms {
+    /// Whether an operator lets the platform of a target be reached.
+    fn may_reach(&self, target: &str, gateway: &GatewaySettings) -> Result<(), NotReached> {
+        let name = target.split(':').next().unwrap_or_default();
+        match Platform::from_name(name) {
+            Some(platform) => {
+                let base = &gateway.platform(platform).base_url;
+                self.agent.ceiling().egress().check_text(base)
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -13,8 +13,9 @@ use hermes_agent::{
     ceiling::{Ceiling, Directives},
     conversation::Agent,
     cron::Runner,
+    elicitation::People,
 };
-use hermes_config::{Home, Settings};
+use hermes_config::{Home, Server, Settings, SettingsError, TransportSettings, Variables};
 use hermes_mcp::ReloadReport;
 use hermes_store::{StoreError, runtime::RuntimeStore};
 use serde_json::{Value, json};
@@ -63,6 +64,8 @@ pub struct GatewayParts {
     pub direction: Direction,
     /// Where conversations work.
     pub directory: PathBuf,
+    /// Those whom servers may ask; runs take their places there.
+    pub people: Arc<People>,
 }
 
 impl Gateway {
@@ -79,6 +82,7 @@ impl Gateway {
             runner: runner.clone(),
             delivery: Arc::new(ToPlatforms::new(agent.clone())),
             directory: parts.directory,
+            people: parts.people,
             concurrent_turns: number(settings.gateway.max_concurrent_turns),
             concurrent_runs: number(settings.gateway.api_server.max_concurrent_runs),
         })
@@ -140,14 +144,14 @@ impl Gateway {
     /// Takes up what a Hub wants. Tools see it at their next call; servers come and go with the feature.
     pub async fn direct(&self, directives: Directives) {
         let agent = &self.inner.agent;
-        let had_servers = agent.ceiling().has_feature("mcp");
+        let before = agent.ceiling();
         agent.direct(directives);
-        if agent.ceiling().has_feature("mcp") == had_servers {
+        if !changes_settings(&before, &agent.ceiling()) {
             return;
         }
-        match Settings::load(agent.home()) {
+        match load(agent.home(), &agent.ceiling()) {
             Ok(settings) => {
-                self.reload(settings).await;
+                agent.reload(settings).await;
             }
             Err(error) => tracing::warn!(%error, "the configuration can not be read"),
         }
@@ -186,5 +190,45 @@ pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
     if !ceiling.has_feature("mcp") {
         settings.servers.clear();
     }
+    settings.servers.retain(|entry| match &entry.server {
+        Ok(server) => may_reach(server, ceiling),
+        Err(_) => true,
+    });
+    for entry in &mut settings.servers {
+        if let Ok(server) = &mut entry.server
+            && let TransportSettings::Stdio(program) = &mut server.transport
+        {
+            program
+                .env
+                .retain(|(name, _)| ceiling.allows_variable(name));
+        }
+    }
     settings
+}
+
+/// The settings of a home without what an operator forbids, variables among it.
+pub fn load(home: &Home, ceiling: &Ceiling) -> Result<Settings, SettingsError> {
+    let (variables, warnings) = Variables::load(home, None);
+    let variables = variables.without(|name| !ceiling.allows_variable(name));
+    let settings = Settings::load_with(home, variables, warnings)?;
+    Ok(allowed(settings, ceiling))
+}
+
+/// Whether other settings are left than before.
+fn changes_settings(before: &Ceiling, after: &Ceiling) -> bool {
+    before.has_feature("mcp") != after.has_feature("mcp")
+        || before.egress() != after.egress()
+        || !before.denies_same_variables(after)
+}
+
+/// Whether the address of a server may be reached.
+fn may_reach(server: &Server, ceiling: &Ceiling) -> bool {
+    let (TransportSettings::Http(http) | TransportSettings::Sse(http)) = &server.transport else {
+        return true;
+    };
+    let reached = ceiling.egress().check_text(&http.url);
+    if let Err(reason) = &reached {
+        tracing::warn!(server = %server.name, "a server is left out: {reason}");
+    }
+    reached.is_ok()
 }

@@ -10,6 +10,7 @@ mod log;
 mod outcome;
 mod say;
 mod seats;
+mod turns;
 mod watching;
 
 use std::{
@@ -28,13 +29,14 @@ use hermes_agent::{
     approval::is_owner_gone,
     conversation::Agent,
     cron::{Claimed, Delivery, Runner},
+    elicitation::People,
 };
 use hermes_store::{
     SessionId, StoreError,
     runtime::{Accepted, Idempotency, NewRun, Run, RunStatus, RuntimeStore, new_run_id},
 };
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
@@ -46,6 +48,7 @@ use self::{
     log::{Progress, RunLog},
     outcome::Outcome,
     seats::Seats,
+    turns::Turns,
 };
 
 /// How long runs and closed questions are remembered.
@@ -94,6 +97,8 @@ pub struct RunParts {
     pub delivery: Arc<dyn Delivery>,
     /// Where conversations work.
     pub directory: PathBuf,
+    /// Those whom servers may ask; runs take their places there.
+    pub people: Arc<People>,
     /// Turns that go on side by side.
     pub concurrent_turns: usize,
     /// Runs of clients that are accepted at a time.
@@ -158,7 +163,7 @@ struct Inner {
     /// How many are under way, for those who want to know.
     count: watch::Sender<usize>,
     seats: Seats,
-    turns: Semaphore,
+    turns: Turns,
     tasks: TaskTracker,
     /// No more are accepted.
     closing: AtomicBool,
@@ -189,7 +194,7 @@ impl Runs {
             tracing::warn!(run = run.id, "a run was cut off");
         }
         store.expire_approvals(is_owner_gone).await?;
-        let turns = Semaphore::new(parts.concurrent_turns);
+        let turns = Turns::new(parts.agent.clone(), parts.concurrent_turns);
         let runs = Self {
             inner: Arc::new(Inner {
                 parts,
@@ -329,7 +334,7 @@ impl Runs {
     pub fn depths(&self) -> Value {
         let inner = &self.inner;
         let live = inner.live().len();
-        let busy = inner.parts.concurrent_turns - inner.turns.available_permits();
+        let busy = inner.turns.busy();
         json!({"runs": live, "turns": busy, "waiting": live.saturating_sub(busy)})
     }
 

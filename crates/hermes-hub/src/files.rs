@@ -10,6 +10,7 @@ mod faults;
 mod find;
 mod go_glob;
 mod go_regex;
+mod home_directory;
 mod path;
 mod quota;
 mod search;
@@ -46,6 +47,7 @@ pub(crate) use directory::{
     count::measure,
 };
 pub(crate) use faults::{io_problem, problem};
+pub(crate) use home_directory::HomeDirectory;
 pub(crate) use tree::Tree;
 pub(crate) use walk::walk;
 

@@ -114,6 +114,11 @@ impl TokenId {
         Self("tok_0".into())
     }
 
+    /// Stands for a tenant's own agent, on the private routes. No token has such an id.
+    pub(crate) fn of_tenant(tenant: &TenantId) -> Self {
+        Self(format!("tenant:{tenant}"))
+    }
+
     /// A new one.
     pub fn random() -> Result<Self, getrandom::Error> {
         Ok(Self(format!("tok_{}", random_hex::<5>()?)))

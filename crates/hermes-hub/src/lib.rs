@@ -29,6 +29,7 @@ mod dispatch;
 mod json;
 mod mcp;
 mod metrics;
+mod private;
 mod rate;
 mod rest;
 mod scrub;

@@ -42,6 +42,8 @@ pub enum Code {
     DeadlineExceeded,
     /// The request took too long to arrive.
     RequestTimeout,
+    /// The headers are over their cap.
+    HeadersTooLarge,
     /// The route knows other verbs.
     MethodNotAllowed,
 }
@@ -62,6 +64,7 @@ impl Code {
             Self::UnsupportedMediaType => 415,
             Self::Unprocessable => 422,
             Self::ResourceExhausted => 429,
+            Self::HeadersTooLarge => 431,
             Self::Internal => 500,
             Self::Unimplemented => 501,
             Self::Unavailable => 503,
@@ -80,7 +83,7 @@ impl Code {
             Self::AlreadyExists => "already_exists",
             Self::FailedPrecondition => "failed_precondition",
             Self::PreconditionFailed => "precondition_failed",
-            Self::PayloadTooLarge => "payload_too_large",
+            Self::PayloadTooLarge | Self::HeadersTooLarge => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::Unprocessable => "unprocessable",
             Self::ResourceExhausted | Self::OutOfSpace => "resource_exhausted",

@@ -11,7 +11,7 @@ use axum::{
 use http::{HeaderMap, Method, StatusCode, header};
 
 use crate::{
-    Code, Hub, Problem,
+    Code, Hub, Problem, TenantId,
     dispatch::{self, Visitor},
     operations::{Access, Naming, Operation, Verb, table},
     shapes::Via,
@@ -23,7 +23,7 @@ pub(crate) mod door;
 mod host;
 mod respond;
 
-pub(crate) use door::{RequestId, problem_response};
+pub(crate) use door::{RequestId, bearer, problem_response};
 
 /// All routes of the table.
 pub(crate) fn router(hub: Hub) -> Router {
@@ -43,7 +43,7 @@ pub(crate) fn router(hub: Hub) -> Router {
     router.with_state(hub)
 }
 
-fn methods(operations: &[(&'static Operation, Verb)]) -> MethodRouter<Hub> {
+pub(crate) fn methods(operations: &[(&'static Operation, Verb)]) -> MethodRouter<Hub> {
     let mut methods = MethodRouter::new();
     let mut allowed = vec!["OPTIONS"];
     for (operation, verb) in operations.iter().copied() {
@@ -120,6 +120,7 @@ async fn run(
     id: &RequestId,
 ) -> Result<dispatch::Dispatched, Problem> {
     let caller = request.extensions().get::<Visitor>().cloned();
+    let own_tenant = request.extensions().get::<TenantId>().cloned();
     let headers = request.headers();
     let if_match = text(headers, &header::IF_MATCH);
     let range = text(headers, &header::RANGE);
@@ -147,7 +148,15 @@ async fn run(
             ));
         }
     };
-    let known = arguments::in_path(operation, path);
+    let mut known = arguments::in_path(operation, path);
+    let via = match &own_tenant {
+        None => Via::Rest,
+        // A private route does not name the tenant: its key does.
+        Some(tenant) => {
+            known.insert("tenant_id".to_owned(), tenant.as_str().into());
+            Via::Agent
+        }
+    };
     let all = arguments::of(
         hub.settings().limits.body_bytes,
         operation,
@@ -158,7 +167,7 @@ async fn run(
     let request = dispatch::Request {
         operation,
         visitor,
-        via: Via::Rest,
+        via,
         id: id.0.clone(),
         arguments: dispatch::Arguments {
             known,

@@ -11,16 +11,18 @@ mod claim;
 mod executions;
 mod file;
 mod job;
+mod limits;
 mod output;
 mod schedule;
 mod tick;
 
 pub use claim::{Claim, Due, RunResult};
 pub use executions::{Execution, ExecutionStatus, Executions};
-pub use file::{CronError, CronFile};
+pub use file::{CronError, CronFile, LOCK_PATIENCE};
 pub use job::{
     CHANGEABLE, Job, JobChanges, JobState, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat,
 };
+pub use limits::JobLimits;
 pub use output::{last_output, write_output};
 pub use schedule::{Schedule, ScheduleError};
 pub use tick::{TickLock, beat, ticker_age};

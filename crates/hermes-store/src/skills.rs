@@ -165,7 +165,7 @@ impl Skills {
             found.append(&mut walk.found);
         }
         let mut names = HashSet::new();
-        found.retain(|skill| is_for_this_system(skill) && names.insert(skill.name.clone()));
+        found.retain(|skill| skill.is_for_this_system() && names.insert(skill.name.clone()));
         found
     }
 }
@@ -198,10 +198,7 @@ impl Walk<'_> {
         inside.sort();
         for path in inside {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let ignored = name.starts_with('.')
-                || IGNORED.contains(&&*name)
-                || (is_skill && SUPPORT.contains(&&*name));
-            if !ignored {
+            if Skill::may_be_in(&name, is_skill) {
                 self.enter(&path, depth + 1);
             }
         }
@@ -213,19 +210,30 @@ impl Walk<'_> {
                 |error| tracing::warn!(directory = %directory.display(), %error, "unreadable skill"),
             )
             .ok()?;
-        let (head, _) = frontmatter::split(&text);
+        let below = directory.strip_prefix(self.root).ok()?;
+        let skill = Skill::parse(&text, below)?;
+        Some(Skill {
+            directory: directory.to_path_buf(),
+            ..skill
+        })
+    }
+}
+
+impl Skill {
+    /// Reads a skill from the text of its `SKILL.md`, which is in this directory below the root of all skills.
+    pub fn parse(text: &str, directory: &Path) -> Option<Self> {
+        let (head, _) = frontmatter::split(text);
         let said = |key: &str| head.get(key).and_then(Value::as_str).map(str::trim);
         let folder = directory.file_name()?.to_string_lossy();
         let name = said("name")
             .filter(|name| !name.is_empty())
             .unwrap_or(&folder);
-        let category = directory
-            .strip_prefix(self.root)
-            .ok()
-            .filter(|path| path.components().count() > 1)
-            .and_then(|path| path.components().next())
+        let mut above = directory.components();
+        let category = (directory.components().count() > 1)
+            .then(|| above.next())
+            .flatten()
             .map(|first| first.as_os_str().to_string_lossy().into_owned());
-        Some(Skill {
+        Some(Self {
             name: name.chars().take(LONGEST_NAME).collect(),
             description: said("description")
                 .unwrap_or_default()
@@ -237,15 +245,22 @@ impl Walk<'_> {
             frontmatter: head,
         })
     }
-}
 
-/// A skill that names systems is for those only.
-fn is_for_this_system(skill: &Skill) -> bool {
-    let systems = texts(skill.frontmatter.get("platforms"));
-    systems.is_empty()
-        || systems
-            .iter()
-            .any(|system| system.eq_ignore_ascii_case(std::env::consts::OS))
+    /// Whether a directory may hold skills; one inside a skill may hold its files instead.
+    pub fn may_be_in(name: &str, is_in_skill: bool) -> bool {
+        !(name.starts_with('.')
+            || IGNORED.contains(&name)
+            || (is_in_skill && SUPPORT.contains(&name)))
+    }
+
+    /// A skill that names systems is for those only.
+    pub fn is_for_this_system(&self) -> bool {
+        let systems = texts(self.frontmatter.get("platforms"));
+        systems.is_empty()
+            || systems
+                .iter()
+                .any(|system| system.eq_ignore_ascii_case(std::env::consts::OS))
+    }
 }
 
 /// A list of texts; a single one counts as a list.

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use hermes_agent::{
+    ceiling::InForce,
     elicitation::{People, Person, Presence, Ways},
     inquiries::AgentInquiries,
     model::{Selection, Surroundings},
@@ -24,8 +25,21 @@ pub(crate) struct Answers {
 impl Answers {
     /// Where nobody watches: the model answers, people do not.
     pub(crate) fn without_person(context: &Context, settings: &Settings) -> Self {
-        let models = models(context, settings);
-        let people = People::nobody();
+        Self::with_people(context, settings, InForce::default(), People::nobody())
+    }
+
+    /// For a gateway: an operator says which models may be asked, and runs ask those who follow them.
+    pub(crate) fn for_gateway(context: &Context, settings: &Settings, in_force: InForce) -> Self {
+        Self::with_people(context, settings, in_force, People::new(Ways::ALL))
+    }
+
+    fn with_people(
+        context: &Context,
+        settings: &Settings,
+        in_force: InForce,
+        people: Arc<People>,
+    ) -> Self {
+        let models = models(context, settings, in_force);
         let sampler = Sampler::new(models.clone(), redactor(settings));
         let inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
         Self {
@@ -42,7 +56,7 @@ impl Answers {
         settings: &Settings,
         person: Arc<dyn Person>,
     ) -> Self {
-        let models = models(context, settings);
+        let models = models(context, settings, InForce::default());
         let people = People::new(Ways::ALL);
         let sampler = Sampler::new(models.clone(), redactor(settings));
         let mut inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
@@ -55,6 +69,11 @@ impl Answers {
             people,
             person: Some(person),
         }
+    }
+
+    /// Who may be asked.
+    pub(crate) fn people(&self) -> Arc<People> {
+        self.people.clone()
     }
 
     /// For the host.
@@ -92,9 +111,9 @@ impl Answers {
     }
 }
 
-fn models(context: &Context, settings: &Settings) -> Arc<AuxiliaryModels> {
+fn models(context: &Context, settings: &Settings, in_force: InForce) -> Arc<AuxiliaryModels> {
     let around = Surroundings::new(&context.home, settings);
-    Arc::new(AuxiliaryModels::new(&around))
+    Arc::new(AuxiliaryModels::new(&around).beneath(in_force))
 }
 
 fn redactor(settings: &Settings) -> Redactor {

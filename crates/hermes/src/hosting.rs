@@ -4,7 +4,10 @@
 mod isolation;
 mod opening;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr, os::unix::net::UnixListener as StdUnixListener, path::PathBuf, sync::Arc,
+    time::Duration,
+};
 
 use hermes_hub::{
     Hub, Parts, ServeError,
@@ -14,12 +17,15 @@ use hermes_hub::{
     settings::{RuntimeKind, Settings, Sources},
     state::{SqliteState, State},
 };
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     failure::Failure,
-    runtime::{Means, ProcessRuntime},
+    runtime::{Means, ProcessRuntime, private_routes},
 };
 
 pub(crate) use self::{
@@ -61,6 +67,8 @@ pub(crate) struct Prepared {
     pub(crate) new_token: Option<PathBuf>,
     listener: TcpListener,
     metrics: Option<TcpListener>,
+    /// What tenants ask of the Hub comes here.
+    private: Option<StdUnixListener>,
     lock: DataDirLock,
 }
 
@@ -103,6 +111,11 @@ impl Prepared {
         if let Some(listener) = self.metrics {
             let (hub, stop) = (hub.clone(), stop.clone());
             doors.spawn(async move { hub.serve_metrics(listener, stop).await });
+        }
+        if let Some(listener) = self.private {
+            let (hub, stop) = (hub.clone(), stop.clone());
+            let listener = UnixListener::from_std(listener)?;
+            doors.spawn(async move { hub.serve_private(listener, stop).await });
         }
         Ok(Hosted {
             hub,
@@ -157,18 +170,32 @@ impl Hosted {
     }
 }
 
-/// What runs tenants by these settings, and in words how they are kept apart. Call it inside a tokio runtime.
-fn tenants(settings: &Settings) -> Result<(Tenants, String), Failure> {
+/// What runs tenants by these settings.
+struct Running {
+    tenants: Tenants,
+    /// In words, how they are kept apart.
+    isolation: String,
+    /// Where they ask the Hub.
+    private: Option<StdUnixListener>,
+}
+
+/// Makes what runs tenants. Call it inside a tokio runtime.
+fn tenants(settings: &Settings) -> Result<Running, Failure> {
     match settings.runtime {
-        RuntimeKind::Mock => {
-            let isolation = describe_isolation(settings, &Means::without_groups());
-            Ok((Tenants::Mock(Arc::default()), isolation))
-        }
+        RuntimeKind::Mock => Ok(Running {
+            tenants: Tenants::Mock(Arc::default()),
+            isolation: describe_isolation(settings, &Means::without_groups()),
+            private: None,
+        }),
         RuntimeKind::Process => {
-            let setup = isolation::setup(settings)?;
-            let isolation = describe_isolation(settings, &setup.means);
-            let runtime = ProcessRuntime::new(setup)?;
-            Ok((Tenants::Processes(Arc::new(runtime)), isolation))
+            let mut setup = isolation::setup(settings)?;
+            let (listener, path) = private_routes(&setup.data_dir, isolation::callers(&setup))?;
+            setup.hub_socket = Some(path);
+            Ok(Running {
+                isolation: describe_isolation(settings, &setup.means),
+                tenants: Tenants::Processes(Arc::new(ProcessRuntime::new(setup)?)),
+                private: Some(listener),
+            })
         }
     }
 }

@@ -17,6 +17,8 @@ pub mod presets;
 mod question;
 #[cfg(unix)]
 pub mod runtime;
+#[cfg(unix)]
+mod teams;
 
 use std::{io::Write, mem::ManuallyDrop, process::ExitCode};
 

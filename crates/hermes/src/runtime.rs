@@ -30,5 +30,6 @@ pub use self::{
     isolation::{Isolation, Means, Mode},
     linked::{LinkedAgent, LinkedRuntime},
     process_runtime::{ProcessRuntime, Setup},
+    socket::{Callers, private_routes},
     trial::{Attempt, Outcome, try_isolation},
 };

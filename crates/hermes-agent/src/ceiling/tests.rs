@@ -78,3 +78,34 @@ fn a_home_may_want_less_time_but_not_more() {
     });
     assert_eq!(own.patience(seconds(60), None), seconds(5));
 }
+
+#[test]
+fn hosts_are_matched_by_name_and_private_ones_can_be_closed() {
+    let is_open = |egress: Value, address: &str| {
+        let ceiling = ceiling(json!({"egress": egress}));
+        ceiling.egress().check_text(address).is_ok()
+    };
+    let some = json!({"allowHosts": ["api.example.com", "*.example.org", "::1"]});
+    for (address, expected) in [
+        ("https://api.example.com/v1", true),
+        ("https://API.example.com./v1", true),
+        ("http://[::1]:8080/", true),
+        ("https://a.b.example.org", true),
+        ("https://example.org", false),
+        ("https://example.com", false),
+        ("https://api.example.com.evil.net", false),
+        ("${env:URL}", false),
+    ] {
+        assert_eq!(is_open(some.clone(), address), expected, "{address}");
+    }
+    let public = json!({"allowHosts": ["*"], "denyPrivateNetworks": true});
+    assert!(is_open(public.clone(), "https://example.com"));
+    for address in [
+        "http://localhost/",
+        "http://10.0.0.1/",
+        "http://2130706433/",
+    ] {
+        assert!(!is_open(public.clone(), address), "{address}");
+        assert!(is_open(json!({"allowHosts": ["*"]}), address), "{address}");
+    }
+}

@@ -8,13 +8,14 @@ use hermes_mcp::{Host, ReloadReport, link::Status};
 use hermes_store::{Store, skills::Skills};
 
 use crate::{
+    approval::ApprovalSettings,
     ceiling::{Ceiling, Directives, InForce},
     model::{
         Auxiliary, HttpClients, LocalServers, Model, ResolveError, Selection, Surroundings, Wanted,
         resolve,
     },
     toolbox::Toolbox,
-    tools,
+    tools::{self, teams::Teams},
 };
 
 /// The agent of one home. Clones are the same agent.
@@ -27,7 +28,6 @@ struct Shared {
     parts: AgentParts,
     settings: ArcSwap<Settings>,
     clients: Arc<HttpClients>,
-    in_force: InForce,
 }
 
 /// What an agent is made of.
@@ -44,6 +44,10 @@ pub struct AgentParts {
     pub local: LocalServers,
     /// The variables of this process, for commands that run.
     pub environment: Vec<(OsString, OsString)>,
+    /// What an operator leaves the agent.
+    pub in_force: InForce,
+    /// The files of the groups that the home belongs to, if a Hub keeps any.
+    pub teams: Option<Arc<Teams>>,
 }
 
 impl AgentParts {
@@ -56,6 +60,8 @@ impl AgentParts {
             references: ReferencePolicy::owner(),
             local: LocalServers::default(),
             environment: Vec::new(),
+            in_force: InForce::default(),
+            teams: None,
         }
     }
 }
@@ -74,10 +80,9 @@ impl Agent {
     pub fn new(parts: AgentParts, settings: Settings) -> Self {
         Self {
             shared: Arc::new(Shared {
+                clients: Arc::new(HttpClients::beneath(parts.in_force.clone())),
                 parts,
                 settings: ArcSwap::from_pointee(settings),
-                clients: Arc::default(),
-                in_force: InForce::default(),
             }),
         }
     }
@@ -111,22 +116,34 @@ impl Agent {
 
     /// Takes up what an operator wants, from the next call of a tool on.
     pub fn direct(&self, directives: Directives) {
-        self.shared.in_force.set(directives);
+        self.shared.parts.in_force.set(directives);
     }
 
     /// What an operator wants.
     pub fn in_force(&self) -> &InForce {
-        &self.shared.in_force
+        &self.shared.parts.in_force
     }
 
     /// What an operator allows at most.
     pub fn ceiling(&self) -> Ceiling {
-        self.shared.in_force.ceiling()
+        self.shared.parts.in_force.ceiling()
     }
 
     /// The variables of this process, for commands that run.
     pub(crate) fn environment(&self) -> &[(OsString, OsString)] {
         &self.shared.parts.environment
+    }
+
+    /// The files of its groups.
+    pub(crate) fn teams(&self) -> Option<&Arc<Teams>> {
+        self.shared.parts.teams.as_ref()
+    }
+
+    /// How long a question to people waits.
+    pub fn approval_patience(&self) -> Duration {
+        let approvals = ApprovalSettings::from_document(&self.settings().document);
+        self.ceiling()
+            .patience(approvals.timeout, approvals.written_timeout)
     }
 
     /// The skills of the home.

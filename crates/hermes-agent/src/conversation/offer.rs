@@ -146,13 +146,16 @@ impl Conversation {
     fn built_in(&self) -> Vec<Arc<dyn Tool>> {
         let settings = self.agent.settings();
         let home = self.agent.home().clone();
+        let in_force = self.agent.in_force();
+        let ceiling = in_force.ceiling();
+        let environment = self.agent.environment().iter().filter(|(name, _)| {
+            let name = name.to_str();
+            name.is_none_or(|name| ceiling.allows_variable(name))
+        });
         tools::built_in(Means {
             #[cfg(unix)]
             terminal: Some((
-                TerminalSettings::from_document(
-                    &settings.document,
-                    self.agent.environment().iter().cloned(),
-                ),
+                TerminalSettings::from_document(&settings.document, environment.cloned()),
                 self.processes.clone(),
             )),
             todo: self.todo.clone(),
@@ -160,18 +163,22 @@ impl Conversation {
             questioner: self.setup.questioner.clone(),
             sessions: Some(Arc::new(self.agent.store().clone())),
             skills: Some(Arc::new(self.agent.skills())),
-            cron_jobs: Some(Arc::new(HomeJobs::new(
-                home,
-                &settings,
-                self.setup.cron_origin.clone(),
-            ))),
-            web: Some(Web::new(Reach::from_document(&settings.document))),
+            cron_jobs: Some(Arc::new(
+                HomeJobs::new(home, &settings, self.setup.cron_origin.clone())
+                    .beneath(in_force.clone()),
+            )),
+            web: Some(Web::beneath(
+                Reach::from_document(&settings.document),
+                in_force.clone(),
+            )),
             search_engine: SearchEngine::from_variables(&settings.variables),
             vision: Some(Arc::new(SideModel {
                 agent: self.agent.clone(),
                 main: self.model.clone(),
                 task: AuxiliaryTask::Vision,
             })),
+            in_force: in_force.clone(),
+            teams: self.agent.teams().cloned(),
         })
     }
 

@@ -9,9 +9,12 @@ use futures::future::BoxFuture;
 use hermes_config::{AuxiliaryTask, Home, ReferencePolicy, Settings};
 
 use super::{Refusal, SamplingModels};
-use crate::model::{
-    Auxiliary, HttpClients, LocalServers, ModelRequest, Problem, Reply, ResolveError, Selection,
-    Surroundings, Wanted, resolve,
+use crate::{
+    ceiling::InForce,
+    model::{
+        Auxiliary, HttpClients, LocalServers, Model, ModelRequest, Problem, Reply, ResolveError,
+        Selection, Surroundings, Wanted, resolve,
+    },
 };
 
 /// Finds the model of `auxiliary.mcp` when it is needed: until then it costs nothing.
@@ -20,6 +23,7 @@ pub struct AuxiliaryModels {
     references: ReferencePolicy,
     local: LocalServers,
     clients: Arc<HttpClients>,
+    in_force: InForce,
     known: Mutex<Known>,
 }
 
@@ -41,6 +45,7 @@ impl AuxiliaryModels {
             references: around.references.clone(),
             local: around.local.clone(),
             clients: Arc::clone(&around.clients),
+            in_force: InForce::default(),
             known: Mutex::new(Known {
                 settings: Arc::new(around.settings.clone()),
                 is_expected: false,
@@ -48,6 +53,14 @@ impl AuxiliaryModels {
                 found: None,
             }),
         }
+    }
+
+    /// Asks no models and reaches no hosts but those that an operator leaves.
+    #[must_use]
+    pub fn beneath(mut self, in_force: InForce) -> Self {
+        self.clients = Arc::new(HttpClients::beneath(in_force.clone()));
+        self.in_force = in_force;
+        self
     }
 
     /// Looks by other settings from now on.
@@ -148,6 +161,10 @@ impl SamplingModels for AuxiliaryModels {
     ) -> BoxFuture<'a, Result<Reply, Refusal>> {
         Box::pin(async move {
             let mut auxiliary = self.named(name).await.map_err(no_model)?;
+            let ceiling = self.in_force.ceiling();
+            if !ceiling.allows_model(Model::provider(&auxiliary), auxiliary.name()) {
+                return Err(Refusal::ModelNotAllowed(name.to_owned()));
+            }
             if let Some(limit) = limit {
                 auxiliary = auxiliary.with_timeout(limit);
             }

@@ -9,7 +9,12 @@ mod replacement;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use self::{changes::Changes, envelope::Operation};
+use self::changes::Changes;
+pub(super) use self::{
+    envelope::{Operation, parse},
+    hunks::apply as apply_hunks,
+    replacement::replace,
+};
 use super::{
     Problem,
     arguments::Arguments,
@@ -68,7 +73,7 @@ impl Tool for Patch {
         Box::pin(async move {
             let arguments = Arguments::new(arguments);
             let result = match arguments.required_choice("mode", &["replace", "patch"]) {
-                Ok("replace") => replace(&arguments, context).await,
+                Ok("replace") => replace_in_file(&arguments, context).await,
                 Ok(_) => patch(&arguments, context).await,
                 Err(problem) => Err(problem),
             };
@@ -77,7 +82,10 @@ impl Tool for Patch {
     }
 }
 
-async fn replace(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
+async fn replace_in_file(
+    arguments: &Arguments,
+    context: &ToolContext,
+) -> Result<ToolOutput, Problem> {
     let path = arguments.required_text("path")?;
     let old = arguments.required_text("old_string")?;
     let new = arguments
@@ -89,7 +97,7 @@ async fn replace(arguments: &Arguments, context: &ToolContext) -> Result<ToolOut
     blocking(move || {
         let mut changes = Changes::new(map);
         let text = changes.read(&real, &path)?;
-        let replaced = replacement::replace(&text, &old, &new, every)
+        let replaced = replace(&text, &old, &new, every)
             .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
         changes.write(real, &path, replaced.content);
         let diff = changes.commit()?;
@@ -112,7 +120,7 @@ async fn replace(arguments: &Arguments, context: &ToolContext) -> Result<ToolOut
 }
 
 async fn patch(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
-    let operations = envelope::parse(&arguments.required_text("patch")?).map_err(Problem::new)?;
+    let operations = parse(&arguments.required_text("patch")?).map_err(Problem::new)?;
     let map = place::Map::of(context);
     let mut located = Vec::new();
     for operation in operations {
@@ -162,7 +170,7 @@ fn apply(
             hunks,
         } => {
             let content = changes.read(&real, &path)?;
-            let content = hunks::apply(&content, &hunks)
+            let content = apply_hunks(&content, &hunks)
                 .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
             match (move_to, places.next()) {
                 (Some(target), Some(new_real)) if new_real != real => {

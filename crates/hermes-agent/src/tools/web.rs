@@ -1,6 +1,6 @@
 //! What the tools about the web share: which addresses they may reach, and how a page is fetched.
 
-mod address;
+pub(crate) mod address;
 pub mod extract;
 mod html;
 pub mod search;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::Problem;
+use crate::ceiling::{InForce, Networks};
 use address::{PublicOnly, is_public_host};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,8 +53,11 @@ impl Reach {
 #[derive(Debug, Default)]
 pub struct Web {
     reach: Reach,
-    /// Made when it is first needed, since reading the system's certificates takes time.
-    client: OnceLock<Client>,
+    in_force: InForce,
+    /// For addresses of the internet. Made when it is first needed, since reading the system's certificates takes time.
+    public: OnceLock<Client>,
+    /// For any address.
+    any: OnceLock<Client>,
 }
 
 /// What was found at an address.
@@ -71,10 +75,24 @@ pub(super) struct Fetched {
 impl Web {
     /// Reaches these addresses.
     pub fn new(reach: Reach) -> Arc<Self> {
+        Self::beneath(reach, InForce::default())
+    }
+
+    /// Reaches those of these addresses that an operator leaves.
+    pub fn beneath(reach: Reach, in_force: InForce) -> Arc<Self> {
         Arc::new(Self {
             reach,
-            client: OnceLock::new(),
+            in_force,
+            ..Self::default()
         })
+    }
+
+    /// What may be reached at this moment.
+    fn reach(&self) -> Reach {
+        match self.in_force.ceiling().egress().networks() {
+            Networks::Public => Reach::Public,
+            Networks::All => self.reach,
+        }
     }
 
     /// Gets what is at an address, and no more than `limit` bytes of it.
@@ -114,8 +132,12 @@ impl Web {
                 "{address}: only http and https addresses can be fetched"
             )));
         }
+        let ceiling = self.in_force.ceiling();
+        if let Err(reason) = ceiling.egress().check(address) {
+            return Err(Problem::new(format!("{address}: {reason}")));
+        }
         match address.host() {
-            Some(host) if self.reach == Reach::Any || is_public_host(&host) => Ok(()),
+            Some(host) if self.reach() == Reach::Any || is_public_host(&host) => Ok(()),
             Some(_) => Err(Problem::new(format!(
                 "{address} is in a private network; it is out of reach unless the user sets \
                  `security.allow_private_urls: true`"
@@ -125,7 +147,12 @@ impl Web {
     }
 
     fn client(&self) -> Result<&Client, Problem> {
-        if let Some(client) = self.client.get() {
+        let reach = self.reach();
+        let place = match reach {
+            Reach::Public => &self.public,
+            Reach::Any => &self.any,
+        };
+        if let Some(client) = place.get() {
             return Ok(client);
         }
         // Redirects are followed by hand, since each address has to be looked at.
@@ -133,7 +160,7 @@ impl Web {
             .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none());
-        let builder = match self.reach {
+        let builder = match reach {
             Reach::Any => builder,
             // A proxy would look names up in our place.
             Reach::Public => builder.no_proxy().dns_resolver(Arc::new(PublicOnly)),
@@ -141,7 +168,7 @@ impl Web {
         let client = builder
             .build()
             .map_err(|error| Problem::new(format!("the web is out of reach: {error}")))?;
-        Ok(self.client.get_or_init(|| client))
+        Ok(place.get_or_init(|| client))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
+    ceiling::{Directives, InForce},
     elicitation::People,
     inquiries::AgentInquiries,
     model::{Surroundings, Wanted, resolve},
@@ -19,15 +20,23 @@ use crate::mcp::{EVERY_WAY, Peer, Place, Setup, Wire, answer};
 
 /// A home whose sampling goes to this model.
 async fn start(peer: &Peer, keys: Value, model: &Value) -> (Setup, Arc<AuxiliaryModels>) {
+    start_beneath(peer, keys, model, InForce::default()).await
+}
+
+/// The same with an operator.
+async fn start_beneath(
+    peer: &Peer,
+    keys: Value,
+    model: &Value,
+    in_force: InForce,
+) -> (Setup, Arc<AuxiliaryModels>) {
     let mut config = json!({ "mcp_servers": { "s": peer.entry(&keys) } });
     for (key, value) in model.as_object().unwrap() {
         config[key] = value.clone();
     }
     let place = Place::new(&config);
-    let models = Arc::new(AuxiliaryModels::new(&Surroundings::new(
-        &place.home,
-        &place.settings,
-    )));
+    let around = Surroundings::new(&place.home, &place.settings);
+    let models = Arc::new(AuxiliaryModels::new(&around).beneath(in_force));
     let sampler = Sampler::new(models.clone(), Redactor::default());
     let inquiries = AgentInquiries::new(People::nobody()).with_sampler(sampler);
     (place.host(Arc::new(inquiries)).await, models)
@@ -262,4 +271,30 @@ async fn sampling_never_holds_up_the_connection() {
     };
     let (told, ()) = tokio::join!(sampling, others);
     assert_eq!(answer(&told)["content"]["text"], "late");
+}
+
+#[tokio::test]
+async fn an_operators_models_and_hosts_hold_for_servers_too() {
+    let model = ModelServer::start(Script::new([said("Hello!")]));
+    let peer = Peer::new(Wire::Stdio, Behaviour::new().era(Era::Legacy));
+    let in_force = InForce::default();
+    let (setup, _) = start_beneath(&peer, json!({}), &at(&model), in_force.clone()).await;
+    for policy in [
+        json!({"models": {"allow": ["large"]}}),
+        json!({"egress": {"denyPrivateNetworks": true}}),
+    ] {
+        in_force.set(Directives {
+            policy,
+            ..Directives::default()
+        });
+        let told = setup.call("sample", json!({ "prompt": "Greet me." })).await;
+        refusal(&told, Era::Legacy);
+        assert_eq!(model.paths(), Vec::<String>::new());
+    }
+    in_force.set(Directives {
+        policy: json!({"models": {"allow": ["small"]}, "egress": {"allowHosts": ["127.0.0.1"]}}),
+        ..Directives::default()
+    });
+    let told = setup.call("sample", json!({ "prompt": "Greet me." })).await;
+    assert_eq!(answer(&told)["content"]["text"], "Hello!");
 }

@@ -185,7 +185,8 @@ impl From<CronError> for ApiError {
             CronError::NoSuchJob { .. } => Self::not_found("job_not_found", message),
             CronError::Ambiguous { .. } => Self::conflict("ambiguous_job", message),
             CronError::BadId { .. } => Self::member("id", message),
-            CronError::Schedule(_) | CronError::NoNextRun { .. } => {
+            CronError::TooMany { .. } => Self::invalid("max_jobs", message),
+            CronError::Schedule(_) | CronError::NoNextRun { .. } | CronError::TooOften { .. } => {
                 Self::member("schedule", message)
             }
             CronError::NoScript => Self::member("script", message),

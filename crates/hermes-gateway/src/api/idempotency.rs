@@ -37,6 +37,16 @@ pub(super) fn key(
     }))
 }
 
+/// Stands for a request in what it made: the same key with another body is another one.
+pub(super) fn mark(key: &Idempotency) -> String {
+    let digest = Sha256::digest(format!("{} {}", key.key, key.fingerprint));
+    digest
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 /// Marks an answer that was given before.
 pub(super) fn mark_replay(response: &mut Response, is_replay: bool) {
     if is_replay {

@@ -17,6 +17,15 @@ use serde_json::{Map, Value, json};
 use super::{Api, error::ApiError, idempotency, payload::Payload, query};
 use crate::runs::{Errand, NotStarted, Source, Started};
 
+/// The member of a job that names the request it was made by.
+const MADE_BY: &str = "made_by_request";
+
+/// The job that a request has made.
+fn made_by<'f>(file: &'f CronFile, mark: &str) -> Option<&'f Job> {
+    let is_it = |job: &&Job| job.get(MADE_BY).and_then(Value::as_str) == Some(mark);
+    file.jobs.iter().find(is_it)
+}
+
 pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, ApiError> {
     let all = query::flag(&uri, "include_disabled");
     let file = load(&api).await?;
@@ -39,6 +48,7 @@ pub(super) async fn create(
     body: Payload,
 ) -> Result<Response, ApiError> {
     let key = idempotency::key("/api/jobs", &headers, &body)?;
+    let mark = key.as_ref().map(idempotency::mark);
     let wanted = members(&body)?;
     let now = now(&api);
     let mut wanted = Wanted::read(wanted, &now)?;
@@ -55,8 +65,20 @@ pub(super) async fn create(
             no_agent: wanted.changes.others.get("no_agent") == Some(&Value::Bool(true)),
             ..NewJob::new(wanted.changes.prompt.take().unwrap_or_default(), schedule)
         };
-        let (changes, is_paused) = (wanted.changes, wanted.enabled == Some(false));
+        let (mut changes, is_paused) = (wanted.changes, wanted.enabled == Some(false));
+        if let Some(mark) = &mark {
+            changes.others.insert(MADE_BY.into(), mark.clone().into());
+        }
+        let limits = api.gateway.agent().ceiling().jobs();
         let job = change(&api, move |file, now| {
+            // The reply to a request may be lost when the gateway is killed; the job tells that it was made.
+            let made = mark.as_ref().and_then(|mark| made_by(file, mark));
+            if let Some(made) = made {
+                return Ok(made.clone());
+            }
+            if let Some(limits) = limits {
+                limits.check_new(file, &new.schedule, now)?;
+            }
             let job = file.create(new, now)?;
             let id = job.id().to_owned();
             let job = file.update(&id, changes, now)?;
@@ -90,7 +112,11 @@ pub(super) async fn change_job(
         return Err(ApiError::invalid("invalid_value", message));
     }
     let wanted = Wanted::read(wanted, &now(&api))?;
+    let limits = api.gateway.agent().ceiling().jobs();
     let job = change(&api, move |file, now| {
+        if let (Some(limits), Some(schedule)) = (limits, &wanted.changes.schedule) {
+            limits.check_schedule(schedule, now)?;
+        }
         let job = file.update(&id, wanted.changes, now)?;
         match wanted.enabled {
             Some(false) => file.pause(&id, None, now),

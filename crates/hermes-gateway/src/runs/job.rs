@@ -10,7 +10,7 @@ use hermes_agent::{
 use hermes_store::SessionId;
 use serde_json::json;
 
-use super::{Inner, Live, display::LogDisplay, log::RunLog, outcome::Outcome};
+use super::{Inner, Live, display::LogDisplay, log::RunLog, outcome::Outcome, say::too_long};
 
 impl Inner {
     /// Carries it out when a turn is free. What was claimed is always finished, or it would stay claimed.
@@ -20,8 +20,8 @@ impl Inner {
         log: &RunLog,
         claimed: Claimed,
     ) -> (Outcome, Option<SessionId>) {
-        let _permit = tokio::select! {
-            permit = self.turns.acquire() => permit.ok(),
+        let _turn = tokio::select! {
+            turn = self.turns.take() => Some(turn),
             () = live.stop.cancelled() => None,
         };
         log.started(None);
@@ -36,21 +36,27 @@ impl Inner {
             let mut display = display.lock().unwrap_or_else(PoisonError::into_inner);
             display.show(event);
         };
-        let ran = parts
-            .runner
-            .run(
-                claimed,
-                Ok(&parts.agent),
-                &settings,
-                &*parts.delivery,
-                &live.stop,
-                &observe,
-            )
-            .await;
+        let stop = live.stop.child_token();
+        let mut running = Box::pin(parts.runner.run(
+            claimed,
+            Ok(&parts.agent),
+            &settings,
+            &*parts.delivery,
+            &stop,
+            &observe,
+        ));
+        let (ran, overdue) = tokio::select! {
+            ran = &mut running => (ran, None),
+            failure = too_long(parts.agent.ceiling().longest_run()) => {
+                stop.cancel();
+                (running.await, Some(failure))
+            }
+        };
         let session = ran.session.and_then(|id| SessionId::parse(&id).ok());
-        let outcome = match ran.error {
-            Some(error) => self.redacted(Outcome::failed("job_failed", error)),
-            None => Outcome::Completed {
+        let outcome = match (overdue, ran.error) {
+            (Some(overdue), _) => overdue,
+            (None, Some(error)) => self.redacted(Outcome::failed("job_failed", error)),
+            (None, None) => Outcome::Completed {
                 output: ran.text,
                 usage: json!(null),
             },

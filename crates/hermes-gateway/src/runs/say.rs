@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use hermes_agent::{
     approval::{Change, OthersDecide, Published},
     conversation::{Agent, Consent, Conversation, ConversationError, Setup, Titles, Which},
+    elicitation::{ByApproval, Presence},
     message::{Content, Message},
     model::Wanted,
     turn::{Activity, TurnEnd},
 };
+use hermes_mcp::inquiry;
 use hermes_store::{NewSession, SessionId, runtime::Outcome as Closed};
 use serde_json::json;
 
@@ -59,9 +61,9 @@ impl Inner {
         let seat = self.seats.seat(&say.session);
         let place = async {
             let seat = seat.take().await;
-            (seat, self.turns.acquire().await)
+            (seat, self.turns.take().await)
         };
-        let (mut seat_taken, _permit) = tokio::select! {
+        let (mut seat_taken, _turn) = tokio::select! {
             biased;
             () = live.stop.cancelled() => return Outcome::Interrupted,
             place = place => place,
@@ -77,6 +79,7 @@ impl Inner {
             }
             None => open(agent, &say, setup).await,
         };
+        let presence = self.presence(&say.session, published.clone());
         let mut conversation = match conversation {
             Ok(conversation) => conversation,
             Err(error) => return self.redacted(Outcome::of_error(&error)),
@@ -93,32 +96,38 @@ impl Inner {
             let saying = conversation.say(say.input, &mut display, stop.clone());
             let mut saying = Box::pin(saying);
             tokio::select! {
-                said = &mut saying => Some(said),
-                () = activity.silence(patience) => {
+                said = &mut saying => Ok(said),
+                failure = overdue(&activity, patience, agent.ceiling().longest_run()) => {
                     stop.cancel();
                     // The turn ends in good order; its answer comes too late.
                     let _ = saying.await;
-                    None
+                    Err(failure)
                 }
             }
         };
         display.tell_thoughts();
+        drop(presence);
         published.close().await;
         *seat_taken = Some(conversation);
         seat.touch();
         match said {
-            None => {
-                let seconds = patience.unwrap_or_default().as_secs();
-                let message = format!("nothing happened for {seconds} s, so it was stopped");
-                Outcome::failed("inactive", message)
-            }
-            Some(Ok(answer)) if answer.end == TurnEnd::Interrupted => Outcome::Interrupted,
-            Some(Ok(answer)) => Outcome::Completed {
+            Err(failure) => failure,
+            Ok(Ok(answer)) if answer.end == TurnEnd::Interrupted => Outcome::Interrupted,
+            Ok(Ok(answer)) => Outcome::Completed {
                 usage: outcome::usage(&answer.tally),
                 output: answer.text,
             },
-            Some(Err(error)) => self.redacted(Outcome::of_error(&error)),
+            Ok(Err(error)) => self.redacted(Outcome::of_error(&error)),
         }
+    }
+
+    /// Servers that ask in this session ask whoever decides about its runs.
+    fn presence(&self, session: &SessionId, approver: Arc<Published>) -> Presence {
+        let agent = &self.parts.agent;
+        let patience = agent.approval_patience();
+        let person = ByApproval::new(approver, session.clone(), patience, agent.redactor());
+        let conversation = inquiry::Conversation(session.as_str().into());
+        self.parts.people.join(conversation, Arc::new(person))
     }
 
     /// Takes credentials out of what is told of a failure.
@@ -185,6 +194,33 @@ impl Inner {
         let missing = agent.wait_for_servers(limit).await;
         conversation.tell_missing(&missing);
     }
+}
+
+/// Ends when a run has to be stopped: nothing happens any more, or it takes longer than an operator leaves it.
+async fn overdue(
+    activity: &Activity,
+    patience: Option<Duration>,
+    longest: Option<Duration>,
+) -> Outcome {
+    tokio::select! {
+        () = activity.silence(patience) => {
+            let seconds = patience.unwrap_or_default().as_secs();
+            let message = format!("nothing happened for {seconds} s, so it was stopped");
+            Outcome::failed("inactive", message)
+        }
+        failure = too_long(longest) => failure,
+    }
+}
+
+/// Ends when a run takes longer than an operator leaves it.
+pub(super) async fn too_long(longest: Option<Duration>) -> Outcome {
+    let Some(longest) = longest else {
+        return std::future::pending().await;
+    };
+    tokio::time::sleep(longest).await;
+    let minutes = longest.as_secs_f64() / 60.0;
+    let message = format!("the operator's policy gives a run {minutes} minutes, so it was stopped");
+    Outcome::failed("too_long", message)
 }
 
 /// The conversation of a session, new or stored.

@@ -11,7 +11,10 @@ mod sessions;
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use hermes_agent::conversation::{Agent, AgentParts};
+use hermes_agent::{
+    conversation::{Agent, AgentParts},
+    elicitation::People,
+};
 use hermes_config::{Home, Secret, Settings};
 use hermes_gateway::{
     api::{self, Door, HostCheck},
@@ -64,6 +67,7 @@ impl Service {
             instance: Arc::new(Instance::take(&home).unwrap()),
             direction,
             directory: temporary.path().to_owned(),
+            people: People::nobody(),
         })
         .await
         .unwrap();

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
+use hermes_store::cron::JobLimits;
 use jiff::tz::TimeZone;
 
 use crate::{
@@ -101,6 +102,8 @@ pub struct Calendar {
     pub room: Room,
     /// Who lets its jobs run.
     pub ticker: Ticker,
+    /// What the policy leaves to its jobs.
+    pub limits: JobLimits,
 }
 
 /// Knows tenants: their records, flavors and secrets.

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     Problem, TenantId,
     agents::{Calendar, MissedRuns, Tenancy, Terms, Ticker, Waking},
+    files::HomeDirectory,
     runtime::{Directives, Launch, Limits},
     seal::{Place, Sealed, SecretKey},
     service::{documents::Standing, tenants},
@@ -108,7 +109,9 @@ impl Tenancy for Records {
         let record = self.record(tenant).await?;
         let standing = self.standing.load_full();
         let agent = tenants::agent(&record, &standing);
-        let (runtime_key, env) = self.secrets(&record).await?;
+        let (runtime_key, mut env) = self.secrets(&record).await?;
+        // It may have been set before the policy forbade it.
+        env.retain(|name, _| standing.policy().allows_variable(name));
         let home = home_of(&self.settings.load(), &record);
         // The user's own home is awake for as long as the user is.
         let never_sleeps = record.linked_home.is_some();
@@ -189,6 +192,7 @@ impl Tenancy for Records {
             } else {
                 MissedRuns::Once
             },
+            limits: standing.policy().cron.job_limits(),
         })
     }
 }
@@ -198,18 +202,25 @@ fn is_ticking(home: &Home) -> bool {
     ticker_age(home).is_some_and(|age| age < TICKER_SILENCE)
 }
 
+/// The settings of a tenant's home. What the tenant put a link in the place of is as if it were not there.
+fn settings_of(home: &Home, pairs: Vec<(String, String)>) -> Option<hermes_config::Settings> {
+    let directory = HomeDirectory::home(home.path()).ok()?;
+    let text = |name: &str| directory.read(name).ok().flatten();
+    let variables = Variables::with_text(pairs, &text(".env").unwrap_or_default());
+    let (config, older) = (text("config.yaml"), text("gateway.json"));
+    let config = config.unwrap_or_default();
+    hermes_config::Settings::parse_files(&config, older.as_deref(), variables).ok()
+}
+
 /// Whether a messaging platform is turned on in a home, so that its agent must not sleep.
 async fn listens_to_a_platform(home: Home, env: &BTreeMap<String, Secret<String>>) -> bool {
     let pairs: Vec<_> = env
         .iter()
         .map(|(name, value)| (name.clone(), value.expose().clone()))
         .collect();
-    let read = tokio::task::spawn_blocking(move || {
-        let (variables, warnings) = Variables::of_home(&home, pairs);
-        hermes_config::Settings::load_with(&home, variables, warnings)
-    });
+    let read = tokio::task::spawn_blocking(move || settings_of(&home, pairs));
     match read.await {
-        Ok(Ok(settings)) => Platform::ALL
+        Ok(Some(settings)) => Platform::ALL
             .iter()
             .any(|platform| settings.gateway.platform(*platform).token.is_some()),
         _ => false,

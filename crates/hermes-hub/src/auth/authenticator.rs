@@ -53,6 +53,8 @@ pub enum Refusal {
         /// Whose.
         tenant: Option<TenantId>,
     },
+    /// It is a management token, where only tenants' own agents may ask.
+    ManagementToken,
     /// The database does not say.
     State(StateError),
 }
@@ -71,6 +73,10 @@ impl From<Refusal> for Problem {
                 "a tenant's runtime key is not for this interface; rotate it if it leaked, and use a management token",
             )
             .because("runtime_key"),
+            Refusal::ManagementToken => Problem::denied(
+                "a management token is not for the private routes of tenants; use `/v1`",
+            )
+            .because("management_token"),
             Refusal::State(error) => error.into(),
         }
     }
@@ -124,7 +130,17 @@ impl Authenticator {
         self.recognize(&key, from).await
     }
 
-    /// The same for a key that was read before: streams ask every second whether they may go on.
+    /// Whose agent shows this runtime key. A management token is none.
+    pub async fn tenant(&self, key: Option<&str>) -> Result<TenantId, Refusal> {
+        let (kind, key) = read_key(key.ok_or(Refusal::NoKey)?).ok_or(Refusal::Unknown)?;
+        if kind == KeyKind::Management {
+            return Err(Refusal::ManagementToken);
+        }
+        let tenant = self.state.tenant_of_key(&key).await;
+        tenant.map_err(Refusal::State)?.ok_or(Refusal::Unknown)
+    }
+
+    /// Who shows a key that was read before: streams ask every second whether they may go on.
     pub async fn recognize(&self, key: &KeyHash, from: IpAddr) -> Result<Caller, Refusal> {
         let known = match self.recall(key) {
             Some(known) => known,

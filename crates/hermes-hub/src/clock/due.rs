@@ -15,11 +15,14 @@ use crate::{
     audit::NewEntry,
     runs::job_run,
     shapes::{AccessStatus, Time, Via},
-    state::{DueJob, FireOutcome, JobTime, NewFire, NewRun, StateError},
+    state::{DueJob, FireOutcome, JobTime, NewFire, NewRun, Page, StateError},
 };
 
 /// A due time that long ago was missed. Before that it is only late.
 const MISSED_AFTER_MILLIS: i64 = 60_000;
+
+/// Due times to look back for the last run; a job can be due every minute, and the policy may want many between runs.
+const LOOKED_BACK: u32 = 500;
 
 impl Clock {
     /// Deals with what is due, and tells how much it was.
@@ -101,7 +104,14 @@ impl Clock {
             self.state.set_job_time(&due.tenant, &time).await?;
             return Ok(None);
         }
-        let outcome = outcome(&due, calendar, job, &schedule, now)?;
+        let mut outcome = outcome(&due, calendar, job, &schedule, now)?;
+        if outcome.is_ok()
+            && let Some(reason) = self
+                .beyond_policy(&due, calendar, file, &schedule, now)
+                .await?
+        {
+            outcome = Err(reason);
+        }
         let entry = NewEntry::new("hub", Via::Cron, "cron_fire")
             .of(&due.tenant)
             .to(due.job.as_str())
@@ -114,6 +124,38 @@ impl Clock {
             outcome,
             entry,
         }))
+    }
+
+    /// Why the policy leaves a job no run now. The file is the tenant's own, and may say what nobody allowed.
+    async fn beyond_policy(
+        &self,
+        due: &DueJob,
+        calendar: &Calendar,
+        file: &CronFile,
+        schedule: &Schedule,
+        now: Time,
+    ) -> Result<Option<String>, StateError> {
+        let limits = calendar.limits;
+        let place = file
+            .jobs
+            .iter()
+            .position(|job| job.id() == due.job.as_str());
+        if place.is_some_and(|place| place >= limits.most_jobs) {
+            let most = limits.most_jobs;
+            return Ok(Some(format!("the policy allows {most} jobs")));
+        }
+        if !limits.is_too_often(schedule, &local(now, calendar)) {
+            return Ok(None);
+        }
+        let latest = self
+            .state
+            .fires(&due.tenant, &due.job, &Page::first(LOOKED_BACK))
+            .await?;
+        let last_run = latest.items.into_iter().find(|fire| fire.run.is_some());
+        let least = i64::from(limits.least_minutes) * 60_000;
+        let is_early = last_run.is_some_and(|fire| due.due.millis() - fire.due.millis() < least);
+        let minutes = limits.least_minutes;
+        Ok(is_early.then(|| format!("the policy allows a run every {minutes} minutes at most")))
     }
 
     /// Writes all of it down at once, and sets to work on what came of it.
@@ -208,6 +250,7 @@ fn next(schedule: &Schedule, due: Time, now: Time, calendar: &Calendar) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use hermes_store::cron::JobLimits;
     use jiff::tz::TimeZone;
 
     use super::*;
@@ -220,6 +263,10 @@ mod tests {
             missed: MissedRuns::Once,
             room: Room::Left,
             ticker: Ticker::Hub,
+            limits: JobLimits {
+                most_jobs: 50,
+                least_minutes: 1,
+            },
         }
     }
 

@@ -1,6 +1,7 @@
 //! Jobs as the homes have them, and the times at which they are due next.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::PoisonError,
     time::UNIX_EPOCH,
@@ -8,8 +9,9 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use hermes_config::Home;
-use hermes_store::cron::{CronError, CronFile, Job, JobState};
+use hermes_store::cron::{CronError, CronFile, Job, JobState, LOCK_PATIENCE};
 use jiff::Zoned;
+use rustix::io::Errno;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -17,6 +19,7 @@ use super::Clock;
 use crate::{
     Code, JobId, Problem, TenantId,
     agents::{Calendar, Ticker},
+    files::HomeDirectory,
     shapes::{Condition, ConditionStatus, Time},
     state::{FileVersion, JobFile, JobTime, Observation, Page, StateError},
 };
@@ -219,6 +222,11 @@ impl Clock {
     }
 }
 
+/// The directory of a home's jobs, and its files.
+const DIRECTORY: &str = "cron";
+const JOBS: &str = "jobs.json";
+const LOCK: &str = ".jobs.lock";
+
 /// Reads the jobs of a home, away from those who wait for other things.
 pub(super) async fn load(home: &Path) -> Result<Result<CronFile, CronError>, Problem> {
     let home = Home::at(home);
@@ -227,31 +235,95 @@ pub(super) async fn load(home: &Path) -> Result<Result<CronFile, CronError>, Pro
         .map_err(|error| Problem::internal(&error))
 }
 
-/// The jobs of a tenant's home.
+/// The jobs of a tenant's home. A link in the place of the file is not followed: it could lead where the tenant can not
+/// go.
 pub(crate) fn read_jobs_of(home: &Home) -> Result<CronFile, CronError> {
-    refuse_links(home.path())?;
-    CronFile::load(home)
+    match HomeDirectory::open(home.path(), DIRECTORY) {
+        Err(Errno::NOENT) => Ok(CronFile::default()),
+        Err(error) => Err(failed(home, &error.into())),
+        Ok(directory) => read(home, &directory),
+    }
 }
 
-/// A tenant can make links, and the Hub could follow them where the tenant can not go.
-pub(crate) fn refuse_links(home: &Path) -> Result<(), CronError> {
-    for path in [home.join("cron"), home.join("cron").join("jobs.json")] {
-        if path.is_symlink() {
-            return Err(CronError::Damaged {
-                path,
-                reason: "it is a link".into(),
-            });
-        }
+fn read(home: &Home, directory: &HomeDirectory) -> Result<CronFile, CronError> {
+    let text = directory.read(JOBS).map_err(|error| failed(home, &error))?;
+    match text {
+        None => Ok(CronFile::default()),
+        Some(text) => CronFile::parse(&text, &jobs_file(home)),
     }
-    Ok(())
+}
+
+/// Changes the jobs of a tenant's home, under the lock that its agent respects.
+pub(crate) fn change_jobs_of<T>(
+    home: &Home,
+    now: &Zoned,
+    change: impl FnOnce(&mut CronFile) -> Result<T, Problem>,
+    refused: impl Fn(CronError) -> Problem,
+) -> Result<T, Problem> {
+    let failed = |error: io::Error| refused(failed(home, &error));
+    let directory =
+        HomeDirectory::make(home.path(), DIRECTORY).map_err(|error| failed(error.into()))?;
+    let _lock = directory.lock(LOCK, LOCK_PATIENCE).map_err(failed)?;
+    directory
+        .clear_drafts()
+        .map_err(|error| failed(error.into()))?;
+    let before = read(home, &directory).map_err(&refused)?;
+    let mut after = before.clone();
+    let result = change(&mut after)?;
+    if after != before {
+        directory
+            .replace(JOBS, after.text(now).as_bytes())
+            .map_err(failed)?;
+    }
+    Ok(result)
+}
+
+/// Removes what a job has written.
+pub(crate) fn remove_output_of(home: &Home, job: &JobId) -> Result<(), CronError> {
+    let removed = HomeDirectory::open(home.path(), DIRECTORY)
+        .and_then(|directory| directory.remove_all(&["output", job.as_str()]));
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(failed(home, &error.into())),
+    }
+}
+
+/// What can not be reached because the tenant put something else there is damaged; the rest is the system's fault.
+fn failed(home: &Home, error: &io::Error) -> CronError {
+    let path = jobs_file(home);
+    let link = Errno::LOOP.raw_os_error();
+    let is_tenants = error.raw_os_error() == Some(link)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::NotADirectory
+                | io::ErrorKind::InvalidData
+                | io::ErrorKind::FileTooLarge
+                | io::ErrorKind::Other
+        );
+    if is_tenants {
+        return CronError::Damaged {
+            path,
+            reason: error.to_string(),
+        };
+    }
+    let source = match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => error.kind().into(),
+    };
+    CronError::Io { path, source }
+}
+
+fn jobs_file(home: &Home) -> PathBuf {
+    home.path().join(DIRECTORY).join(JOBS)
 }
 
 fn version(home: &Path) -> Option<FileVersion> {
-    let found = std::fs::symlink_metadata(home.join("cron").join("jobs.json")).ok()?;
-    let modified = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let directory = HomeDirectory::open(home, DIRECTORY).ok()?;
+    let (modified, size) = directory.version(JOBS)?;
+    let modified = modified.duration_since(UNIX_EPOCH).ok()?;
     Some(FileVersion {
         modified: i64::try_from(modified.as_nanos()).ok()?,
-        size: found.len(),
+        size,
     })
 }
 

@@ -31,6 +31,8 @@ const TOKEN_NAMES: [&str; 6] = [
     "key",
     "authorization",
 ];
+/// What address and headers may take.
+const MOST_HEADER_BYTES: usize = 32 * 1024;
 /// Routes that need no token.
 const OPEN: [&str; 7] = [
     "/",
@@ -56,7 +58,7 @@ impl RequestId {
             .unwrap_or_else(Self::random)
     }
 
-    fn random() -> Self {
+    pub(crate) fn random() -> Self {
         let mut bytes = [0_u8; 12];
         // Without random bytes ids repeat; nothing depends on them.
         let _ = getrandom::fill(&mut bytes);
@@ -137,6 +139,7 @@ async fn admit(
     is_mcp: bool,
 ) -> Result<Option<Left>, Problem> {
     let settings = hub.settings();
+    check_size(request)?;
     host::check(&settings, request.uri(), request.headers())?;
     if let Some(query) = request.uri().query() {
         refuse_token_in(query)?;
@@ -204,6 +207,22 @@ async fn admit(
     Ok(Some(left))
 }
 
+/// Refuses headers that no client of ours sends. What is larger still never gets this far.
+fn check_size(request: &Request) -> Result<(), Problem> {
+    let headers = request.headers().iter();
+    let bytes: usize = headers
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    let address = request.uri().path().len() + request.uri().query().map_or(0, str::len);
+    if bytes + address <= MOST_HEADER_BYTES {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Code::HeadersTooLarge,
+        format!("address and headers have more than {MOST_HEADER_BYTES} bytes; send fewer"),
+    ))
+}
+
 /// Writes down who was turned away, where that may mean a leak.
 fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: Via) {
     let (actor, action, status) = match refusal {
@@ -217,7 +236,7 @@ fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: V
         ),
         Refusal::Address { token } => (token.to_string(), "token_refused", 403),
         Refusal::Unknown | Refusal::Expired => ("unknown".to_owned(), "token_refused", 401),
-        Refusal::NoKey | Refusal::State(_) => return,
+        Refusal::NoKey | Refusal::ManagementToken | Refusal::State(_) => return,
     };
     let mut entry = NewEntry::new(actor, via, action)
         .to(path.chars().take(200).collect::<String>())
@@ -232,7 +251,7 @@ fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: V
     hub.log_read(entry);
 }
 
-fn too_many(what: &str, empty: Empty) -> Problem {
+pub(crate) fn too_many(what: &str, empty: Empty) -> Problem {
     let wait =
         u64::try_from(empty.wait.max(Duration::from_millis(1)).as_millis()).unwrap_or(60_000);
     Problem::new(Code::ResourceExhausted, format!("{what}; wait a moment"))
@@ -240,7 +259,8 @@ fn too_many(what: &str, empty: Empty) -> Problem {
         .retry_after(wait)
 }
 
-fn bearer(value: &str) -> Option<&str> {
+/// The key in an `Authorization` header.
+pub(crate) fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -17,7 +17,6 @@ use crate::{
 };
 
 mod fields;
-mod limits;
 
 /// Executions that are shown with a job.
 const SHOWN: u32 = 10;
@@ -132,7 +131,10 @@ pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Proble
     let standing = call.hub.standing();
     let job = change(&call, move |file, now| {
         let (new, others) = fields::new_job(input.job, now)?;
-        limits::check(file, &new.schedule, &standing.policy().cron, now)?;
+        let limits = standing.policy().cron.job_limits();
+        limits
+            .check_new(file, &new.schedule, now)
+            .map_err(refused)?;
         let is_enabled = others.get("enabled").and_then(Value::as_bool) != Some(false);
         if let Some(id) = &new.id
             && file.jobs.iter().any(|job| job.id() == id)
@@ -174,7 +176,8 @@ pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Proble
         let id = input.job_id.as_str();
         let (changes, enabled) = fields::changes(input.patch, now)?;
         if let Some(schedule) = &changes.schedule {
-            limits::check_interval(schedule, &standing.policy().cron, now)?;
+            let limits = standing.policy().cron.job_limits();
+            limits.check_schedule(schedule, now).map_err(refused)?;
         }
         let job = file.update(id, changes, now).map_err(refused)?;
         match enabled {
@@ -192,7 +195,7 @@ pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
     change(&call, move |file, _| {
         find(file, &input.job_id)?;
         let job = file.remove(input.job_id.as_str()).map_err(refused)?;
-        CronFile::remove_output(&home, &job).map_err(refused)?;
+        files::remove_output_of(&home, &input.job_id).map_err(refused)?;
         Ok(job)
     })
     .await?;
@@ -276,12 +279,7 @@ async fn change(
     let zone = tenants::zone(record, &call.hub.standing());
     let edited = blocking(move || {
         let now = Zoned::now().with_time_zone(zone);
-        files::refuse_links(home.path()).map_err(refused)?;
-        let edited = CronFile::change(&home, &now, |file| {
-            let mut next = file.clone();
-            Ok(edit(&mut next, &now).inspect(|_| *file = next))
-        });
-        edited.map_err(refused)?
+        files::change_jobs_of(&home, &now, |file| edit(file, &now), refused)
     });
     let result = recorded(call, edited).await;
     if result.is_ok() {
@@ -353,5 +351,11 @@ fn refused(error: CronError) -> Problem {
         | CronError::NoScript
         | CronError::Ambiguous { .. } => Problem::invalid(error.to_string()),
         CronError::NoNextRun { .. } => Problem::invalid(error.to_string()).at("schedule", "over"),
+        CronError::TooMany { .. } => Problem::new(Code::Unprocessable, error.to_string())
+            .because("max_jobs")
+            .at("/cron/maxJobs", "reached"),
+        CronError::TooOften { .. } => Problem::new(Code::Unprocessable, error.to_string())
+            .because("min_interval")
+            .at("schedule", "too often"),
     }
 }

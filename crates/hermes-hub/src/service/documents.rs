@@ -19,7 +19,7 @@ mod policy;
 mod specialization;
 mod standing;
 
-pub(crate) use policy::{CronLimits, Decision, decide, matches};
+pub(crate) use policy::{Decision, decide, matches};
 pub(crate) use specialization::Specialization;
 pub(crate) use specialization::{get as get_specialization, put as put_specialization};
 pub(crate) use standing::{Baseline, Standing};

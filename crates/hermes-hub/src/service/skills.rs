@@ -1,9 +1,9 @@
 //! A tenant's skills: what there is, their files, and which are on.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::Path};
 
 use hermes_config::{ConfigFile, Home, Settings, Variables};
-use hermes_store::skills::Skills;
+use hermes_store::skills::Skill;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +12,9 @@ use super::{OfTenant, blocking, not_opened};
 use crate::{
     Code, Hub, Problem, TenantId,
     call::{Call, Reply},
-    files::{EntryType, FileEntry, FileLimits, Lines, SharePath, Workspace},
+    files::{
+        EntryType, FileEntry, FileLimits, HomeDirectory, Lines, SharePath, Workspace, io_problem,
+    },
     state::TenantRecord,
 };
 
@@ -21,6 +23,9 @@ const NO_CATEGORY: &str = "-";
 /// Files of one skill that are listed.
 const MOST_FILES: usize = 2000;
 const DEEPEST: usize = 8;
+/// Deeper than any tidy collection of skills.
+const DEEPEST_SKILL: usize = 6;
+const CONFIGURATION: &str = "config.yaml";
 
 /// A skill.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -199,13 +204,16 @@ fn no_skill(name: &str) -> Problem {
 
 /// Writes the lists of a home's configuration.
 fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(), Problem> {
-    if home.config_file().is_symlink() {
-        return Err(Problem::precondition(
-            "the tenant's `config.yaml` is a link, which the Hub does not follow; put a file in its place",
+    let directory = HomeDirectory::home(home.path()).map_err(|error| Problem::internal(&error))?;
+    let text = directory.read(CONFIGURATION).map_err(|error| {
+        tracing::warn!("a tenant's configuration can not be read: {error}");
+        Problem::precondition(
+            "the tenant's `config.yaml` is a link or no text, and the Hub follows no links there; put a file in its place",
         )
-        .because("symlink"));
-    }
-    let mut file = ConfigFile::open(home).map_err(|error| Problem::internal(&error))?;
+        .because("symlink")
+    })?;
+    let mut file = ConfigFile::with_text(home.config_file(), text.unwrap_or_default())
+        .map_err(|error| Problem::internal(&error))?;
     let lists = [("disabled", Some(!enabled)), ("pinned", pinned)];
     for (key, wanted) in lists {
         let Some(wanted) = wanted else { continue };
@@ -222,7 +230,11 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
             file.change(&["skills", key], &json!(names));
         }
     }
-    file.save().map_err(|error| Problem::internal(&error))
+    let text = file.checked().map_err(|error| Problem::internal(&error))?;
+    let path = SharePath::parse(CONFIGURATION)?;
+    directory
+        .replace(CONFIGURATION, text.as_bytes())
+        .map_err(|error| io_problem(&error, &path))
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {
@@ -235,66 +247,90 @@ fn texts(value: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// The skills in the home itself, those that are off too. Directories that its configuration adds are left out: they
-/// could lead anywhere, and so are links that lead out.
+/// The skills in the home itself, those that are off too, by category and name. Directories that its configuration adds
+/// are left out: they could lead anywhere. Links are not followed.
 async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
+    let Ok(tree) = open(hub, record).await else {
+        return Ok(Vec::new());
+    };
     let home = hub.home(record);
-    let found = blocking(move || {
-        let (variables, warnings) = Variables::of_home(&home, []);
-        let settings = Settings::load_with(&home, variables, warnings);
-        let document = settings.map_or(Value::Null, |settings| settings.document);
-        let (disabled, pinned) = (
-            texts(document.pointer("/skills/disabled")),
-            texts(document.pointer("/skills/pinned")),
-        );
-        let plain = Settings::parse("", Variables::from_pairs::<String, String>([]))
-            .map_err(|error| Problem::internal(&error))?;
-        let root = home.path().join("skills");
-        // It could lead to the skills of somebody else.
-        if root.is_symlink() {
-            return Ok(Vec::new());
+    let (disabled, pinned) = blocking(move || Ok(lists(&home))).await?;
+    let mut found: Vec<Found> = Vec::new();
+    for (skill, directory) in skills_in(&tree).await? {
+        if found.iter().any(|known| known.shape.name == skill.name) {
+            continue;
         }
-        let Ok(root) = root.canonicalize() else {
-            return Ok(Vec::new());
-        };
-        let inside = |directory: PathBuf| {
-            let real = directory.canonicalize().ok()?;
-            Some(real.strip_prefix(&root).ok()?.to_str()?.to_owned())
-        };
-        let skills = Skills::new(&home, &plain).list();
-        let found = skills.into_iter().filter_map(|skill| {
-            let directory = inside(skill.directory)?;
-            let version = skill
-                .frontmatter
-                .get("version")
-                .map(|version| match version {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                });
-            let shape = SkillShape {
+        let version = skill
+            .frontmatter
+            .get("version")
+            .map(|version| match version {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+        found.push(Found {
+            shape: SkillShape {
                 enabled: !disabled.contains(&skill.name),
                 pinned: pinned.contains(&skill.name),
+                file_count: walk(&tree, &directory).await?.len(),
                 name: skill.name,
                 description: skill.description,
                 version,
-                file_count: 0,
-            };
-            Some(Found {
-                shape,
-                category: skill.category.unwrap_or_else(|| NO_CATEGORY.into()),
-                directory,
-            })
+            },
+            category: skill.category.unwrap_or_else(|| NO_CATEGORY.into()),
+            directory,
         });
-        Ok(found.collect::<Vec<_>>())
-    });
-    let mut found = found.await?;
-    if !found.is_empty() {
-        let tree = open(hub, record).await?;
-        for skill in &mut found {
-            skill.shape.file_count = walk(&tree, &skill.directory).await?.len();
+    }
+    found.sort_by(|a, b| (&a.category, &a.shape.name).cmp(&(&b.category, &b.shape.name)));
+    Ok(found)
+}
+
+/// Which skills a home's configuration turns off, and which it keeps as they are.
+fn lists(home: &Home) -> (Vec<String>, Vec<String>) {
+    let text = HomeDirectory::home(home.path())
+        .ok()
+        .and_then(|directory| directory.read(CONFIGURATION).ok().flatten());
+    let nothing = Variables::from_pairs::<String, String>([]);
+    let settings = Settings::parse(&text.unwrap_or_default(), nothing);
+    let document = settings.map_or(Value::Null, |settings| settings.document);
+    (
+        texts(document.pointer("/skills/disabled")),
+        texts(document.pointer("/skills/pinned")),
+    )
+}
+
+/// All skills for this system, with their directories.
+async fn skills_in(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
+    let mut skills = Vec::new();
+    let mut ahead = vec![(SharePath::root(), 0)];
+    while let Some((path, depth)) = ahead.pop() {
+        // Whoever is gone by now was not there.
+        let Ok(listing) = tree.list(&path).await else {
+            continue;
+        };
+        let is_file = |entry: &&FileEntry| {
+            entry.name == "SKILL.md" && entry.entry_type == EntryType::File && depth > 0
+        };
+        let head = listing.entries.iter().find(is_file);
+        if let Some(head) = head
+            && let Ok(text) = tree
+                .read(&SharePath::parse(&head.path)?, Lines::default())
+                .await
+        {
+            let directory = path.as_str().to_owned();
+            let skill = Skill::parse(&text.content, Path::new(&directory));
+            let skill = skill.filter(Skill::is_for_this_system);
+            skills.extend(skill.map(|skill| (skill, directory)));
+        }
+        let inside = listing.entries.iter().rev().filter(|entry| {
+            entry.entry_type == EntryType::Dir
+                && Skill::may_be_in(&entry.name, head.is_some())
+                && depth < DEEPEST_SKILL
+        });
+        for entry in inside {
+            ahead.push((SharePath::parse(&entry.path)?, depth + 1));
         }
     }
-    Ok(found)
+    Ok(skills)
 }
 
 async fn open(hub: &Hub, record: &TenantRecord) -> Result<Workspace, Problem> {

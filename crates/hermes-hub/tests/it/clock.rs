@@ -18,7 +18,7 @@ use hermes_hub::{
     shapes::{AccessStatus, ConditionStatus, RunStatus, RunTrigger, Time},
     state::{Fire, Page, RunQuery},
 };
-use hermes_store::cron::{CronFile, NewJob, Schedule};
+use hermes_store::cron::{CronFile, JobLimits, NewJob, Schedule};
 use jiff::tz::TimeZone;
 
 use crate::world::World;
@@ -176,6 +176,39 @@ async fn with_skip_nothing_missed_is_made_up_for() {
     time.set("2026-11-15T09:05:00Z");
     let fires = world.until_fires(&tenant, &job, 1).await;
     assert!(fires[0].run.is_none(), "{fires:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tenant_wrote_into_its_file_itself_stays_within_the_policy() {
+    let world = World::new().await;
+    world.tenancy.change(|rules| {
+        rules.limits = JobLimits {
+            most_jobs: 1,
+            least_minutes: 10,
+        };
+    });
+    let tenant = world.tenant("a").await;
+    let time = HandSet::at("2026-11-15T08:59:30Z");
+    let often = world.job(&tenant, "often", "*/5 * * * *", &time);
+    let second = world.job(&tenant, "second", "0 9 * * *", &time);
+    let clock = world.clock(&time);
+    clock.changed(&tenant).await.unwrap();
+    let mut ran = Vec::new();
+    for (minute, count) in [("00", 1), ("05", 2), ("10", 3)] {
+        time.set(&format!("2026-11-15T09:{minute}:01Z"));
+        let fires = world.until_fires(&tenant, &often, count).await;
+        let run = fires[count - 1].run.clone();
+        if let Some(run) = &run {
+            world.ended(&tenant, run).await;
+        }
+        ran.push(run.is_some());
+    }
+    assert_eq!(ran, [true, false, true]);
+    let fires = world.until_fires(&tenant, &second, 1).await;
+    assert_eq!(
+        fires[0].skipped.as_deref(),
+        Some("the policy allows 1 jobs")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

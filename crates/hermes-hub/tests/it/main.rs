@@ -7,6 +7,7 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+mod adversary;
 mod agents;
 mod backup;
 mod client;

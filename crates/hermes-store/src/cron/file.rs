@@ -1,6 +1,10 @@
 //! `cron/jobs.json`: read and replaced whole. Changes are made under a lock file that other processes respect too.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use hermes_config::Home;
 use jiff::Zoned;
@@ -10,7 +14,7 @@ use super::{Job, JobChanges, JobState, NewJob, ScheduleError};
 use crate::{clock::zoned_iso, file, random};
 
 /// Changes take milliseconds; whoever holds the lock this long is stuck.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+pub const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The jobs of a home.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -70,6 +74,18 @@ pub enum CronError {
         /// The job.
         id: String,
     },
+    /// An operator allows no more jobs.
+    #[error("the policy allows {most} cron jobs; remove one first")]
+    TooMany {
+        /// So many.
+        most: usize,
+    },
+    /// An operator allows no job that runs this often.
+    #[error("the policy allows a run every {minutes} minutes at most; choose a longer interval")]
+    TooOften {
+        /// From one run to the next.
+        minutes: u32,
+    },
 }
 
 impl CronFile {
@@ -80,16 +96,22 @@ impl CronFile {
             path: path.clone(),
             source,
         })?;
+        match text {
+            Some(text) => Self::parse(&text, &path),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Reads jobs from the text of a file.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, CronError> {
         let damaged = |reason: String| CronError::Damaged {
-            path: path.clone(),
+            path: path.to_owned(),
             reason,
         };
-        let Some(text) = text else {
-            return Ok(Self::default());
-        };
-        let document = match crate::json::parse(&text) {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let document = match crate::json::parse(text) {
             Some(document) => document,
-            None => serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?,
+            None => serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?,
         };
         let jobs = match document {
             Value::Array(jobs) => jobs,
@@ -129,11 +151,16 @@ impl CronFile {
     }
 
     fn save(&self, home: &Home, now: &Zoned) -> Result<(), CronError> {
+        let path = jobs_file(home);
+        file::replace(&path, self.text(now).as_bytes())
+            .map_err(|source| CronError::Io { path, source })
+    }
+
+    /// The text of a file with these jobs.
+    pub fn text(&self, now: &Zoned) -> String {
         let jobs: Vec<_> = self.jobs.iter().map(Job::as_json).collect();
         let document = json!({"jobs": jobs, "updated_at": zoned_iso(now)});
-        let path = jobs_file(home);
-        file::replace(&path, format!("{document:#}\n").as_bytes())
-            .map_err(|source| CronError::Io { path, source })
+        format!("{document:#}\n")
     }
 
     /// The job of that id, or the only one of that name.

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hermes_agent::conversation::Agent;
+use hermes_agent::{ceiling::InForce, conversation::Agent};
 use hermes_config::Settings;
 use hermes_mcp::{Host, HostOptions, control::ControlSocket, link::Status, status::ServerStatus};
 use serde_json::json;
@@ -79,7 +79,7 @@ async fn up(
     } else {
         Some(hub::prepare(args, settings.agent.restart_drain_timeout).await?)
     };
-    let answers = Arc::new(Answers::without_person(context, settings));
+    let answers = Arc::new(Answers::for_gateway(context, settings, InForce::default()));
     let mut view = View::new(context);
     let options = HostOptions {
         inquiries: answers.inquiries(),
@@ -90,7 +90,16 @@ async fn up(
     let mut system = None;
     if let Some(prepared) = prepared {
         answers.expect_model();
-        match System::start(context, prepared, settings, &host, &mut view).await {
+        match System::start(
+            context,
+            prepared,
+            settings,
+            &host,
+            answers.people(),
+            &mut view,
+        )
+        .await
+        {
             Ok(started) => system = Some(started),
             Err(failure) => {
                 host.shutdown().await;

@@ -52,11 +52,12 @@ impl Prepared {
         let is_new = make_first_token(&state, &settings.admin_token_file)
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
-        let (tenants, isolation) = super::tenants(&settings)?;
+        let running = super::tenants(&settings)?;
         Ok(Self {
             new_token: is_new.then(|| settings.admin_token_file.clone()),
-            tenants,
-            isolation,
+            tenants: running.tenants,
+            isolation: running.isolation,
+            private: running.private,
             settings,
             state: Arc::new(state),
             key,

@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::{fs::DirBuilderExt, net::UnixListener},
+    os::unix::{
+        fs::{DirBuilderExt, PermissionsExt},
+        net::UnixListener,
+    },
     path::{Path, PathBuf},
 };
 
@@ -34,8 +37,12 @@ impl Sockets {
 
     /// Listens for a tenant's agent, and tells where.
     pub(super) fn listen(&self, tenant: &TenantId) -> io::Result<(UnixListener, PathBuf)> {
-        self.remove(tenant);
-        let path = self.short_path(tenant);
+        self.bind(&name(tenant))
+    }
+
+    fn bind(&self, name: &str) -> io::Result<(UnixListener, PathBuf)> {
+        let _ = fs::remove_file(self.directory.join(name));
+        let path = self.short_path(name);
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
         Ok((listener, path))
@@ -51,7 +58,7 @@ impl Sockets {
         self.directory.join(format!("{tenant}.lock"))
     }
 
-    fn short_path(&self, tenant: &TenantId) -> PathBuf {
+    fn short_path(&self, name: &str) -> PathBuf {
         #[cfg(target_os = "linux")]
         let directory = {
             use std::os::fd::AsRawFd;
@@ -59,9 +66,36 @@ impl Sockets {
         };
         #[cfg(not(target_os = "linux"))]
         let directory = Path::new(&self.directory);
-        directory.join(name(tenant))
+        directory.join(name)
     }
 }
+
+/// Who else may come to the Hub's private routes. The runtime key decides what they get there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Callers {
+    /// Processes of the Hub's own user.
+    SameUser,
+    /// Those of other users too: each tenant has one.
+    OtherUsers,
+}
+
+/// Listens for what tenants ask of the Hub, and tells where. The socket lies apart from those of agents, which no tenant
+/// may reach.
+pub fn private_routes(data_dir: &Path, callers: Callers) -> io::Result<(UnixListener, PathBuf)> {
+    let directory = data_dir.join("internal");
+    let sockets = Sockets::in_directory(directory.clone())?;
+    let (listener, _) = sockets.bind(PRIVATE)?;
+    let (way, socket) = match callers {
+        Callers::SameUser => (0o700, 0o600),
+        Callers::OtherUsers => (0o711, 0o666),
+    };
+    let path = directory.join(PRIVATE);
+    fs::set_permissions(&directory, fs::Permissions::from_mode(way))?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(socket))?;
+    Ok((listener, path))
+}
+
+const PRIVATE: &str = "hub.sock";
 
 fn name(tenant: &TenantId) -> String {
     format!("{tenant}.sock")
@@ -69,7 +103,7 @@ fn name(tenant: &TenantId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::{fs::PermissionsExt, net::UnixStream};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 

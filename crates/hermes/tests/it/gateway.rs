@@ -3,6 +3,7 @@
 mod cron;
 mod hub;
 mod processes;
+mod questions;
 mod real_servers;
 
 use std::{

@@ -1,7 +1,12 @@
 //! Tenants of a Hub as real processes: what confines them, what ends them, what is left of them.
 
+mod faults;
+mod kills;
 mod launcher;
+mod policy;
 mod processes;
+mod real_hub;
+mod teams;
 
 use std::{
     collections::BTreeMap,

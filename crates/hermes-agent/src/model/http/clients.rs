@@ -1,11 +1,18 @@
 //! The HTTP clients behind all models of a process.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use reqwest::{Client, ClientBuilder, redirect};
 use url::Url;
 
-use crate::model::address;
+use crate::{
+    ceiling::{InForce, Networks, NotReached},
+    model::address,
+    tools::web::address::PublicOnly,
+};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -13,15 +20,41 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients that are made when they are first needed, since reading the system's certificates takes time.
 #[derive(Debug, Default)]
 pub struct HttpClients {
+    in_force: InForce,
     secure: OnceLock<Client>,
     plain: OnceLock<Client>,
     loopback: OnceLock<Client>,
+    public: OnceLock<Client>,
+}
+
+/// Why there is no client for an address.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::model) enum NoClient {
+    /// An operator does not let it be reached.
+    #[error(transparent)]
+    NotReached(#[from] NotReached),
+    /// It could not be made.
+    #[error(transparent)]
+    Unmade(#[from] reqwest::Error),
 }
 
 impl HttpClients {
+    /// Clients that reach what an operator leaves.
+    pub fn beneath(in_force: InForce) -> Self {
+        Self {
+            in_force,
+            ..Self::default()
+        }
+    }
+
     /// The client for an address.
-    pub(in crate::model) fn for_address(&self, address: &Url) -> Result<&Client, reqwest::Error> {
-        let (place, build): (_, fn() -> ClientBuilder) = if address.scheme() != "http" {
+    pub(in crate::model) fn for_address(&self, address: &Url) -> Result<&Client, NoClient> {
+        let ceiling = self.in_force.ceiling();
+        ceiling.egress().check(address)?;
+        let is_public_only = ceiling.egress().networks() == Networks::Public;
+        let (place, build): (_, fn() -> ClientBuilder) = if is_public_only {
+            (&self.public, public)
+        } else if address.scheme() != "http" {
             (&self.secure, secure)
         } else if address::is_loopback(address) {
             (&self.loopback, loopback)
@@ -51,6 +84,11 @@ fn plain() -> ClientBuilder {
         .tls_certs_only([])
         // A server that leaves Nagle's algorithm on stalls a reply by 40 ms on a connection used before.
         .pool_max_idle_per_host(0)
+}
+
+/// Names that stand for private addresses are not found. A proxy would look them up in our place.
+fn public() -> ClientBuilder {
+    secure().no_proxy().dns_resolver(Arc::new(PublicOnly))
 }
 
 /// No proxy can reach this machine's own servers.

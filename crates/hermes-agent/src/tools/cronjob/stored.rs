@@ -8,6 +8,7 @@ use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
 use super::{CronJobs, JobRequest};
+use crate::ceiling::InForce;
 
 /// What is shown of a job.
 const SHOWN: [&str; 17] = [
@@ -37,6 +38,7 @@ pub struct HomeJobs {
     zone: TimeZone,
     /// The chat that new jobs answer to.
     origin: Option<Value>,
+    in_force: InForce,
 }
 
 impl HomeJobs {
@@ -46,7 +48,15 @@ impl HomeJobs {
             home,
             zone: time_zone(settings),
             origin,
+            in_force: InForce::default(),
         }
+    }
+
+    /// Makes and changes no more than an operator leaves.
+    #[must_use]
+    pub fn beneath(mut self, in_force: InForce) -> Self {
+        self.in_force = in_force;
+        self
     }
 
     fn now(&self) -> Zoned {
@@ -87,7 +97,13 @@ impl CronJobs for HomeJobs {
             attach_to_session: job.attach_to_session,
             ..NewJob::new(job.prompt.unwrap_or_default(), schedule)
         };
-        self.change(|file, now| file.create(new, now))
+        let limits = self.in_force.ceiling().jobs();
+        self.change(|file, now| {
+            if let Some(limits) = limits {
+                limits.check_new(file, &new.schedule, now)?;
+            }
+            file.create(new, now)
+        })
     }
 
     fn list(&self) -> Result<Vec<Value>, String> {
@@ -108,7 +124,13 @@ impl CronJobs for HomeJobs {
             repeat: changes.repeat.map(repeat),
             others: others(&changes),
         };
-        self.change(|file, now| file.update(id, changes, now))
+        let limits = self.in_force.ceiling().jobs();
+        self.change(|file, now| {
+            if let (Some(limits), Some(schedule)) = (limits, &changes.schedule) {
+                limits.check_schedule(schedule, now)?;
+            }
+            file.update(id, changes, now)
+        })
     }
 
     fn pause(&self, id: &str) -> Result<Value, String> {

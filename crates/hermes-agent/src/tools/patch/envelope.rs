@@ -2,7 +2,7 @@
 
 /// What happens to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(in crate::tools) enum Operation {
     Add {
         path: String,
         content: String,
@@ -18,7 +18,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    pub(super) fn paths(&self) -> Vec<&str> {
+    pub(in crate::tools) fn paths(&self) -> Vec<&str> {
         match self {
             Self::Add { path, .. } | Self::Delete { path } => vec![path],
             Self::Update { path, move_to, .. } => std::iter::once(path)
@@ -31,24 +31,24 @@ impl Operation {
 
 /// A place in a file and what changes there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Hunk {
+pub(in crate::tools) struct Hunk {
     /// A line somewhere above.
-    pub(super) anchor: Option<String>,
-    pub(super) lines: Vec<Line>,
+    pub(in crate::tools) anchor: Option<String>,
+    pub(in crate::tools) lines: Vec<Line>,
     /// Whether it stands at the end of the file.
-    pub(super) is_at_end: bool,
+    pub(in crate::tools) is_at_end: bool,
 }
 
 /// A line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(in crate::tools) enum Line {
     Context(String),
     Remove(String),
     Add(String),
 }
 
 /// Reads a patch.
-pub(super) fn parse(text: &str) -> Result<Vec<Operation>, String> {
+pub(in crate::tools) fn parse(text: &str) -> Result<Vec<Operation>, String> {
     let mut lines = text
         .lines()
         .skip_while(|line| line.trim() != "*** Begin Patch");

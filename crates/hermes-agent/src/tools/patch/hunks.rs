@@ -6,7 +6,7 @@ use super::{
 };
 
 /// The text after all hunks, which follow each other in the file.
-pub(super) fn apply(content: &str, hunks: &[Hunk]) -> Result<String, String> {
+pub(in crate::tools) fn apply(content: &str, hunks: &[Hunk]) -> Result<String, String> {
     let line_end = if content.contains("\r\n") {
         "\r\n"
     } else {

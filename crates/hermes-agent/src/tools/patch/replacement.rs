@@ -4,14 +4,14 @@ use super::lines::{find, indentation};
 
 /// A text after the replacement.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Replaced {
-    pub(super) content: String,
-    pub(super) count: usize,
-    pub(super) is_exact: bool,
+pub(in crate::tools) struct Replaced {
+    pub(in crate::tools) content: String,
+    pub(in crate::tools) count: usize,
+    pub(in crate::tools) is_exact: bool,
 }
 
 /// Replaces `old`, which must be there once unless every occurrence is meant.
-pub(super) fn replace(
+pub(in crate::tools) fn replace(
     content: &str,
     old: &str,
     new: &str,

@@ -9,7 +9,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Host;
 
 /// Whether a host may be reached, as far as its name shows.
-pub(super) fn is_public_host(host: &Host<&str>) -> bool {
+pub(crate) fn is_public_host(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => is_public_v4(*address),
         Host::Ipv6(address) => is_public_v6(*address),
@@ -63,7 +63,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 
 /// Looks names up and keeps only what is public. The connection goes to just these addresses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PublicOnly;
+pub(crate) struct PublicOnly;
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {

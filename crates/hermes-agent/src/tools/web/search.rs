@@ -1,6 +1,6 @@
 //! `web_search`: asks a search engine that the user has set up.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_config::{Secret, Variables};
@@ -8,8 +8,9 @@ use reqwest::{Client, RequestBuilder, redirect};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::unreachable;
+use super::{address::PublicOnly, unreachable};
 use crate::{
+    ceiling::{InForce, Networks},
     model::ToolDefinition,
     tool::{Company, Tool, ToolContext, ToolOutput},
     tools::{Problem, arguments::Arguments, definition, finish},
@@ -91,19 +92,32 @@ impl SearchEngine {
 /// Searches the web.
 pub struct WebSearch {
     engine: SearchEngine,
+    in_force: InForce,
 }
 
 impl WebSearch {
     /// Asks this engine.
     pub fn new(engine: SearchEngine) -> Self {
-        Self { engine }
+        Self::beneath(engine, InForce::default())
+    }
+
+    /// Asks this engine where an operator lets it be reached.
+    pub fn beneath(engine: SearchEngine, in_force: InForce) -> Self {
+        Self { engine, in_force }
     }
 
     async fn search(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
         let query = arguments.required_text("query")?;
         let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MOST_RESULTS)?;
         let failed = |error: reqwest::Error| Problem::new(format!("the search failed: {error}"));
-        let client = Client::builder()
+        let ceiling = self.in_force.ceiling();
+        let builder = match ceiling.egress().networks() {
+            Networks::All => Client::builder(),
+            Networks::Public => Client::builder()
+                .no_proxy()
+                .dns_resolver(Arc::new(PublicOnly)),
+        };
+        let client = builder
             .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
             // A key is for one host only.
             .redirect(redirect::Policy::none())
@@ -113,7 +127,11 @@ impl WebSearch {
         let request = self.engine.request(&client, &query, limit);
         let request =
             request.ok_or_else(|| Problem::new("the search engine's address is wrong"))?;
-        let response = request.send().await.map_err(|error| {
+        let request = request.build().map_err(failed)?;
+        if let Err(reason) = ceiling.egress().check(request.url()) {
+            return Err(Problem::new(reason.to_string()));
+        }
+        let response = client.execute(request).await.map_err(|error| {
             let place = error.url().cloned();
             place.map_or_else(
                 || Problem::new("the search failed"),

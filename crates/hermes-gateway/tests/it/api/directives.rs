@@ -196,3 +196,123 @@ async fn a_specialization_stands_first_from_the_next_run_on() {
     service.ended(&third).await;
     assert!(system().starts_with("You are a heron."));
 }
+
+#[tokio::test]
+async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
+    let page = Answer::call("web_extract", &json!({"urls": ["http://localhost:9/page"]}));
+    let script = Script::new([page, Answer::text("done")]);
+    let tenant = "tenant_123".to_owned();
+    let config = "security: {allow_private_urls: true}";
+    let service = Service::start_with(script, config, Direction::Hub { tenant }).await;
+    service
+        .direct(json!({"policy": {"egress": {"allowHosts": ["127.0.0.1"]}}}))
+        .await;
+    let run = service.run(&json!({"input": "Look."})).await;
+    assert_eq!(service.ended(&run).await["status"], "completed");
+    let result = service.last_result();
+    assert!(result.contains("egress.allowHosts"), "{result}");
+    // The model itself is at such a host.
+    for (egress, key) in [
+        (
+            json!({"allowHosts": ["*.example.com"]}),
+            "egress.allowHosts",
+        ),
+        (
+            json!({"denyPrivateNetworks": true}),
+            "egress.denyPrivateNetworks",
+        ),
+    ] {
+        let asked = service.model.requests().len();
+        service.direct(json!({"policy": {"egress": egress}})).await;
+        let run = service.run(&json!({"input": "Hi"})).await;
+        let shown = service.ended(&run).await;
+        assert_eq!(shown["status"], "failed", "{shown}");
+        assert!(shown["error"].to_string().contains(key), "{shown}");
+        assert_eq!(service.model.requests().len(), asked);
+    }
+}
+
+#[tokio::test]
+async fn jobs_stay_within_what_is_allowed_however_they_are_made() {
+    let make = |schedule: &str| {
+        Answer::call(
+            "cronjob",
+            &json!({"action": "create", "prompt": "x", "schedule": schedule}),
+        )
+    };
+    let service = service(Script::new([
+        make("every 5m"),
+        make("every 2h"),
+        Answer::text("x"),
+    ]))
+    .await;
+    service
+        .direct(json!({"policy": {"cron": {"maxJobs": 1, "minIntervalMinutes": 60}}}))
+        .await;
+    let run = service.run(&json!({"input": "Make."})).await;
+    service.ended(&run).await;
+    let told = json!(service.last_messages()).to_string();
+    assert!(told.contains("a run every 60 minutes"), "{told}");
+    let jobs = service.get("/api/jobs").await;
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "{jobs}");
+    let id = jobs["jobs"][0]["id"].as_str().unwrap();
+    let often = json!({"schedule": "every 5m"});
+    let request = service.request(Method::PATCH, &format!("/api/jobs/{id}"));
+    let (status, refused) = answer(request.body(often.to_string())).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    let second = json!({"schedule": "every 3h", "prompt": "x"});
+    let (status, refused) = service.post("/api/jobs", &second).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    assert!(
+        refused.to_string().contains("allows 1 cron jobs"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn runs_are_as_many_and_as_long_as_is_allowed() {
+    let slow = |ms: u64| Answer::text("late").with(|reply| reply.delay_ms = ms);
+    let script = Script::default()
+        .rule("one", slow(1500))
+        .rule("two", slow(0))
+        .rule("endless", slow(60_000));
+    let service = service(script).await;
+    service
+        .direct(json!({"policy": {"runs": {"maxConcurrent": 1}}}))
+        .await;
+    let first = service.run(&json!({"input": "one"})).await;
+    while service.model.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let second = service.run(&json!({"input": "two"})).await;
+    let (first, second) = (service.ended(&first).await, service.ended(&second).await);
+    assert_eq!(first["status"], "completed", "{first}");
+    assert_eq!(second["status"], "completed", "{second}");
+    let over = |run: &Value| run["updated_at"].as_f64().unwrap();
+    assert!(over(&first) <= over(&second), "{first} {second}");
+
+    service
+        .direct(json!({"policy": {"runs": {"maxMinutes": 0.02}}}))
+        .await;
+    let run = service.run(&json!({"input": "endless"})).await;
+    let shown = service.ended(&run).await;
+    assert_eq!(shown["error"]["code"], "too_long", "{shown}");
+}
+
+#[tokio::test]
+async fn variables_that_are_denied_are_not_there() {
+    let service = service(Script::echo()).await;
+    service
+        .home
+        .write(".env", "HIDDEN_ONE=1\nTELEGRAM_BOT_TOKEN=1:a\n");
+    service
+        .direct(json!({"policy": {"env": {"deny": ["HIDDEN_*", "TELEGRAM_*"]}}}))
+        .await;
+    let settings = service.gateway.agent().settings();
+    assert_eq!(settings.variables.get("HIDDEN_ONE"), None);
+    let telegram = settings.gateway.platform(hermes_config::Platform::Telegram);
+    assert!(telegram.token.is_none());
+    service.direct(json!({"policy": {}})).await;
+    let settings = service.gateway.agent().settings();
+    assert_eq!(settings.variables.get("HIDDEN_ONE"), Some("1"));
+}

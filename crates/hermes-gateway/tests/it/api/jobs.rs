@@ -1,6 +1,9 @@
 //! Cron jobs: made, changed, and run at once.
 
-use hermes_testkit::model::Answer;
+use hermes_testkit::{
+    model::Answer,
+    platform::{PlatformFault, PlatformRequest, PlatformServer},
+};
 
 use super::*;
 
@@ -98,6 +101,73 @@ async fn a_key_makes_one_job_of_two_requests() {
     assert_eq!(answer(post()).await, first);
     let jobs = service.get("/api/jobs").await;
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_key_makes_one_job_even_if_the_reply_was_lost() {
+    let service = Service::start(Script::echo()).await;
+    for id in [Value::Null, json!("job_123")] {
+        let body = json!({"id": id, "prompt": "x", "schedule": "every 1h"}).to_string();
+        let post = || {
+            let request = service.request(Method::POST, "/api/jobs");
+            request.header("Idempotency-Key", "k").body(body.clone())
+        };
+        let (status, first) = answer(post()).await;
+        assert_eq!(status, StatusCode::CREATED, "{first}");
+        // As if the gateway had been killed after the job was stored and before the reply was.
+        let store = service.gateway.store();
+        store.prune_replies(Duration::ZERO).await.unwrap();
+        let (status, again) = answer(post()).await;
+        assert_eq!(status, StatusCode::CREATED, "{again}");
+        assert_eq!(again["job"]["id"], first["job"]["id"]);
+        store.prune_replies(Duration::ZERO).await.unwrap();
+    }
+    let jobs = service.get("/api/jobs").await;
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2, "{jobs}");
+}
+
+#[tokio::test]
+async fn what_a_job_says_is_kept_and_brought_to_where_it_belongs() {
+    const TOKEN: &str = "123456:AAF-very-secret-token";
+    let platform = PlatformServer::telegram(TOKEN);
+    let config = format!(
+        "telegram: {{token: '{TOKEN}', home_channel: 5, extra: {{base_url: '{}'}}}}\n",
+        platform.base_url()
+    );
+    let said = Answer::text("All is well.");
+    let script = Script::new([said.clone(), said.clone(), said]);
+    let service = Service::start_with(script, &config, Direction::Own).await;
+    for (id, deliver, sent) in [
+        ("stays", "local", 0),
+        ("goes", "telegram", 1),
+        ("fails", "telegram:7,local", 1),
+    ] {
+        if id == "fails" {
+            let gone = json!({"ok": false, "description": "Forbidden: bot was blocked"});
+            platform.fail("sendMessage", PlatformFault::Status(403, gone));
+        }
+        service
+            .job(&json!({"id": id, "prompt": "Look", "schedule": "every 1h", "deliver": deliver}))
+            .await;
+        let before = platform.requests().len();
+        let (_, started) = service
+            .post(&format!("/api/jobs/{id}/run"), &json!({}))
+            .await;
+        let run = service.ended(started["run_id"].as_str().unwrap()).await;
+        assert_eq!(run["status"], "completed", "{run}");
+        let requests = platform.requests().split_off(before);
+        assert_eq!(requests.len(), sent, "{id}: {requests:?}");
+        let has_text = |request: &PlatformRequest| request.body.to_string().contains("All is well");
+        assert!(requests.iter().all(has_text), "{requests:?}");
+        let job = service.get(&format!("/api/jobs/{id}")).await["job"].clone();
+        assert_eq!(job["last_status"], "ok", "{job}");
+        let failed = job["last_delivery_error"].as_str();
+        assert_eq!(failed.is_some(), id == "fails", "{job}");
+        let output = service.home.path().join("cron/output").join(id);
+        let kept = std::fs::read_dir(output).unwrap().next().unwrap().unwrap();
+        let kept = std::fs::read_to_string(kept.path()).unwrap();
+        assert!(kept.contains("All is well."), "{kept}");
+    }
 }
 
 #[tokio::test]

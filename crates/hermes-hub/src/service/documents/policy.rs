@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use hermes_store::cron::JobLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -134,6 +135,16 @@ impl Default for CronLimits {
     }
 }
 
+impl CronLimits {
+    /// The same, as jobs are checked.
+    pub(crate) fn job_limits(&self) -> JobLimits {
+        JobLimits {
+            most_jobs: self.max_jobs as usize,
+            least_minutes: self.min_interval_minutes,
+        }
+    }
+}
+
 /// How many runs a tenant may have at once, and how long each may take.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -209,6 +220,11 @@ pub(super) fn default_document(baseline: Baseline) -> Map<String, Value> {
 }
 
 impl Policy {
+    /// Whether tenants may have a variable.
+    pub(crate) fn allows_variable(&self, name: &str) -> bool {
+        !self.env.deny.iter().any(|pattern| matches(pattern, name))
+    }
+
     /// Whether agents may use messaging platforms.
     pub(crate) fn has_messaging(&self) -> bool {
         self.features.enabled.contains(&Feature::Messaging)

@@ -1,58 +1,13 @@
 //! Somebody who exchanges directories and files for links while operations run.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread,
-};
+use std::{fs, os::unix::fs::symlink};
 
 use bytes::Bytes;
 use hermes_hub::files::{Files, Find, Lines, Removal, Search, WriteMode};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tokio_util::sync::CancellationToken;
 
 use super::scene::{Scene, path};
-
-/// Swaps two names for as long as it lives.
-struct Adversary {
-    stop: Arc<AtomicBool>,
-    swaps: Arc<AtomicU64>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Adversary {
-    fn swapping(pairs: Vec<(PathBuf, PathBuf)>) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let swaps = Arc::new(AtomicU64::new(0));
-        let (stopped, count) = (stop.clone(), swaps.clone());
-        let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                for (one, other) in &pairs {
-                    if renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok() {
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            }
-        });
-        Self {
-            stop,
-            swaps,
-            thread: Some(thread),
-        }
-    }
-
-    /// Ends it, and tells how often it struck.
-    fn end(mut self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
-        self.swaps.load(Ordering::Relaxed)
-    }
-}
+use crate::adversary::Adversary;
 
 const ROUNDS: usize = 150;
 

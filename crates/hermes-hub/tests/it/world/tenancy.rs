@@ -18,6 +18,7 @@ use hermes_hub::{
     shapes::AccessStatus,
     state::TenantHome,
 };
+use hermes_store::cron::JobLimits;
 use jiff::tz::TimeZone;
 
 /// What a test may change.
@@ -33,6 +34,7 @@ pub(crate) struct Rules {
     pub(crate) missed: MissedRuns,
     pub(crate) room: Room,
     pub(crate) ticker: Ticker,
+    pub(crate) limits: JobLimits,
     pub(crate) secret: Option<&'static str>,
 }
 
@@ -58,6 +60,10 @@ impl KnownTenants {
                 missed: MissedRuns::Once,
                 room: Room::Left,
                 ticker: Ticker::Hub,
+                limits: JobLimits {
+                    most_jobs: 50,
+                    least_minutes: 1,
+                },
                 secret: None,
             }),
         }
@@ -128,6 +134,7 @@ impl Tenancy for KnownTenants {
             missed: rules.missed,
             room: rules.room,
             ticker: rules.ticker,
+            limits: rules.limits,
         })
     }
 }

@@ -3,12 +3,13 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_agent::{
-    ceiling::Ceiling,
+    ceiling::{Ceiling, InForce},
     conversation::{Agent, AgentParts},
+    tools::teams::Teams,
 };
 use hermes_config::Settings;
 use hermes_gateway::{
-    gateway::{Direction, Gateway, GatewayParts, allowed},
+    gateway::{self, Direction, Gateway, GatewayParts, allowed},
     instance::{self, GatewayState, Instance, NotTaken},
     ticker,
 };
@@ -27,7 +28,7 @@ use crate::{
     cli::GatewayRunArgs,
     context::Context,
     failure::{Failure, Kind},
-    logging,
+    logging, teams,
 };
 
 /// Messages that wait to be shown; they are few, and senders may wait.
@@ -92,23 +93,30 @@ async fn stay(
     instance: &Arc<Instance>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
+    let directory = working_directory(context);
+    let teams = teams::of_hub(inherited.key.as_ref(), &directory);
     let plan = Plan::new(
         &settings.gateway.api_server,
         inherited.key,
         inherited.listener,
     );
-    let settings = allowed(settings, &Ceiling::new(&inherited.directives));
+    let ceiling = Ceiling::new(&inherited.directives);
+    let settings = match inherited.direction {
+        Direction::Own => allowed(settings, &ceiling),
+        Direction::Hub { .. } => gateway::load(&context.home, &ceiling)?,
+    };
     let drain = settings.agent.restart_drain_timeout;
-    let answers = Arc::new(Answers::without_person(context, &settings));
+    let in_force = InForce::default();
+    in_force.set(inherited.directives);
+    let answers = Arc::new(Answers::for_gateway(context, &settings, in_force.clone()));
     answers.expect_model();
-    let directory = working_directory(context);
-    let agent = agent(context, settings, &answers).await?;
-    agent.direct(inherited.directives);
+    let agent = agent(context, settings, &answers, in_force, teams).await?;
     let gateway = Gateway::open(GatewayParts {
         agent: agent.clone(),
         instance: instance.clone(),
         direction: inherited.direction,
         directory,
+        people: answers.people(),
     })
     .await?;
 
@@ -190,7 +198,13 @@ async fn stay(
 }
 
 /// The agent: the store is open, the servers are being connected.
-async fn agent(context: &Context, settings: Settings, answers: &Answers) -> Result<Agent, Failure> {
+async fn agent(
+    context: &Context,
+    settings: Settings,
+    answers: &Answers,
+    in_force: InForce,
+    teams: Option<Arc<Teams>>,
+) -> Result<Agent, Failure> {
     let store = Store::open(&context.home, Access::ReadWrite).await?;
     let options = HostOptions {
         inquiries: answers.inquiries(),
@@ -205,6 +219,8 @@ async fn agent(context: &Context, settings: Settings, answers: &Answers) -> Resu
     let parts = AgentParts {
         host,
         environment: std::env::vars_os().collect(),
+        in_force,
+        teams,
         ..AgentParts::new(context.home.clone(), store)
     };
     Ok(Agent::new(parts, settings))

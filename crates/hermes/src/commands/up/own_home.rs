@@ -2,7 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use hermes_agent::conversation::{Agent, AgentParts};
+use hermes_agent::{
+    conversation::{Agent, AgentParts},
+    elicitation::People,
+};
 use hermes_config::{Home, Settings};
 use hermes_gateway::{
     api::{self, Door, HostCheck},
@@ -49,6 +52,7 @@ impl OwnHome {
         context: &Context,
         settings: &Settings,
         host: &Host,
+        people: Arc<People>,
         instance: Instance,
         data_dir: &Path,
         tenant: &TenantId,
@@ -67,6 +71,7 @@ impl OwnHome {
                 tenant: tenant.to_string(),
             },
             directory: working_directory(context),
+            people,
         })
         .await?;
         let (agent, listener, key) = LinkedAgent::here(data_dir, tenant)?;

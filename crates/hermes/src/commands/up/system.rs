@@ -1,5 +1,8 @@
 //! All that `hermes up` runs besides the servers: the Hub, and in it the user's own home.
 
+use std::sync::Arc;
+
+use hermes_agent::elicitation::People;
 use hermes_config::Settings;
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::Host;
@@ -28,6 +31,7 @@ impl System {
         prepared: Prepared,
         settings: &Settings,
         host: &Host,
+        people: Arc<People>,
         view: &mut View,
     ) -> Result<Self, Failure> {
         let main = hub::main_tenant()?;
@@ -36,7 +40,8 @@ impl System {
         let (home, agent) = match own_home::stand(&context.home)? {
             Standing::Ours(instance) => {
                 let (home, agent) =
-                    OwnHome::open(context, settings, host, instance, &data_dir, &main).await?;
+                    OwnHome::open(context, settings, host, people, instance, &data_dir, &main)
+                        .await?;
                 (Some(home), agent)
             }
             Standing::Others(who) => {

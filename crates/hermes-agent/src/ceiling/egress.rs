@@ -1,0 +1,93 @@
+//! Which hosts an operator lets the agent reach: with the tools about the web, at models and at MCP servers. Programs
+//! that it starts are not covered.
+
+use serde_json::Value;
+use url::Url;
+
+use super::texts;
+use crate::{approval::glob, tools::web::address::is_public_host};
+
+/// The hosts that may be reached. The default is all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Egress {
+    /// Patterns of names; `None` is all of them.
+    hosts: Option<Vec<String>>,
+    networks: Networks,
+}
+
+/// Which networks may be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Networks {
+    /// All.
+    #[default]
+    All,
+    /// The internet at large.
+    Public,
+}
+
+impl Egress {
+    pub(super) fn new(policy: &Value) -> Self {
+        let egress = &policy["egress"];
+        let hosts = texts(&egress["allowHosts"]);
+        Self {
+            hosts: hosts.filter(|hosts| !hosts.iter().any(|host| host == "*")),
+            networks: match egress["denyPrivateNetworks"].as_bool() {
+                Some(true) => Networks::Public,
+                _ => Networks::All,
+            },
+        }
+    }
+
+    /// Which networks may be reached. What names stand for is seen when they are looked up.
+    pub(crate) fn networks(&self) -> Networks {
+        self.networks
+    }
+
+    /// Refuses an address that may not be reached, as far as it shows.
+    pub fn check(&self, address: &Url) -> Result<(), NotReached> {
+        let Some(host) = address.host() else {
+            return match self {
+                free if *free == Self::default() => Ok(()),
+                _ => Err(NotReached::Host(address.to_string())),
+            };
+        };
+        let name = host.to_string();
+        let name = name.trim_matches(['[', ']']).trim_end_matches('.');
+        let is_listed = self
+            .hosts
+            .as_ref()
+            .is_none_or(|hosts| hosts.iter().any(|pattern| glob::matches(pattern, name)));
+        if !is_listed {
+            return Err(NotReached::Host(name.to_owned()));
+        }
+        if self.networks == Networks::Public && !is_public_host(&host) {
+            return Err(NotReached::Private(name.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The same of a text, which may be no address at all.
+    pub fn check_text(&self, address: &str) -> Result<(), NotReached> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        match Url::parse(address) {
+            Ok(address) => self.check(&address),
+            Err(_) => Err(NotReached::Host(address.to_owned())),
+        }
+    }
+}
+
+/// Why an address may not be reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReached {
+    /// No pattern names the host.
+    #[error("the operator's policy does not let this agent reach `{0}` (`egress.allowHosts`)")]
+    Host(String),
+    /// It is in a private network.
+    #[error(
+        "the operator's policy keeps this agent out of private networks, and `{0}` is in one \
+         (`egress.denyPrivateNetworks`)"
+    )]
+    Private(String),
+}

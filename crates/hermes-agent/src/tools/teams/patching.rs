@@ -1,0 +1,208 @@
+//! Changes to files of groups. Each write names the version that was read, so nobody's work is lost; if one is refused,
+//! those before it are taken back.
+
+use std::collections::BTreeMap;
+
+use similar::TextDiff;
+
+use super::{Problem, Spot, Teams};
+use crate::{
+    tool::ToolOutput,
+    tools::{
+        arguments::Arguments,
+        patch::{self, Operation},
+    },
+};
+
+/// A file before and after.
+#[derive(Default)]
+struct Change {
+    before: Option<(String, String)>,
+    after: Option<String>,
+}
+
+/// What will have changed.
+struct Draft<'a> {
+    teams: &'a Teams,
+    files: BTreeMap<Spot, Change>,
+}
+
+/// Whether a patch names a file of a group.
+pub(super) fn touches(teams: &Teams, text: &str) -> bool {
+    let operations = patch::parse(text).unwrap_or_default();
+    let mut paths = operations.iter().flat_map(Operation::paths);
+    paths.any(|path| teams.leads_here(path))
+}
+
+pub(super) async fn patch(teams: &Teams, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    let mut draft = Draft {
+        teams,
+        files: BTreeMap::new(),
+    };
+    if arguments.required_choice("mode", &["replace", "patch"])? == "replace" {
+        draft.replace(arguments).await?;
+    } else {
+        let text = arguments.required_text("patch")?;
+        for operation in patch::parse(&text).map_err(Problem::new)? {
+            draft.apply(operation).await?;
+        }
+    }
+    draft.commit().await
+}
+
+impl Draft<'_> {
+    async fn replace(&mut self, arguments: &Arguments) -> Result<(), Problem> {
+        let path = arguments.required_text("path")?;
+        let old = arguments.required_text("old_string")?;
+        let new = arguments
+            .text("new_string")?
+            .ok_or_else(|| Problem::new("`new_string` is required"))?;
+        let every = arguments.flag("replace_all")?;
+        let spot = self.teams.file(&path)?;
+        let text = self.text(&spot).await?;
+        let replaced = patch::replace(&text, &old, &new, every)
+            .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
+        self.set(spot, Some(replaced.content));
+        Ok(())
+    }
+
+    async fn apply(&mut self, operation: Operation) -> Result<(), Problem> {
+        match operation {
+            Operation::Add { path, content } => {
+                let spot = self.teams.file(&path)?;
+                self.must_be_free(&spot).await?;
+                self.set(spot, Some(content));
+            }
+            Operation::Delete { path } => {
+                let spot = self.teams.file(&path)?;
+                self.text(&spot).await?;
+                self.set(spot, None);
+            }
+            Operation::Update {
+                path,
+                move_to,
+                hunks,
+            } => {
+                let spot = self.teams.file(&path)?;
+                let text = self.text(&spot).await?;
+                let text = patch::apply_hunks(&text, &hunks)
+                    .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
+                match move_to.map(|target| self.teams.file(&target)).transpose()? {
+                    Some(target) if target != spot => {
+                        self.must_be_free(&target).await?;
+                        self.set(spot, None);
+                        self.set(target, Some(text));
+                    }
+                    _ => self.set(spot, Some(text)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn must_be_free(&self, spot: &Spot) -> Result<(), Problem> {
+        let is_there = match self.files.get(spot) {
+            Some(change) => change.after.is_some(),
+            None => self.teams.shares.exists(spot).await?,
+        };
+        if is_there {
+            return Err(Problem::new(format!("{spot} exists already")));
+        }
+        Ok(())
+    }
+
+    /// The text of a file after the changes so far.
+    async fn text(&mut self, spot: &Spot) -> Result<String, Problem> {
+        if !self.files.contains_key(spot) {
+            let text = self.teams.shares.read(spot, 0, 0).await?;
+            if text.next.is_some() {
+                return Err(Problem::new(format!("{spot} is too large to be changed")));
+            }
+            let change = Change {
+                before: Some((text.content.clone(), text.version)),
+                after: Some(text.content),
+            };
+            self.files.insert(spot.clone(), change);
+        }
+        let after = self.files.get(spot).and_then(|change| change.after.clone());
+        after.ok_or_else(|| Problem::new(format!("{spot} does not exist")))
+    }
+
+    fn set(&mut self, spot: Spot, after: Option<String>) {
+        self.files.entry(spot).or_default().after = after;
+    }
+
+    async fn commit(self) -> Result<ToolOutput, Problem> {
+        let mut done: Vec<(&Spot, &Change)> = Vec::new();
+        for (spot, change) in &self.files {
+            if let Err(problem) = self.put(spot, change).await {
+                let mut lost = Vec::new();
+                for (spot, change) in done.into_iter().rev() {
+                    if self.take_back(spot, change).await.is_err() {
+                        lost.push(spot.to_string());
+                    }
+                }
+                let state = if lost.is_empty() {
+                    "nothing was changed".to_owned()
+                } else {
+                    format!("these could not be put back: {}", lost.join(", "))
+                };
+                return Err(Problem::new(format!("{problem}; {state}")));
+            }
+            done.push((spot, change));
+        }
+        Ok(ToolOutput::text(self.diff()))
+    }
+
+    async fn put(&self, spot: &Spot, change: &Change) -> Result<(), Problem> {
+        let shares = &self.teams.shares;
+        match (&change.before, &change.after) {
+            (before, Some(after)) => {
+                let version = before.as_ref().map(|(_, version)| version.as_str());
+                shares.write(spot, after.clone(), version).await?;
+            }
+            (Some((_, version)), None) => shares.remove(spot, version).await?,
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    async fn take_back(&self, spot: &Spot, change: &Change) -> Result<(), Problem> {
+        let shares = &self.teams.shares;
+        match &change.before {
+            Some((text, _)) => drop(shares.write(spot, text.clone(), None).await?),
+            None => {
+                let version = shares.read(spot, 0, 1).await?.version;
+                shares.remove(spot, &version).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn diff(&self) -> String {
+        let mut diff = String::new();
+        for (spot, change) in &self.files {
+            let before = change.before.as_ref().map_or("", |(text, _)| text.as_str());
+            let after = change.after.as_deref().unwrap_or_default();
+            let name = |is_there: bool, side: char| {
+                if is_there {
+                    format!("{side}/{spot}")
+                } else {
+                    "/dev/null".to_owned()
+                }
+            };
+            let lines = TextDiff::from_lines(before, after);
+            let header = (
+                name(change.before.is_some(), 'a'),
+                name(change.after.is_some(), 'b'),
+            );
+            let shown = lines
+                .unified_diff()
+                .context_radius(3)
+                .header(&header.0, &header.1)
+                .to_string();
+            diff.push_str(&shown);
+        }
+        diff
+    }
+}

@@ -1,0 +1,248 @@
+//! Small files of a tenant's home: its jobs, its configuration. The tenant may put a link in the place of any of them
+//! at any moment, so they are reached through a descriptor of their directory, and no link is followed.
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat,
+        unlinkat,
+    },
+    io::Errno,
+};
+
+use super::{
+    beneath::{DIRECTORY, Links, READ, open_beneath},
+    directory::atomic::{Draft, FILE_MODE},
+    tree::{Tree, names, open_directory},
+};
+
+/// Larger files are nothing that a home has under these names.
+const LARGEST: u64 = 16 * 1024 * 1024;
+/// Deeper than anything that an agent makes.
+const DEEPEST: usize = 64;
+
+/// A directory of a home, or the home itself.
+#[derive(Debug)]
+pub(crate) struct HomeDirectory {
+    directory: OwnedFd,
+}
+
+/// What tells one version of a file from another.
+pub(crate) type Version = (SystemTime, u64);
+
+impl HomeDirectory {
+    /// The home itself. Its path is the operator's.
+    pub(crate) fn home(home: &Path) -> Result<Self, Errno> {
+        let directory = Tree::open(home)?.into_root();
+        Ok(Self { directory })
+    }
+
+    /// A directory in it, where there is one.
+    pub(crate) fn open(home: &Path, name: &str) -> Result<Self, Errno> {
+        let directory = Tree::open_in(home, name)?.into_root();
+        Ok(Self { directory })
+    }
+
+    /// A directory in it, made if it is missing.
+    pub(crate) fn make(home: &Path, name: &str) -> Result<Self, Errno> {
+        let around = Self::home(home)?;
+        match mkdirat(&around.directory, name, Mode::RWXU) {
+            Ok(()) => {
+                let made = open_directory(&around.directory, name)?;
+                around.give_to_owner(made.as_fd())?;
+            }
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+        Self::open(home, name)
+    }
+
+    /// The text of a file; none if there is no such file.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Option<String>> {
+        let opened = open_beneath(&self.directory, name, READ, Mode::empty(), Links::Refuse);
+        let file = match opened {
+            Err(Errno::NOENT) => return Ok(None),
+            other => File::from(other?),
+        };
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::other("it is no ordinary file"));
+        }
+        if found.len() > LARGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut text = String::new();
+        file.take(LARGEST).read_to_string(&mut text)?;
+        Ok(Some(text))
+    }
+
+    /// The version of a file; none if there is no such file.
+    pub(crate) fn version(&self, name: &str) -> Option<Version> {
+        let opened = open_beneath(&self.directory, name, READ, Mode::empty(), Links::Refuse);
+        let found = File::from(opened.ok()?).metadata().ok()?;
+        Some((found.modified().ok()?, found.len()))
+    }
+
+    /// Holds an advisory lock on a file until it is dropped, as agents do.
+    pub(crate) fn lock(&self, name: &str, patience: Duration) -> io::Result<File> {
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.directory, name, flags, FILE_MODE)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no ordinary file"));
+        }
+        self.give_to_owner(file.as_fd())?;
+        let deadline = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(fs::TryLockError::Error(error)) => return Err(error),
+                Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+    }
+
+    /// Gives a file other content, in one step. What stands in its place, a link too, is replaced.
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let mut draft = Draft::create(self.directory.as_fd())?;
+        self.give_to_owner(draft.file.as_fd())?;
+        draft.file.write_all(content)?;
+        draft.place(name)?;
+        Ok(())
+    }
+
+    /// Removes what a Hub that was killed left half written.
+    pub(crate) fn clear_drafts(&self) -> Result<(), Errno> {
+        let (_, found) = names(Dir::read_from(&self.directory)?)?;
+        for name in found.iter().filter(|name| name.is_temporary()) {
+            unlinkat(&self.directory, name.name.as_c_str(), AtFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    /// Removes a directory and all in it. None is fine.
+    pub(crate) fn remove_all(&self, path: &[&str]) -> Result<(), Errno> {
+        let Some((name, parents)) = path.split_last() else {
+            return Ok(());
+        };
+        let parents = parents.join("/");
+        let opened = open_beneath(
+            &self.directory,
+            &parents,
+            DIRECTORY,
+            Mode::empty(),
+            Links::Refuse,
+        );
+        let name = CString::new(*name).map_err(|_| Errno::INVAL)?;
+        match opened.and_then(|parent| remove_below(parent.as_fd(), &name, 0)) {
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// What root makes here belongs to whom the directory belongs.
+    fn give_to_owner(&self, made: BorrowedFd<'_>) -> Result<(), Errno> {
+        let (owner, own) = (fstat(&self.directory)?, fstat(made)?);
+        let is_plain =
+            FileType::from_raw_mode(own.st_mode) == FileType::Directory || own.st_nlink == 1;
+        if own.st_uid == 0 && owner.st_uid != 0 && is_plain {
+            let (user, group) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+            fchown(made, Some(user), Some(group))?;
+        }
+        Ok(())
+    }
+}
+
+fn remove_below(directory: BorrowedFd<'_>, name: &CString, depth: usize) -> Result<(), Errno> {
+    let found = statat(directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+        return unlinkat(directory, name.as_c_str(), AtFlags::empty());
+    }
+    if depth > DEEPEST {
+        return Err(Errno::NAMETOOLONG);
+    }
+    let inside = open_directory(directory, name.as_c_str())?;
+    let (_, below) = names(Dir::read_from(&inside)?)?;
+    for entry in below {
+        match remove_below(inside.as_fd(), &entry.name, depth + 1) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unlinkat(directory, name.as_c_str(), AtFlags::REMOVEDIR)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_in_the_place_of_files_and_directories_are_not_followed() {
+        let ground = tempfile::tempdir().unwrap();
+        let (home, outside) = (ground.path().join("home"), ground.path().join("outside"));
+        fs::create_dir(&home).unwrap();
+        fs::create_dir_all(outside.join("output/job")).unwrap();
+        fs::write(outside.join("jobs.json"), "theirs").unwrap();
+        symlink(&outside, home.join("cron")).unwrap();
+        symlink(outside.join("jobs.json"), home.join("config.yaml")).unwrap();
+        assert!(HomeDirectory::open(&home, "cron").is_err());
+        assert!(HomeDirectory::make(&home, "cron").is_err());
+        let itself = HomeDirectory::home(&home).unwrap();
+        assert!(itself.read("config.yaml").is_err());
+        assert!(itself.lock("config.yaml", Duration::ZERO).is_err());
+        assert!(itself.remove_all(&["cron", "output", "job"]).is_err());
+        itself.remove_all(&["cron"]).unwrap();
+        assert!(!home.join("cron").is_symlink());
+        itself.replace("config.yaml", b"own").unwrap();
+        assert_eq!(itself.read("config.yaml").unwrap().as_deref(), Some("own"));
+        assert_eq!(
+            fs::read_to_string(outside.join("jobs.json")).unwrap(),
+            "theirs"
+        );
+        assert!(outside.join("output/job").is_dir());
+    }
+
+    #[test]
+    fn a_pipe_keeps_nobody_waiting() {
+        let ground = tempfile::tempdir().unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            ground.path().join("config.yaml"),
+            FileType::Fifo,
+            FILE_MODE,
+            0,
+        )
+        .unwrap();
+        let home = HomeDirectory::home(ground.path()).unwrap();
+        assert!(home.read("config.yaml").is_err());
+    }
+
+    #[test]
+    fn what_was_left_half_written_is_cleared() {
+        let ground = tempfile::tempdir().unwrap();
+        let cron = HomeDirectory::make(ground.path(), "cron").unwrap();
+        std::mem::forget(Draft::create(cron.directory.as_fd()).unwrap());
+        cron.replace("jobs.json", b"{}").unwrap();
+        cron.clear_drafts().unwrap();
+        assert_eq!(fs::read_dir(ground.path().join("cron")).unwrap().count(), 1);
+    }
+}

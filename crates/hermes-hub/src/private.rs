@@ -1,0 +1,144 @@
+//! The private routes, `/internal/v1`: what a tenant's own agent may ask the Hub, with its runtime key and over a Unix
+//! socket alone.
+//!
+//! They are the shares of the tenant's groups, by the same rows of the table, so there is one check for both sides.
+//! The key says which tenant asks; no route names one.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{self, Next},
+    response::Response,
+};
+use http::header;
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Code, Hub, Problem, ServeError, TenantId, TokenId,
+    audit::NewEntry,
+    auth::{Principal, Refusal, Scope, Scopes},
+    dispatch::Visitor,
+    operations::{Operation, Verb, table},
+    rate::Rate,
+    rest::{self, RequestId, bearer, door::too_many, problem_response},
+    shapes::Via,
+};
+
+/// What of a tenant's routes its agent has too.
+const SHARES: &str = "/v1/tenants/{tenant_id}/shares";
+
+impl Hub {
+    /// Serves the private routes until `stop` is cancelled, then lets requests under way end.
+    pub async fn serve_private(
+        &self,
+        listener: UnixListener,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
+        Ok(axum::serve(listener, self.private_router())
+            .with_graceful_shutdown(stop.cancelled_owned())
+            .await?)
+    }
+
+    /// The private routes. Mount them nowhere but on a socket of this machine.
+    pub fn private_router(&self) -> Router {
+        let mut paths: BTreeMap<String, Vec<(&'static Operation, Verb)>> = BTreeMap::new();
+        for operation in table().rows() {
+            let Some(rest) = operation.path.strip_prefix(SHARES) else {
+                continue;
+            };
+            let path = format!("/internal/v1/shares{rest}");
+            let verbs = operation.verbs.iter().map(|verb| (operation, *verb));
+            paths.entry(path).or_default().extend(verbs);
+        }
+        let mut router = Router::new();
+        for (path, operations) in paths {
+            router = router.route(&path, rest::methods(&operations));
+        }
+        router
+            .with_state(self.clone())
+            .fallback(rest::no_route)
+            .layer(middleware::from_fn_with_state(self.clone(), guard))
+    }
+}
+
+/// Finds out whose agent asks.
+async fn guard(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
+    let id = RequestId::random();
+    request.extensions_mut().insert(id.clone());
+    match admit(&hub, &mut request, &id).await {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem_response(&problem, &id),
+    }
+}
+
+async fn admit(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), Problem> {
+    if hub.is_draining() {
+        let message = "the Hub is shutting down; try again in a moment";
+        return Err(Problem::new(Code::Unavailable, message).retry_after(5000));
+    }
+    let presented = request.headers().get(header::AUTHORIZATION);
+    let key = presented
+        .and_then(|value| value.to_str().ok())
+        .and_then(bearer);
+    let tenant = match hub.authenticator().tenant(key).await {
+        Ok(tenant) => tenant,
+        Err(refusal) => {
+            note_refusal(hub, &refusal, request.uri().path(), id);
+            return Err(match refusal {
+                Refusal::NoKey | Refusal::Unknown => Problem::new(
+                    Code::Unauthenticated,
+                    "present the tenant's runtime key as `Authorization: Bearer …`",
+                ),
+                other => other.into(),
+            });
+        }
+    };
+    let limits = hub.settings().limits;
+    let rate = Rate {
+        per_second: f64::from(limits.rps_per_token),
+        burst: f64::from(limits.burst),
+    };
+    hub.requests()
+        .take(TokenId::of_tenant(&tenant), rate)
+        .map_err(|empty| too_many("too many requests of this tenant", empty))?;
+    request.extensions_mut().insert(visitor(&tenant));
+    request.extensions_mut().insert(tenant);
+    Ok(())
+}
+
+/// A tenant's own agent: its shares, and nothing else of the Hub.
+fn visitor(tenant: &TenantId) -> Visitor {
+    let scopes: Scopes = [Scope::SharesRead, Scope::SharesWrite]
+        .into_iter()
+        .collect();
+    let principal = Principal {
+        token: TokenId::of_tenant(tenant),
+        name: tenant.to_string(),
+        scopes,
+        tenants: Some([tenant.clone()].into()),
+        expires_at: None,
+        cidrs: [].into(),
+    };
+    Visitor {
+        principal: Arc::new(principal),
+        key: None,
+        address: Ipv4Addr::LOCALHOST.into(),
+    }
+}
+
+/// Writes down who was turned away: nobody but agents has business here.
+fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId) {
+    let (action, status) = match refusal {
+        Refusal::ManagementToken => ("management_token_refused", 403),
+        Refusal::State(_) => return,
+        _ => ("runtime_key_refused", 401),
+    };
+    let mut entry = NewEntry::new("unknown", Via::Agent, action)
+        .to(path.chars().take(200).collect::<String>())
+        .denied(status);
+    entry.request_id = id.0.to_string();
+    hub.log_read(entry);
+}

@@ -1,0 +1,89 @@
+//! How many jobs a home may have and how often they may run, where an operator says so.
+
+use jiff::Zoned;
+
+use super::{CronError, CronFile, Schedule};
+
+/// Enough to see a day of any ordinary expression that comes round too often somewhere.
+const TIMES_LOOKED_AT: usize = 60;
+
+/// What an operator leaves to the jobs of a home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobLimits {
+    /// So many jobs.
+    pub most_jobs: usize,
+    /// So many minutes from one run of a job to the next.
+    pub least_minutes: u32,
+}
+
+impl JobLimits {
+    /// Refuses one job too many, and one that would run too often.
+    pub fn check_new(
+        &self,
+        file: &CronFile,
+        schedule: &Schedule,
+        now: &Zoned,
+    ) -> Result<(), CronError> {
+        if file.jobs.len() >= self.most_jobs {
+            return Err(CronError::TooMany {
+                most: self.most_jobs,
+            });
+        }
+        self.check_schedule(schedule, now)
+    }
+
+    /// Refuses a schedule that comes round too often.
+    pub fn check_schedule(&self, schedule: &Schedule, now: &Zoned) -> Result<(), CronError> {
+        if self.is_too_often(schedule, now) {
+            return Err(CronError::TooOften {
+                minutes: self.least_minutes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a schedule comes round too often. What happens once never does.
+    pub fn is_too_often(&self, schedule: &Schedule, now: &Zoned) -> bool {
+        if !schedule.is_recurring() {
+            return false;
+        }
+        let least = i64::from(self.least_minutes) * 60;
+        let mut times = std::iter::successors(schedule.next_run(None, now), |time| {
+            schedule.next_run(Some(time), time)
+        });
+        let Some(mut before) = times.next() else {
+            return false;
+        };
+        for time in times.take(TIMES_LOOKED_AT) {
+            if time.timestamp().as_second() - before.timestamp().as_second() < least {
+                return true;
+            }
+            before = time;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_allowed(schedule: &str, least_minutes: u32) -> bool {
+        let now: Zoned = "2026-11-15T12:00:00[UTC]".parse().unwrap();
+        let schedule = Schedule::parse(schedule, &now).unwrap();
+        let limits = JobLimits {
+            most_jobs: 1,
+            least_minutes,
+        };
+        !limits.is_too_often(&schedule, &now)
+    }
+
+    #[test]
+    fn schedules_may_not_come_round_too_often() {
+        assert!(is_allowed("every 30m", 30));
+        assert!(!is_allowed("every 29m", 30));
+        assert!(is_allowed("0 9 * * *", 60));
+        assert!(!is_allowed("0,5 9 * * *", 10));
+        assert!(is_allowed("30m", 60), "once is never too often");
+    }
+}

@@ -1,0 +1,300 @@
+//! The files of a tenant's groups, asked of the Hub over its private routes.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use hermes_agent::tools::teams::{
+    Asked, Found, Group, Hit, Placed, Shares, SharesError, Spot, Teams, Text,
+};
+use hermes_config::Secret;
+use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const SOCKET: &str = "HERMES_HUB_SOCKET";
+
+/// A search may take five seconds in the Hub, and wait for others before.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most that the Hub gives of a search.
+const MOST: u64 = 1000;
+
+/// The Hub, as a tenant's agent sees it.
+#[derive(Debug)]
+pub(crate) struct HubShares {
+    client: Client,
+    key: Secret<String>,
+    /// The descriptor that the client's path to the socket goes by.
+    _directory: Option<std::fs::File>,
+}
+
+/// The files of the groups, if this process belongs to a Hub that has private routes.
+pub(crate) fn of_hub(key: Option<&Secret<String>>, workspace: &Path) -> Option<Arc<Teams>> {
+    let socket = std::env::var_os(SOCKET).map(PathBuf::from)?;
+    match HubShares::at(&socket, key?.clone()) {
+        Ok(shares) => Some(Arc::new(Teams::new(Arc::new(shares), workspace))),
+        Err(error) => {
+            tracing::warn!(%error, "the files of groups can not be reached");
+            None
+        }
+    }
+}
+
+impl HubShares {
+    pub(crate) fn at(socket: &Path, key: Secret<String>) -> io::Result<Self> {
+        let (path, directory) = short(socket)?;
+        let client = Client::builder()
+            .unix_socket(path)
+            .no_proxy()
+            // There is no TLS on a socket, and roots take milliseconds to read.
+            .tls_certs_only([])
+            .timeout(PATIENCE)
+            .build()
+            .map_err(io::Error::other)?;
+        Ok(Self {
+            client,
+            key,
+            _directory: directory,
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        spot: Option<&Spot>,
+        route: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<RequestBuilder, SharesError> {
+        let mut url = Url::parse("http://hub/internal/v1/shares").map_err(broken)?;
+        {
+            let mut segments = url.path_segments_mut().map_err(broken)?;
+            segments.extend(spot.map(|spot| &spot.group));
+            segments.extend(route);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(self
+            .client
+            .request(method, url)
+            .bearer_auth(self.key.expose()))
+    }
+
+    async fn get<T: for<'de> Deserialize<'de>>(
+        &self,
+        spot: Option<&Spot>,
+        route: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, SharesError> {
+        let (_, body) = send(self.request(Method::GET, spot, route, query)?).await?;
+        serde_json::from_value(body).map_err(broken)
+    }
+}
+
+/// Paths of sockets must be short: a long one is named by way of its directory's descriptor.
+fn short(socket: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
+    const LONGEST: usize = 100;
+    if socket.as_os_str().len() <= LONGEST {
+        return Ok((socket.to_owned(), None));
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
+        use std::os::fd::AsRawFd;
+        let directory = socket.parent().unwrap_or(Path::new("/"));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = std::fs::File::from(openat(CWD, directory, flags, Mode::empty())?);
+        let path = Path::new("/proc/self/fd")
+            .join(opened.as_raw_fd().to_string())
+            .join(socket.file_name().unwrap_or_default());
+        Ok((path, Some(opened)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(io::Error::other("the path of the Hub's socket is too long"))
+}
+
+fn broken(error: impl std::fmt::Debug) -> SharesError {
+    tracing::warn!("the Hub was not understood: {error:?}");
+    SharesError("the Hub's answer was not understood".into())
+}
+
+/// Sends something, and tells the status and the document that came back.
+async fn send(request: RequestBuilder) -> Result<(StatusCode, Value), SharesError> {
+    let response = request.send().await.map_err(|error| {
+        tracing::warn!("the Hub is not reachable: {error:?}");
+        SharesError("the Hub that keeps the files of groups is not reachable; try again".into())
+    })?;
+    let status = response.status();
+    let text = response.bytes().await.map_err(broken)?;
+    let body: Value = if text.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&text).map_err(broken)?
+    };
+    if status.is_success() {
+        return Ok((status, body));
+    }
+    let message = body["message"].as_str().unwrap_or("the Hub refused it");
+    Err(SharesError(message.to_owned()))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupShown {
+    group_id: String,
+    access: String,
+}
+
+#[derive(Deserialize)]
+struct GroupsShown {
+    shares: Vec<GroupShown>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TextShown {
+    content: String,
+    total_lines: usize,
+    next_offset: Option<usize>,
+    etag: String,
+}
+
+#[derive(Deserialize)]
+struct MatchesShown {
+    matches: Vec<MatchShown>,
+    truncated: bool,
+}
+
+#[derive(Deserialize)]
+struct MatchShown {
+    path: String,
+    line: u64,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct PathsShown {
+    paths: Vec<PathShown>,
+    truncated: bool,
+}
+
+#[derive(Deserialize)]
+struct PathShown {
+    path: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl Shares for HubShares {
+    fn groups(&self) -> Asked<'_, Vec<Group>> {
+        Box::pin(async move {
+            let shown: GroupsShown = self.get(None, &[], &[]).await?;
+            let groups = shown.shares.into_iter().map(|share| Group {
+                id: share.group_id,
+                access: share.access,
+            });
+            Ok(groups.collect())
+        })
+    }
+
+    fn read<'a>(&'a self, spot: &'a Spot, offset: usize, limit: usize) -> Asked<'a, Text> {
+        Box::pin(async move {
+            let (offset, limit) = (offset.to_string(), limit.to_string());
+            let query = [
+                ("path", spot.path.as_str()),
+                ("offset", &offset),
+                ("limit", &limit),
+            ];
+            let shown: TextShown = self.get(Some(spot), &["files", "content"], &query).await?;
+            Ok(Text {
+                content: shown.content,
+                total_lines: shown.total_lines,
+                next: shown.next_offset,
+                version: shown.etag,
+            })
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        spot: &'a Spot,
+        content: String,
+        version: Option<&'a str>,
+    ) -> Asked<'a, Placed> {
+        Box::pin(async move {
+            let mut request = self
+                .request(Method::PUT, Some(spot), &["files", "content"], &[])?
+                .json(&json!({"path": spot.path, "content": content}));
+            if let Some(version) = version {
+                request = request.header(header::IF_MATCH, version);
+            }
+            let (status, _) = send(request).await?;
+            Ok(if status == StatusCode::CREATED {
+                Placed::Created
+            } else {
+                Placed::Replaced
+            })
+        })
+    }
+
+    fn remove<'a>(&'a self, spot: &'a Spot, version: &'a str) -> Asked<'a, ()> {
+        Box::pin(async move {
+            let query = [("path", spot.path.as_str())];
+            let request = self.request(Method::DELETE, Some(spot), &["files"], &query)?;
+            send(request.header(header::IF_MATCH, version)).await?;
+            Ok(())
+        })
+    }
+
+    fn grep<'a>(&'a self, spot: &'a Spot, pattern: &'a str) -> Asked<'a, Found<Hit>> {
+        Box::pin(async move {
+            let request = self
+                .request(Method::POST, Some(spot), &["grep"], &[])?
+                .json(&json!({"pattern": pattern, "path": spot.path, "max": MOST}));
+            let (_, body) = send(request).await?;
+            let shown: MatchesShown = serde_json::from_value(body).map_err(broken)?;
+            let items = shown.matches.into_iter().map(|one| Hit {
+                path: one.path,
+                line: one.line,
+                text: one.text,
+            });
+            Ok(Found {
+                items: items.collect(),
+                is_cut: shown.truncated,
+            })
+        })
+    }
+
+    fn find<'a>(&'a self, spot: &'a Spot, name: &'a str) -> Asked<'a, Found<String>> {
+        Box::pin(async move {
+            let most = MOST.to_string();
+            let query = [("path", spot.path.as_str()), ("name", name), ("max", &most)];
+            let shown: PathsShown = self.get(Some(spot), &["find"], &query).await?;
+            let items = shown.paths.into_iter().map(|one| match one.kind.as_str() {
+                "dir" => format!("{}/", one.path),
+                _ => one.path,
+            });
+            Ok(Found {
+                items: items.collect(),
+                is_cut: shown.truncated,
+            })
+        })
+    }
+
+    fn exists<'a>(&'a self, spot: &'a Spot) -> Asked<'a, bool> {
+        Box::pin(async move {
+            let query = [("path", spot.path.as_str())];
+            let request = self.request(Method::GET, Some(spot), &["stat"], &query)?;
+            let response = request.send().await.map_err(broken)?;
+            match response.status() {
+                StatusCode::NOT_FOUND => Ok(false),
+                status if status.is_success() => Ok(true),
+                status => Err(SharesError(format!("{spot}: the Hub answered {status}"))),
+            }
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Faults around a whole Hub: a disk without room, agents that die or hang.
+
+use std::{fs, path::PathBuf};
+
+use hermes_testkit::model::{Answer, Ending, Script};
+use reqwest::Method;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::real_hub::RealHub;
+use crate::running::{TestHome, signal_process};
+
+/// Mounts a small file system in the place of the Hub's data, seen by the Hub alone.
+const SMALL: &str =
+    "mkdir -p \"$ROOM\" && mount -t tmpfs -o size=40m,mode=0700 tmpfs \"$ROOM\" && exec \"$@\"";
+
+/// A Hub whose disk is small, if this machine lets us make one.
+fn on_a_small_disk() -> Option<RealHub> {
+    let may_mount = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "true"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !may_mount {
+        return None;
+    }
+    let home = TestHome::fresh();
+    fs::create_dir(home.path()).unwrap();
+    let hub = home.command(&["hub", "serve", "--set", "runtime=mock"]);
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--map-root-user", "--mount", "sh", "-c", SMALL, "sh"])
+        .arg(hub.get_program())
+        .args(hub.get_args())
+        .env_clear()
+        .envs(
+            hub.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("ROOM", home.beside(".local/share/hermes-hub"));
+    Some(RealHub::by_command(home, command))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
+async fn a_full_disk_refuses_writes_keeps_what_is_there_and_is_no_end() {
+    let Some(hub) = on_a_small_disk() else {
+        println!("!!! NO MOUNTS HERE: a full disk is NOT tested !!!");
+        return;
+    };
+    let data = hub.data();
+    let inside =
+        PathBuf::from(format!("/proc/{}/root", hub.pid)).join(data.strip_prefix("/").unwrap());
+    hub.ask(Method::POST, "/v1/groups", &json!({"id": "team"}))
+        .await
+        .expect(201);
+    let tenant = json!({"id": "acme", "groups": [{"id": "team", "access": "write"}]});
+    hub.ask(Method::POST, "/v1/tenants", &tenant)
+        .await
+        .expect(201);
+    hub.wait_for("/v1/tenants/acme", |tenant| tenant["status"] == "ready")
+        .await;
+    let content = "/v1/tenants/acme/shares/team/files/content";
+    let write = |path: &str, text: String| json!({"path": path, "content": text});
+    hub.ask(Method::PUT, content, &write("old.md", "old".into()))
+        .await
+        .expect(201);
+    // Fills the disk to the last page.
+    let filler = inside.join("filler");
+    let mut size: usize = 32 << 20;
+    let mut file = fs::File::create(&filler).unwrap();
+    while size > 0 {
+        match std::io::Write::write(&mut file, &vec![b'x'; size]) {
+            Ok(count) if count > 0 => {}
+            _ => size /= 2,
+        }
+    }
+    let full = [
+        (
+            Method::PUT,
+            content.to_owned(),
+            write("old.md", "x".repeat(300_000)),
+        ),
+        (
+            Method::POST,
+            "/v1/tenants/acme/agent-cron".to_owned(),
+            json!({"schedule": "0 9 * * *", "prompt": "x"}),
+        ),
+        (
+            Method::POST,
+            "/v1/tenants".to_owned(),
+            json!({"id": "second", "labels": {"x": "y".repeat(60)}}),
+        ),
+    ];
+    for (method, path, body) in &full {
+        let said = hub.ask(method.clone(), path, body).await;
+        assert!([503, 507].contains(&said.status), "{path}: {said:?}");
+    }
+    let read = hub.get(&format!("{content}?path=old.md")).await;
+    assert_eq!(read["content"], "old");
+    let ready = hub.ask(Method::GET, "/v1/readyz", &Value::Null).await;
+    assert_eq!(ready.status, 503, "{ready:?}");
+
+    fs::remove_file(filler).unwrap();
+    for (method, path, body) in &full {
+        let said = hub.ask(method.clone(), path, body).await;
+        assert!((200..300).contains(&said.status), "{path}: {said:?}");
+    }
+    let verified = hub.get("/v1/audit/verify").await;
+    assert_eq!(verified["ok"], true, "{verified}");
+    let ready = hub.ask(Method::GET, "/v1/readyz", &Value::Null).await;
+    assert_eq!(ready.status, 200, "{ready:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_dies_or_hangs_fails_alone_and_works_again() {
+    let hub = RealHub::start();
+    let stalled = Answer::text("begun").with(|reply| reply.ending = Ending::Stalled);
+    let script = Script::default().rule("stall", stalled);
+    let _bad = hub.tenant("bad", json!({}), script).await;
+    let _good = hub.tenant("good", json!({}), Script::echo()).await;
+    assert_eq!(hub.run("good", "hi").await["output"], "hi");
+    for trouble in [Signal::KILL, Signal::STOP] {
+        let run = hub.begin("bad", "stall").await;
+        hub.wait_for(&run, |run| run["lastEventId"].as_u64() > Some(1))
+            .await;
+        let agent = hub.get("/v1/tenants/bad/agent").await;
+        let pid = agent["pid"].as_u64().unwrap_or_else(|| panic!("{agent}"));
+        signal_process(u32::try_from(pid).unwrap(), trouble);
+        // Meanwhile nobody else notices.
+        assert_eq!(hub.run("good", "hi").await["output"], "hi");
+        hub.ask(Method::POST, &format!("{run}/stop"), &json!({}))
+            .await
+            .expect(202);
+        let over = hub.ended(&run).await;
+        assert_ne!(over["status"], "completed", "{over}");
+        let again = hub.run("bad", "hello").await;
+        assert_eq!(again["output"], "hello", "{trouble:?}: {again}");
+    }
+}

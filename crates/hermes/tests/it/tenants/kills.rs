@@ -1,0 +1,325 @@
+//! A Hub that is killed in the middle of every kind of write: what it acknowledged is there, what it did not is whole
+//! or absent, and its log is unbroken.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::real_hub::{RealHub, Said};
+use crate::running::TestHome;
+
+/// How often the Hub is killed.
+const ROUNDS: usize = 5;
+
+/// What a kind of write did before the Hub died.
+struct Record {
+    kind: &'static Kind,
+    /// Those that were acknowledged, with what came back.
+    done: Vec<(usize, Value)>,
+    /// The one under way when the Hub died.
+    last: usize,
+}
+
+/// A kind of write, numbered through, and what must be true afterwards.
+struct Kind {
+    name: &'static str,
+    write: fn(usize, usize) -> (Method, String, Value),
+    check: for<'a> fn(&'a RealHub, &'a Record, usize) -> BoxFuture<'a, ()>,
+}
+
+/// Every line of a file is the same, so that half a file shows.
+fn content(number: usize) -> String {
+    format!("{number}\n").repeat(2000)
+}
+
+fn write_to_share(number: usize) -> (Method, String, Value) {
+    let path = "/v1/tenants/fixed/shares/team/files/content".to_owned();
+    let body = json!({"path": "file", "content": content(number)});
+    (Method::PUT, path, body)
+}
+
+static KINDS: [Kind; 9] = [
+    Kind {
+        name: "create tenants",
+        write: |round, number| {
+            let body = json!({"id": format!("t{round}-{number}"), "start": false});
+            (Method::POST, "/v1/tenants".into(), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                for (number, _) in &record.done {
+                    let path = format!("/v1/tenants/t{round}-{number}");
+                    hub.wait_for(&path, |tenant| tenant["status"] == "ready")
+                        .await;
+                    let home = hub.tenant_home(&format!("t{round}-{number}"));
+                    assert!(home.join("workspace").is_dir());
+                }
+            })
+        },
+    },
+    Kind {
+        name: "change a tenant",
+        write: |_, number| {
+            let body = json!({"displayName": format!("Name {number}")});
+            (Method::PATCH, "/v1/tenants/fixed".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let tenant = hub.get("/v1/tenants/fixed").await;
+                let shown = tenant["displayName"].as_str().unwrap().to_owned();
+                let fits = |number: usize| shown == format!("Name {number}");
+                assert!(is_latest(record, fits), "{shown}");
+            })
+        },
+    },
+    Kind {
+        name: "delete and restore a tenant",
+        write: |_, number| {
+            if number.is_multiple_of(2) {
+                (Method::DELETE, "/v1/tenants/coming".into(), Value::Null)
+            } else {
+                (Method::POST, "/v1/tenants/coming/restore".into(), json!({}))
+            }
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let said = hub
+                    .ask(Method::GET, "/v1/tenants/coming", &Value::Null)
+                    .await;
+                let is_there = said.status == 200;
+                let fits = |number: usize| is_there != number.is_multiple_of(2);
+                assert!(is_latest(record, fits), "{said:?}");
+                // The next round begins with one that is there.
+                if !is_there {
+                    hub.ask(Method::POST, "/v1/tenants/coming/restore", &json!({}))
+                        .await
+                        .expect(200);
+                }
+            })
+        },
+    },
+    Kind {
+        name: "make tokens",
+        write: |_, number| {
+            let body = json!({"name": format!("n{number}"), "role": "viewer"});
+            (Method::POST, "/v1/tokens".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                for (_, token) in &record.done {
+                    hub.works(token["token"].as_str().unwrap()).await;
+                }
+            })
+        },
+    },
+    Kind {
+        name: "rotate a token",
+        // The old secret lives on, or a rotation that nobody heard of would lock everybody out.
+        write: |_, _| {
+            let path = format!("/v1/tokens/{}/rotate?grace=600", ROTATED.get().unwrap());
+            (Method::POST, path, json!({}))
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                if let Some((_, token)) = record.done.last() {
+                    hub.works(token["token"].as_str().unwrap()).await;
+                }
+            })
+        },
+    },
+    Kind {
+        name: "write to a share",
+        write: |_, number| write_to_share(number),
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let path = "/v1/tenants/fixed/shares/team/files";
+                let file = hub.get(&format!("{path}/content?path=file")).await;
+                let text = file["content"].as_str().unwrap().to_owned();
+                let fits = |number: usize| text == content(number);
+                let begin: String = text.chars().take(20).collect();
+                assert!(is_latest(record, fits), "{begin}");
+                let listed = hub.get(path).await;
+                assert_eq!(listed["entries"].as_array().unwrap().len(), 1, "{listed}");
+            })
+        },
+    },
+    Kind {
+        name: "put the policy",
+        write: |_, number| {
+            let body = json!({"cron": {"maxJobs": 10_000 + number}});
+            (Method::PUT, "/v1/agent-policy".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let policy = hub.get("/v1/agent-policy").await;
+                let most = policy["policy"]["cron"]["maxJobs"].as_u64().unwrap();
+                let fits = |number: usize| most == 10_000 + number as u64;
+                assert!(is_latest(record, fits), "{policy}");
+            })
+        },
+    },
+    Kind {
+        name: "make cron jobs",
+        write: |round, number| {
+            let body = json!({
+                "id": format!("j{round}-{number}"), "schedule": "0 9 * * *", "prompt": "x",
+            });
+            (Method::POST, "/v1/tenants/fixed/agent-cron".into(), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let jobs = hub.get("/v1/tenants/fixed/agent-cron").await;
+                let jobs = jobs["jobs"].as_array().unwrap().clone();
+                for (number, _) in &record.done {
+                    let id = format!("j{round}-{number}");
+                    assert!(jobs.iter().any(|job| job["id"] == id), "{id} is gone");
+                }
+            })
+        },
+    },
+    Kind {
+        name: "make runs",
+        write: |_, number| {
+            let body = json!({"input": format!("hello {number}")});
+            (Method::POST, "/v1/tenants/fixed/runs".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                for (_, run) in &record.done {
+                    let id = run["runId"].as_str().unwrap();
+                    let run = hub.ended(&format!("/v1/tenants/fixed/runs/{id}")).await;
+                    assert_eq!(run["status"], "completed", "{run}");
+                }
+            })
+        },
+    },
+];
+
+static ROTATED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
+/// Whether what is there is the last that was acknowledged, or the one that was under way.
+fn is_latest(record: &Record, fits: impl Fn(usize) -> bool) -> bool {
+    match record.done.last() {
+        None => true,
+        Some((number, _)) => fits(*number) || fits(record.last),
+    }
+}
+
+impl RealHub {
+    /// Whether a token is accepted.
+    async fn works(&self, token: &str) {
+        let said = self.ask_as(token, "/v1/whoami").await;
+        assert_eq!(said.status, 200, "a token is gone: {}", said.body);
+    }
+}
+
+/// Writes one after the other until the Hub is gone.
+async fn write(
+    hub: Arc<RealHub>,
+    kind: &'static Kind,
+    round: usize,
+    acknowledged: Arc<AtomicUsize>,
+) -> Record {
+    let mut record = Record {
+        kind,
+        done: Vec::new(),
+        last: 0,
+    };
+    for number in 0.. {
+        record.last = number;
+        let (method, path, body) = (kind.write)(round, number);
+        match hub.try_ask(method, &path, &body).await {
+            None => break,
+            // The queue is full, or there were too many requests.
+            Some(Said { status: 429, .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Some(Said { status, body }) => {
+                assert!((200..300).contains(&status), "{}: {body}", kind.name);
+                record.done.push((number, body));
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    record
+}
+
+fn start(home: TestHome) -> RealHub {
+    RealHub::with_arguments(
+        home,
+        &[
+            "--set",
+            "runtime=mock",
+            "--set",
+            "limits.rps_per_token=100000",
+        ],
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_writes() {
+    let home = TestHome::fresh();
+    std::fs::create_dir(home.path()).unwrap();
+    let mut hub = start(home);
+    hub.ask(Method::POST, "/v1/groups", &json!({"id": "team"}))
+        .await
+        .expect(201);
+    let groups = json!([{"id": "team", "access": "write"}]);
+    for id in ["fixed", "coming"] {
+        let tenant = json!({"id": id, "groups": groups, "start": false});
+        hub.ask(Method::POST, "/v1/tenants", &tenant)
+            .await
+            .expect(201);
+        hub.wait_for(&format!("/v1/tenants/{id}"), |it| it["status"] == "ready")
+            .await;
+    }
+    let policy = json!({"cron": {"maxJobs": 10_000}});
+    hub.ask(Method::PUT, "/v1/agent-policy", &policy)
+        .await
+        .expect(200);
+    let token = json!({"name": "rotated", "role": "viewer"});
+    let token = hub
+        .ask(Method::POST, "/v1/tokens", &token)
+        .await
+        .expect(201);
+    ROTATED
+        .set(token["id"].as_str().unwrap().to_owned())
+        .unwrap();
+    let (_, path, body) = write_to_share(0);
+    hub.ask(Method::PUT, &path, &body).await.expect(201);
+    let acknowledged = Arc::new(AtomicUsize::new(0));
+    for round in 0..ROUNDS {
+        let shared = Arc::new(hub);
+        let mut writers = JoinSet::new();
+        for kind in &KINDS {
+            let acknowledged = Arc::clone(&acknowledged);
+            writers.spawn(write(Arc::clone(&shared), kind, round, acknowledged));
+        }
+        // Another moment each time, in the middle of things.
+        let enough = acknowledged.load(Ordering::Relaxed) + 30 + 13 * round;
+        while acknowledged.load(Ordering::Relaxed) < enough {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        shared.kill();
+        let records = writers.join_all().await;
+        let Ok(killed) = Arc::try_unwrap(shared) else {
+            panic!("a writer still has the Hub");
+        };
+        hub = start(killed.left());
+        for record in records {
+            (record.kind.check)(&hub, &record, round).await;
+        }
+        let verified = hub.get("/v1/audit/verify").await;
+        assert_eq!(verified["ok"], true, "{verified}");
+        let share = hub.data().join("shares/team");
+        let left = std::fs::read_dir(share).unwrap().count();
+        assert_eq!(left, 1, "half a file was left");
+    }
+}

@@ -1,0 +1,67 @@
+//! The policy, in the processes of tenants.
+
+use std::fs;
+
+use hermes_testkit::model::{Answer, Script};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::real_hub::{RealHub, told};
+
+async fn put(hub: &RealHub, policy: Value) {
+    hub.ask(Method::PUT, "/v1/agent-policy", &policy)
+        .await
+        .expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_holds_in_a_tenants_process_from_the_next_call_on() {
+    let hub = RealHub::start();
+    let script = Script::new([
+        Answer::call("terminal", &json!({"command": "env"})),
+        Answer::call("web_extract", &json!({"urls": ["http://localhost:9/"]})),
+        Answer::call(
+            "cronjob",
+            &json!({"action": "create", "prompt": "x", "schedule": "every 5m"}),
+        ),
+        Answer::text("done"),
+    ]);
+    let model = hub.tenant("acme", json!({}), script).await;
+    for (name, value) in [("SHOWN_ONE", "seen"), ("HIDDEN_ONE", "unseen")] {
+        let path = format!("/v1/tenants/acme/env/{name}");
+        hub.ask(Method::PUT, &path, &json!({"value": value}))
+            .await
+            .expect(204);
+    }
+    // Variables of its own making are as forbidden as those that the Hub keeps.
+    fs::write(hub.tenant_home("acme").join(".env"), "HIDDEN_TWO=unseen\n").unwrap();
+    put(
+        &hub,
+        json!({
+            "env": {"deny": ["HIDDEN_*"]}, "egress": {"allowHosts": ["127.0.0.1"]},
+            "cron": {"minIntervalMinutes": 60},
+        }),
+    )
+    .await;
+    let run = hub.run("acme", "try everything").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let told = told(&model);
+    assert!(told.contains("SHOWN_ONE=seen"), "{told}");
+    assert!(!told.contains("unseen"), "{told}");
+    assert!(told.contains("egress.allowHosts"), "{told}");
+    assert!(told.contains("a run every 60 minutes"), "{told}");
+    let jobs = hub.get("/v1/tenants/acme/agent-cron").await;
+    assert_eq!(jobs["jobs"], json!([]));
+
+    // The process runs on, and takes up what is new.
+    let agent = hub.get("/v1/tenants/acme/agent").await;
+    put(&hub, json!({"egress": {"denyPrivateNetworks": true}})).await;
+    let run = hub.run("acme", "hello").await;
+    assert_eq!(run["status"], "failed", "{run}");
+    let error = run["error"].to_string();
+    assert!(error.contains("denyPrivateNetworks"), "{error}");
+    put(&hub, json!({})).await;
+    let run = hub.run("acme", "hello").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    assert_eq!(hub.get("/v1/tenants/acme/agent").await["pid"], agent["pid"]);
+}

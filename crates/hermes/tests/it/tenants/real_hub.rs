@@ -1,0 +1,212 @@
+//! A whole Hub as users run it: `hermes hub serve`, with a process for each tenant.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::Command,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use hermes_testkit::model::{ModelServer, Script};
+use reqwest::{Client, Method};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::running::{Background, TestHome, signal_process};
+
+/// Longer than anything takes that works, on a machine with much else to do.
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+
+pub(super) struct RealHub {
+    home: TestHome,
+    process: Mutex<Background>,
+    pub(super) pid: u32,
+    pub(super) url: String,
+    client: Client,
+    token: String,
+}
+
+/// A status, and the document that came with it.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+impl Said {
+    #[track_caller]
+    pub(super) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.body
+    }
+}
+
+impl RealHub {
+    pub(super) fn start() -> Self {
+        let home = TestHome::fresh();
+        fs::create_dir(home.path()).unwrap();
+        Self::in_home(home)
+    }
+
+    /// On the data of an earlier one.
+    pub(super) fn in_home(home: TestHome) -> Self {
+        Self::with_arguments(home, &[])
+    }
+
+    pub(super) fn with_arguments(home: TestHome, more: &[&str]) -> Self {
+        let command = home.command(&[&["hub", "serve"], more].concat());
+        Self::by_command(home, command)
+    }
+
+    pub(super) fn by_command(home: TestHome, command: Command) -> Self {
+        let mut process = Background::start(command);
+        let line = process.wait_for("listens on http://");
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        // It may have a file system of its own.
+        let root = PathBuf::from(format!("/proc/{}/root", process.pid()));
+        let token = data(&home).join("admin.token");
+        let token = root.join(token.strip_prefix("/").unwrap());
+        let token = fs::read_to_string(token).unwrap().trim().to_owned();
+        Self {
+            client: Client::builder()
+                .no_proxy()
+                .timeout(PATIENCE)
+                .build()
+                .unwrap(),
+            home,
+            pid: process.pid(),
+            process: Mutex::new(process),
+            url,
+            token,
+        }
+    }
+
+    /// Kills it.
+    pub(super) fn kill(&self) {
+        signal_process(self.pid, Signal::KILL);
+    }
+
+    /// What is left of one that was killed.
+    pub(super) fn left(self) -> TestHome {
+        self.process.into_inner().unwrap().wait();
+        self.home
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        data(&self.home)
+    }
+
+    pub(super) fn tenant_home(&self, tenant: &str) -> PathBuf {
+        self.data().join("tenants").join(tenant).join("home")
+    }
+
+    /// An answer, or nothing if the Hub is gone.
+    pub(super) async fn try_ask(&self, method: Method, path: &str, body: &Value) -> Option<Said> {
+        let request = self
+            .client
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(&self.token);
+        let request = if body.is_null() {
+            request
+        } else {
+            request
+                .header("content-type", "application/json")
+                .body(body.to_string())
+        };
+        let response = request.send().await.ok()?;
+        let status = response.status().as_u16();
+        let text = response.text().await.ok()?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Some(Said { status, body })
+    }
+
+    pub(super) async fn ask(&self, method: Method, path: &str, body: &Value) -> Said {
+        let said = self.try_ask(method, path, body).await;
+        said.expect("the Hub is gone")
+    }
+
+    /// What somebody else is told.
+    pub(super) async fn ask_as(&self, token: &str, path: &str) -> Said {
+        let request = self.client.get(format!("{}{path}", self.url));
+        let response = request.bearer_auth(token).send().await.unwrap();
+        Said {
+            status: response.status().as_u16(),
+            body: response.text().await.unwrap().into(),
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        self.ask(Method::GET, path, &Value::Null).await.expect(200)
+    }
+
+    /// A tenant that is ready and whose model answers by script.
+    pub(super) async fn tenant(&self, id: &str, more: Value, script: Script) -> ModelServer {
+        let model = ModelServer::start(script);
+        let mut request = json!({"id": id, "start": false});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().cloned().unwrap_or_default());
+        self.ask(Method::POST, "/v1/tenants", &request)
+            .await
+            .expect(201);
+        let path = format!("/v1/tenants/{id}");
+        self.wait_for(&path, |tenant| tenant["status"] == "ready")
+            .await;
+        let config = format!(
+            "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0}}\n\
+             approvals: {{mode: 'off'}}\nsecurity: {{allow_private_urls: true}}\n",
+            model.base_url()
+        );
+        fs::write(self.tenant_home(id).join("config.yaml"), config).unwrap();
+        model
+    }
+
+    /// Waits until something is as it should be.
+    pub(super) async fn wait_for(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let shown = self.get(path).await;
+            if is_so(&shown) {
+                return shown;
+            }
+            assert!(Instant::now() < deadline, "{path} stays {shown}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Begins a run, and tells where it is.
+    pub(super) async fn begin(&self, tenant: &str, input: &str) -> String {
+        let runs = format!("/v1/tenants/{tenant}/runs");
+        let run = self
+            .ask(Method::POST, &runs, &json!({"input": input}))
+            .await
+            .expect(202);
+        format!("{runs}/{}", run["runId"].as_str().unwrap())
+    }
+
+    /// A run, to its end.
+    pub(super) async fn run(&self, tenant: &str, input: &str) -> Value {
+        let run = self.begin(tenant, input).await;
+        self.ended(&run).await
+    }
+
+    /// A run after its end.
+    pub(super) async fn ended(&self, run: &str) -> Value {
+        let is_over = |run: &Value| {
+            ["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap())
+        };
+        self.wait_for(run, is_over).await
+    }
+}
+
+fn data(home: &TestHome) -> PathBuf {
+    home.beside(".local/share/hermes-hub")
+}
+
+/// What the model was told last, all of it.
+pub(super) fn told(model: &ModelServer) -> String {
+    let requests = model.requests();
+    requests.last().unwrap().body["messages"].to_string()
+}
