@@ -8,10 +8,12 @@
 )]
 
 mod agents;
+mod asking;
 mod backup;
 mod client;
 mod clock;
 mod files;
+mod fuzz;
 mod runs;
 mod shapes;
 mod site;
