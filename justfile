@@ -16,6 +16,10 @@ it *arguments:
 conformance side="client" *arguments:
     conformance/run {{side}} {{arguments}}
 
+# Random input for the Hub, each kind for so many seconds
+fuzz seconds="600" *subject:
+    scripts/fuzz {{seconds}} {{subject}}
+
 bench subject="host" *arguments:
     bench/run {{subject}} {{arguments}}
 

@@ -41,6 +41,11 @@ openai_client=(
   openai==3.49.0
 )
 
+# The tester that draws requests from an OpenAPI document.
+schemathesis=(
+  schemathesis==4.32.5
+)
+
 # The agent in Python whose homes this program takes over, with what its own bridge needs.
 python_hermes=(
   "hermes-agent[mcp]==0.19.0"

@@ -1,8 +1,8 @@
 //! What things are called: tenants, groups, jobs, runs, tokens. An id that exists is well formed.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Names that a tenant or group can not have: they stand for parts of the Hub.
@@ -18,9 +18,9 @@ pub struct NoId {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_valid:expr, $rule:literal) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_valid:expr, $pattern:literal, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         #[serde(transparent)]
         pub struct $name(String);
 
@@ -47,6 +47,20 @@ macro_rules! id {
             }
         }
 
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "pattern": $pattern})
+            }
+        }
+
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;
@@ -58,32 +72,32 @@ macro_rules! id {
 
 id! {
     /// A tenant.
-    TenantId, "tenant", is_slug,
+    TenantId, "tenant", is_slug, "^[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?$",
     "1 to 64 of a-z, 0-9, `_` and `-`, beginning and ending with a letter or digit; `hub`, `shares` and `sync` are taken"
 }
 id! {
     /// A group, whose members share files.
-    GroupId, "group", is_slug,
+    GroupId, "group", is_slug, "^[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?$",
     "1 to 64 of a-z, 0-9, `_` and `-`, beginning and ending with a letter or digit; `hub`, `shares` and `sync` are taken"
 }
 id! {
     /// A cron job of a tenant.
-    JobId, "job", is_job,
+    JobId, "job", is_job, "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
     "1 to 64 letters, digits, `_` and `-`, beginning with a letter or digit"
 }
 id! {
     /// A run of a tenant's agent: `run_` and 32 hexadecimal digits.
-    RunId, "run", is_run,
+    RunId, "run", is_run, "^run_[0-9a-f]{32}$",
     "`run_` and 32 hexadecimal digits"
 }
 id! {
     /// A management token: `tok_` and letters and digits.
-    TokenId, "token", is_token,
+    TokenId, "token", is_token, "^tok_[A-Za-z0-9]{1,32}$",
     "`tok_` and up to 32 letters and digits"
 }
 id! {
     /// Something a run waits for a decision on: `apr_` and 24 hexadecimal digits.
-    ApprovalId, "approval", is_approval,
+    ApprovalId, "approval", is_approval, "^apr_[0-9a-f]{24}$",
     "`apr_` and 24 hexadecimal digits"
 }
 
@@ -220,6 +234,51 @@ mod tests {
             assert!(JobId::parse(text).is_err(), "{text:?} was taken");
         }
         assert!(RunId::parse("run_12").is_err());
+    }
+
+    #[test]
+    fn the_patterns_of_the_schemas_say_the_same_as_the_checks() {
+        fn agree<T: JsonSchema>(parse: fn(&str) -> bool) {
+            let schema = schemars::schema_for!(T);
+            let pattern = schema.get("pattern").and_then(serde_json::Value::as_str);
+            let pattern = regex::Regex::new(pattern.unwrap()).unwrap();
+            let digits = "0123456789abcdef".repeat(4);
+            let texts = [
+                "",
+                "a",
+                "A",
+                "-a",
+                "a-",
+                "a_b",
+                "a/b",
+                "a\n",
+                "a".repeat(64).as_str(),
+                &"a".repeat(65),
+                "run_0",
+                &format!("run_{}", &digits[..32]),
+                "tok_7",
+                "tok_",
+                &format!("tok_{}", "x".repeat(33)),
+                &format!("apr_{}", &digits[..24]),
+                "apr_zz",
+                "ä",
+            ]
+            .map(str::to_owned);
+            for text in texts {
+                assert_eq!(
+                    pattern.is_match(&text),
+                    parse(&text),
+                    "{text:?} as {}",
+                    T::schema_name()
+                );
+            }
+        }
+        agree::<TenantId>(|text| TenantId::parse(text).is_ok());
+        agree::<GroupId>(|text| GroupId::parse(text).is_ok());
+        agree::<JobId>(|text| JobId::parse(text).is_ok());
+        agree::<RunId>(|text| RunId::parse(text).is_ok());
+        agree::<TokenId>(|text| TokenId::parse(text).is_ok());
+        agree::<ApprovalId>(|text| ApprovalId::parse(text).is_ok());
     }
 
     #[test]

@@ -166,8 +166,12 @@ pub struct Operation {
     pub input: Input,
     /// What it gives.
     pub output: Output,
+    /// In which other media type it can be asked for.
+    pub other_media: Option<&'static str>,
     /// Whether its JSON holds contents of tenants' files.
     pub is_untrusted: bool,
+    /// Whether what it shows has a version, as its `ETag`.
+    pub is_versioned: bool,
     handler: Handler,
 }
 
@@ -217,7 +221,9 @@ impl Operation {
             errors: &[],
             input: Input::of::<I>(path, verb[0]),
             output: Output::Empty,
+            other_media: None,
             is_untrusted: false,
+            is_versioned: false,
             handler: Box::new(move |call, arguments| {
                 let input = input::read::<I>(arguments);
                 Box::pin(async move { handler(call, input?).await })
@@ -300,6 +306,16 @@ impl Operation {
 
     fn gives_bytes(mut self, media_types: &'static [&'static str]) -> Self {
         self.output = Output::Bytes(media_types);
+        self
+    }
+
+    fn also_gives(mut self, media_type: &'static str) -> Self {
+        self.other_media = Some(media_type);
+        self
+    }
+
+    fn versioned(mut self) -> Self {
+        self.is_versioned = true;
         self
     }
 

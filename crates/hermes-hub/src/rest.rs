@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Router,
-    extract::{RawPathParams, Request, State},
+    extract::{RawPathParams, Request, State, rejection::RawPathParamsRejection},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter},
 };
@@ -24,6 +24,9 @@ mod host;
 mod respond;
 
 pub(crate) use door::{RequestId, bearer, problem_response};
+
+/// The arguments in a route, unless they are no text.
+type PathParams = Result<RawPathParams, RawPathParamsRejection>;
 
 /// All routes of the table.
 pub(crate) fn router(hub: Hub) -> Router {
@@ -60,7 +63,7 @@ pub(crate) fn methods(operations: &[(&'static Operation, Verb)]) -> MethodRouter
         }
         methods = methods.on(
             filter,
-            move |State(hub): State<Hub>, path: RawPathParams, request: Request| {
+            move |State(hub): State<Hub>, path: PathParams, request: Request| {
                 answer(hub, operation, verb, path, request)
             },
         );
@@ -99,10 +102,14 @@ async fn answer(
     hub: Hub,
     operation: &'static Operation,
     verb: Verb,
-    path: RawPathParams,
+    path: PathParams,
     request: Request,
 ) -> Response {
     let id = RequestId::of(&request);
+    let Ok(path) = path else {
+        let problem = Problem::invalid("the address is not valid UTF-8");
+        return problem_response(&problem, &id);
+    };
     let is_head = request.method() == Method::HEAD;
     let if_none_match = text(request.headers(), &header::IF_NONE_MATCH);
     match run(hub, operation, verb, &path, request, &id).await {
@@ -122,22 +129,13 @@ async fn run(
     let caller = request.extensions().get::<Visitor>().cloned();
     let own_tenant = request.extensions().get::<TenantId>().cloned();
     let headers = request.headers();
-    let if_match = text(headers, &header::IF_MATCH);
+    let if_match = plain(headers, "If-Match")?;
     let range = text(headers, &header::RANGE);
     let last_event_id = headers
         .get("last-event-id")
         .map(|value| event_id(value.to_str().unwrap_or_default()))
         .transpose()?;
-    let idempotency_key = headers
-        .get("idempotency-key")
-        .map(|value| {
-            value
-                .to_str()
-                .map(str::to_owned)
-                .map_err(|_| Problem::invalid("`Idempotency-Key` must be plain text"))
-        })
-        .transpose()?
-        .filter(|_| verb == Verb::Post);
+    let idempotency_key = plain(headers, "Idempotency-Key")?.filter(|_| verb == Verb::Post);
     let visitor = match (caller, operation.access) {
         (Some(visitor), _) => visitor,
         (None, Access::Open) => hub.nobody(),
@@ -186,6 +184,16 @@ fn event_id(text: &str) -> Result<u64, Problem> {
     text.trim()
         .parse()
         .map_err(|_| Problem::invalid("`Last-Event-ID` must be the number of an event"))
+}
+
+/// A header that must not be overlooked because it is badly written.
+fn plain(headers: &HeaderMap, name: &str) -> Result<Option<String>, Problem> {
+    let value = headers
+        .get(name)
+        .map(|value| value.to_str().map(str::to_owned));
+    value
+        .transpose()
+        .map_err(|_| Problem::invalid(format!("`{name}` must be plain text")))
 }
 
 fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Code,
-    operations::{Access, Kind, Operation, Output, Place, USUAL_ERRORS, Verb, table},
+    operations::{Access, Effect, Kind, Operation, Output, Place, USUAL_ERRORS, Verb, table},
 };
 
 /// The whole interface, for a Hub at this address.
@@ -47,7 +47,7 @@ fn describe(operation: &Operation, verb: Verb) -> Value {
         "description": operation.description,
         "tags": [tag(operation)],
         "parameters": parameters(operation, verb),
-        "responses": responses(operation),
+        "responses": responses(operation, verb),
     });
     if let Some(body) = body(operation, verb) {
         described["requestBody"] = body;
@@ -108,13 +108,52 @@ fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
             Some(parameter)
         })
         .collect();
-    if verb == Verb::Post {
-        let schema = json!({"type": "string", "maxLength": 128});
-        parameters.push(
-            json!({"name": "Idempotency-Key", "in": "header", "required": false, "schema": schema}),
-        );
-    }
+    parameters.extend(headers(operation, verb));
     parameters
+}
+
+/// Headers that mean something to the operation.
+fn headers(operation: &Operation, verb: Verb) -> Vec<Value> {
+    let takes = |name: &str, schema: Value, description: &str| json!({"name": name, "in": "header", "required": false, "schema": schema, "description": description});
+    let text = || json!({"type": "string"});
+    let mut headers = Vec::new();
+    if keeps_replies(operation, verb) {
+        let schema = json!({"type": "string", "minLength": 1, "maxLength": 128});
+        let description = "The same key gives the same reply; the request happens once.";
+        headers.push(takes("Idempotency-Key", schema, description));
+    }
+    if operation.errors.contains(&412) {
+        let description = "The version that is to be changed.";
+        headers.push(takes("If-Match", text(), description));
+    }
+    if operation.is_versioned {
+        let description = "A version that is known; the reply is 304 if there is no other.";
+        headers.push(takes("If-None-Match", text(), description));
+    }
+    match operation.output {
+        Output::Events => {
+            let schema = json!({"type": "integer", "minimum": 0});
+            headers.push(takes(
+                "Last-Event-ID",
+                schema,
+                "The last event that was seen.",
+            ));
+        }
+        Output::Bytes(_) if operation.success.contains(&206) => {
+            headers.push(takes(
+                "Range",
+                text(),
+                "A part of the file, such as `bytes=0-99`.",
+            ));
+        }
+        _ => {}
+    }
+    headers
+}
+
+/// Whether a request with an `Idempotency-Key` is done once only.
+fn keeps_replies(operation: &Operation, verb: Verb) -> bool {
+    verb == Verb::Post && operation.effect != Effect::Reads
 }
 
 fn body(operation: &Operation, verb: Verb) -> Option<Value> {
@@ -150,37 +189,63 @@ fn body(operation: &Operation, verb: Verb) -> Option<Value> {
     )
 }
 
-fn responses(operation: &Operation) -> Value {
-    let content = match &operation.output {
-        Output::Empty => None,
-        Output::Json(schema) => Some(json!({"application/json": {"schema": schema}})),
-        Output::Events => Some(json!({"text/event-stream": {"schema": {"type": "string"}}})),
-        Output::Bytes(media) => {
-            let media = media.iter().map(|media| ((*media).to_owned(), json!({})));
-            Some(Value::Object(media.collect()))
-        }
-    };
+fn responses(operation: &Operation, verb: Verb) -> Value {
     let mut responses = Map::new();
     for status in operation.success {
         let mut response = json!({"description": phrase(*status)});
-        if let Some(content) = &content {
-            response["content"] = content.clone();
+        if let Some(content) = content(operation) {
+            response["content"] = content;
         }
         responses.insert(status.to_string(), response);
     }
-    let usual: &[u16] = if operation.access == Access::Open {
-        &[400, 403, 500]
-    } else {
-        &USUAL_ERRORS
-    };
-    let mut errors: Vec<u16> = usual.iter().chain(operation.errors).copied().collect();
-    errors.sort_unstable();
-    for status in errors {
+    if operation.is_versioned {
+        responses.insert("304".into(), json!({"description": phrase(304)}));
+    }
+    for status in errors(operation, verb) {
         let problem = json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
         let response = json!({"description": phrase(status), "content": problem});
         responses.entry(status.to_string()).or_insert(response);
     }
     Value::Object(responses)
+}
+
+/// What comes in each media type.
+fn content(operation: &Operation) -> Option<Value> {
+    let mut content = match &operation.output {
+        Output::Empty => return None,
+        Output::Json(schema) => json!({"application/json": {"schema": schema}}),
+        Output::Events => json!({"text/event-stream": {}}),
+        Output::Bytes(media) => media
+            .iter()
+            .map(|media| ((*media).to_owned(), json!({})))
+            .collect(),
+    };
+    if let Some(media) = operation.other_media {
+        content[media] = json!({});
+    }
+    Some(content)
+}
+
+/// Statuses of failure, in order.
+fn errors(operation: &Operation, verb: Verb) -> Vec<u16> {
+    let usual: &[u16] = if operation.access == Access::Open {
+        &[400, 403, 500]
+    } else {
+        &USUAL_ERRORS
+    };
+    let of_body: &[u16] = if verb.has_body() { &[408, 415] } else { &[] };
+    let of_key: &[u16] = if keeps_replies(operation, verb) {
+        &[409]
+    } else {
+        &[]
+    };
+    let of_change: &[u16] = match operation.effect {
+        Effect::Reads => &[],
+        Effect::Changes | Effect::Destroys => &[507],
+    };
+    let mut errors = [usual, of_body, of_key, of_change, operation.errors].concat();
+    errors.sort_unstable();
+    errors
 }
 
 fn phrase(status: u16) -> &'static str {

@@ -29,6 +29,10 @@ pub(crate) fn problem(error: Errno, path: &SharePath) -> Problem {
         ),
         Errno::NAMETOOLONG => Problem::invalid(format!("`{path}` is too long for the file system")),
         Errno::NXIO | Errno::NODEV => special(path),
+        Errno::ACCESS | Errno::PERM => Problem::precondition(format!(
+            "the Hub may not open `{path}`: its owner has taken that right away"
+        ))
+        .because("no_access"),
         Errno::AGAIN | Errno::MFILE | Errno::NFILE => Problem::new(
             Code::Unavailable,
             format!("`{path}` can not be opened at the moment: try again"),

@@ -111,10 +111,9 @@ fn success(operation: &Operation, body: Body) -> CallToolResult {
 }
 
 fn failure(problem: &Problem, id: &str) -> CallToolResult {
+    // Without structured content: that would have to fit the schema of what the tool gives.
     let document = problem.document(id);
-    let mut result = CallToolResult::error(vec![ContentBlock::text(document.to_string())]);
-    result.structured_content = Some(document);
-    result
+    CallToolResult::error(vec![ContentBlock::text(document.to_string())])
 }
 
 fn parts(extensions: &Extensions) -> Result<&Parts, ErrorData> {

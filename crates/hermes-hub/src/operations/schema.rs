@@ -7,14 +7,30 @@ fn generate(
     settings: SchemaSettings,
     of: impl FnOnce(schemars::SchemaGenerator) -> schemars::Schema,
 ) -> Map<String, Value> {
-    let schema = of(settings.into_generator());
-    let mut schema = match schema.to_value() {
+    let mut schema = of(settings.into_generator()).to_value();
+    remove_sizes(&mut schema);
+    let mut schema = match schema {
         Value::Object(schema) => schema,
         _ => Map::new(),
     };
     schema.shift_remove("$schema");
     schema.shift_remove("title");
     schema
+}
+
+/// Takes out formats such as `uint64`, which no standard knows and clients warn of.
+fn remove_sizes(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let format = members.get("format").and_then(Value::as_str);
+            if format.is_some_and(|format| format.starts_with("uint")) {
+                members.shift_remove("format");
+            }
+            members.values_mut().for_each(remove_sizes);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_sizes),
+        _ => {}
+    }
 }
 
 fn settings() -> SchemaSettings {

@@ -345,6 +345,13 @@ fn refused(error: CronError) -> Problem {
             )
             .because("disk_full")
         }
+        CronError::Io { source, .. } if source.kind() == std::io::ErrorKind::WouldBlock => {
+            Problem::new(
+                Code::Unavailable,
+                "the tenant's agent holds its cron jobs; try again in a moment",
+            )
+            .because("busy")
+        }
         CronError::Io { .. } => Problem::internal(&error),
         CronError::BadId { .. }
         | CronError::Schedule(_)

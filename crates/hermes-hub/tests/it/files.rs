@@ -6,7 +6,7 @@ mod processes;
 mod quotas;
 mod race;
 mod reading;
-mod scene;
+pub(crate) mod scene;
 mod searching;
 mod special;
 mod workspace;

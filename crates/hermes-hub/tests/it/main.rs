@@ -9,10 +9,12 @@
 
 mod adversary;
 mod agents;
+mod asking;
 mod backup;
 mod client;
 mod clock;
 mod files;
+mod fuzz;
 mod runs;
 mod shapes;
 mod site;

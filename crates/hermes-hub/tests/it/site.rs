@@ -2,7 +2,11 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use hermes_hub::{Hub, Opened, Parts, runtime::mock::MockRuntime, settings::Settings};
+use hermes_hub::{
+    Hub, Opened, Parts,
+    runtime::{Runtime, mock::MockRuntime},
+    settings::Settings,
+};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -77,6 +81,14 @@ impl Site {
 
     /// With other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Settings, &Path)) -> Self {
+        Self::with_runtime(Arc::new(MockRuntime::default()), change).await
+    }
+
+    /// With other agents and other settings.
+    pub(crate) async fn with_runtime(
+        runtime: Arc<dyn Runtime>,
+        change: impl FnOnce(&mut Settings, &Path),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -87,9 +99,7 @@ impl Site {
         settings.limits.burst = 100_000;
         settings.drain_seconds = 1;
         change(&mut settings, directory.path());
-        let opened = Hub::open(settings, Arc::new(MockRuntime::default()))
-            .await
-            .unwrap();
+        let opened = Hub::open(settings, runtime).await.unwrap();
         let Opened {
             hub,
             first_token,

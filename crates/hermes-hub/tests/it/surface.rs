@@ -3,13 +3,17 @@
 mod defaults;
 mod doors;
 mod examples;
+mod faults;
 mod jobs;
 mod links;
 mod listeners;
 mod parity;
+mod paths;
 mod private;
 mod resources;
 mod restart;
+mod rights;
+pub(crate) mod scene;
 mod sessions;
 mod slow;
 mod storage;

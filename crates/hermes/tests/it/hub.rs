@@ -2,9 +2,12 @@
 
 mod backup;
 mod documents;
+mod examples;
 mod exit_codes;
 mod groups;
+mod host;
 mod readme;
+mod real_servers;
 mod served;
 mod serving;
 mod tenants;

@@ -11,6 +11,7 @@ mod chat;
 mod cron;
 mod documents;
 mod edit;
+mod equipment;
 mod gateway;
 mod hub;
 mod interactive;

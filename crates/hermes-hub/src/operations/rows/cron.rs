@@ -21,6 +21,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .says("Get a cron job", "Shows one cron job and what became of it the last ten times.")
             .scope(Scope::CronRead)
             .reads()
+            .versioned()
             .tool()
             .untrusted()
             .command("tenant cron get")

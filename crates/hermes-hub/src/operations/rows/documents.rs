@@ -12,6 +12,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .says("Get the tenant-impact configuration", "Shows the settings whose change alters running tenants, and their schema.")
             .scope(Scope::ConfigRead)
             .reads()
+            .versioned()
             .tool()
             .command("hub config get")
             .gives::<documents::ImpactReply>(),
@@ -34,6 +35,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .says("Get the agent policy", "Shows the policy that holds for all agents.")
             .scope(Scope::PolicyRead)
             .reads()
+            .versioned()
             .tool()
             .command("policy get")
             .gives::<documents::PolicyReply>(),
@@ -52,6 +54,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .says("Get the specialization", "Shows the text that stands before every hosted agent's own instructions, and how many work with it.")
             .scope(Scope::PolicyRead)
             .reads()
+            .versioned()
             .tool()
             .command("specialization get")
             .gives::<documents::Specialization>(),

@@ -31,6 +31,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .says("Get a group", "Shows one group.")
             .scope(Scope::GroupsRead)
             .reads()
+            .versioned()
             .command("group get")
             .gives::<Group>(),
         Operation::new("update_group", &[Patch], "/v1/groups/{group_id}", groups::update)
@@ -107,7 +108,8 @@ pub(super) fn rows() -> Vec<Operation> {
             .scope(Scope::AuditRead)
             .reads()
             .command("hub audit tail")
-            .gives::<audit::AuditList>(),
+            .gives::<audit::AuditList>()
+            .also_gives("application/x-ndjson"),
         Operation::new("verify_audit", &[Get], "/v1/audit/verify", audit::verify)
             .says("Verify the audit log", "Looks at every entry of the audit log and names the first that is not as it was written.")
             .scope(Scope::AuditRead)

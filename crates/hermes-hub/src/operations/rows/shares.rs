@@ -37,6 +37,7 @@ pub(super) fn tools() -> Vec<Operation> {
             )
             .scope(Scope::SharesRead)
             .reads()
+            .versioned()
             .tool()
             .untrusted()
             .command("share cat")
@@ -46,8 +47,10 @@ pub(super) fn tools() -> Vec<Operation> {
             .says("Look at a path of a share", "Tells what is at a path of a share: type, size, time and version.")
             .scope(Scope::SharesRead)
             .reads()
+            .versioned()
             .tool()
             .command("share stat")
+            .errors(&[409])
             .gives::<FileEntry>(),
         Operation::new("grep_share", &[Get, Post], "/v1/tenants/{tenant_id}/shares/{group_id}/grep", shares::grep)
             .says("Search a share", "Searches the text files of a share, line by line, with a regular expression in Go's syntax.")

@@ -24,6 +24,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .says("Get a tenant", "Shows one tenant: its state, settings, groups and conditions. Secret keys are redacted.")
             .scope(Scope::TenantsRead)
             .reads()
+            .versioned()
             .tool()
             .command("tenant get")
             .gives::<Tenant>(),
@@ -86,6 +87,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .tool()
             .untrusted()
             .command("tenant skill list")
+            .errors(&[409])
             .gives::<skills::SkillList>(),
         Operation::new(
             "list_tenant_skill_files",
@@ -99,11 +101,13 @@ pub(super) fn tools() -> Vec<Operation> {
         .tool()
         .untrusted()
         .command("tenant skill files")
+        .errors(&[409])
         .gives::<skills::SkillFiles>(),
         Operation::new("get_tenant_skill_file", &[Get], "/v1/tenants/{tenant_id}/skill-files/{*path}", skills::read_file)
             .says("Read a file of a skill", "Reads one text file of a tenant's skills.")
             .scope(Scope::SkillsRead)
             .reads()
+            .versioned()
             .tool()
             .untrusted()
             .command("tenant skill show")
@@ -171,6 +175,7 @@ pub(super) fn others() -> Vec<Operation> {
         .scope(Scope::SkillsWrite)
         .idempotent()
         .command("tenant skill enable")
+        .errors(&[409])
         .gives::<skills::SkillShape>(),
         Operation::new("list_env", &[Get], "/v1/tenants/{tenant_id}/env", env::list)
             .says(
@@ -240,6 +245,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .scope(Scope::FilesRead)
         .reads()
+        .versioned()
         .untrusted()
         .errors(&[409, 415])
         .gives::<crate::files::FileText>(),
@@ -256,6 +262,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .scope(Scope::FilesRead)
         .reads()
+        .versioned()
         .untrusted()
         .success(&[200, 206])
         .errors(&[409])

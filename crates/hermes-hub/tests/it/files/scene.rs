@@ -7,19 +7,19 @@ use hermes_hub::{
     files::{DirectoryFiles, FileLimits, Files, IfMatch, Placed, SharePath, WriteMode, Written},
 };
 
-pub(super) const SECRET: &str = "SECRET of somebody else";
+pub(crate) const SECRET: &str = "SECRET of somebody else";
 
-pub(super) struct Scene {
-    pub(super) directory: tempfile::TempDir,
-    pub(super) files: DirectoryFiles,
+pub(crate) struct Scene {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) files: DirectoryFiles,
 }
 
-pub(super) fn path(text: &str) -> SharePath {
+pub(crate) fn path(text: &str) -> SharePath {
     SharePath::parse(text).unwrap()
 }
 
 /// The status a client would see.
-pub(super) fn status<T: Debug>(result: Result<T, Problem>) -> u16 {
+pub(crate) fn status<T: Debug>(result: Result<T, Problem>) -> u16 {
     result
         .expect_err("this should have been refused")
         .code
@@ -27,11 +27,11 @@ pub(super) fn status<T: Debug>(result: Result<T, Problem>) -> u16 {
 }
 
 impl Scene {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(FileLimits::default())
     }
 
-    pub(super) fn with(limits: FileLimits) -> Self {
+    pub(crate) fn with(limits: FileLimits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["share", "trash", "outside"] {
             fs::create_dir(directory.path().join(name)).unwrap();
@@ -47,22 +47,22 @@ impl Scene {
     }
 
     /// Where a path lies on the disk.
-    pub(super) fn on_disk(&self, path: &str) -> PathBuf {
+    pub(crate) fn on_disk(&self, path: &str) -> PathBuf {
         self.directory.path().join("share").join(path)
     }
 
-    pub(super) fn outside(&self) -> PathBuf {
+    pub(crate) fn outside(&self) -> PathBuf {
         self.directory.path().join("outside")
     }
 
     /// Puts a file there without asking the share.
-    pub(super) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
         let place = self.on_disk(path);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, content).unwrap();
     }
 
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         to: &str,
         content: &str,
@@ -70,7 +70,7 @@ impl Scene {
         self.write_as(to, content, WriteMode::Overwrite, None).await
     }
 
-    pub(super) async fn append(
+    pub(crate) async fn append(
         &self,
         to: &str,
         content: &str,
@@ -78,7 +78,7 @@ impl Scene {
         self.write_as(to, content, WriteMode::Append, None).await
     }
 
-    pub(super) async fn write_as(
+    pub(crate) async fn write_as(
         &self,
         to: &str,
         content: &str,
@@ -90,7 +90,7 @@ impl Scene {
     }
 
     /// Everything outside is as it was.
-    pub(super) fn assert_outside_is_untouched(&self) {
+    pub(crate) fn assert_outside_is_untouched(&self) {
         let names: Vec<_> = fs::read_dir(self.outside())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())

@@ -227,7 +227,14 @@ async fn what_reads_give_fits_their_schemas() {
             "read_file" => "?path=a.txt",
             _ => "",
         };
-        let value = site.get(&format!("{path}{query}")).await.expect(200);
+        let answer = site.get(&format!("{path}{query}")).await;
+        assert_eq!(
+            !answer.header("etag").is_empty(),
+            operation.is_versioned,
+            "{}",
+            operation.name
+        );
+        let value = answer.expect(200);
         let validator = jsonschema::validator_for(&Value::Object(schema.clone())).unwrap();
         let faults: Vec<_> = validator
             .iter_errors(&value)

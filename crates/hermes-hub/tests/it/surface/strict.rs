@@ -234,6 +234,21 @@ async fn versions_guard_writes_and_spare_reads() {
 }
 
 #[tokio::test]
+async fn a_condition_that_can_not_be_read_is_not_taken_for_none() {
+    let site = Site::new().await;
+    site.tenant(json!({"id": "acme", "displayName": "Acme"}))
+        .await;
+    let request = site
+        .request(&site.admin, Method::PATCH, "/v1/tenants/acme")
+        .header("content-type", "application/json")
+        .header("if-match", &b"\"1\xff\""[..])
+        .body(json!({"displayName": "Other"}).to_string());
+    site.send(request).await.expect(400);
+    let tenant = site.get("/v1/tenants/acme").await.expect(200);
+    assert_eq!(tenant["displayName"], "Acme");
+}
+
+#[tokio::test]
 async fn pages_join_to_the_whole_list() {
     let site = Site::new().await;
     for id in ["a", "b", "c", "d", "e"] {

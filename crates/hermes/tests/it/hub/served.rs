@@ -23,7 +23,14 @@ impl Served {
     }
 
     pub(super) fn in_home(home: TestHome) -> Self {
-        let mut process = home.start(&["hub", "serve", "--set", "runtime=mock"]);
+        Self::with_settings(home, &[])
+    }
+
+    /// With more settings, each as `key=value`.
+    pub(super) fn with_settings(home: TestHome, settings: &[&str]) -> Self {
+        let mut arguments = vec!["hub", "serve", "--set", "runtime=mock"];
+        arguments.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+        let mut process = home.start(&arguments);
         let line = process.wait_for("listens on http://");
         let url = line.split_whitespace().last().unwrap().to_owned();
         process.wait_for("Isolation:");
@@ -32,6 +39,12 @@ impl Served {
 
     pub(super) fn data(&self) -> PathBuf {
         self.home.beside(".local/share/hermes-hub")
+    }
+
+    /// The token that was made at the first start.
+    pub(super) fn token(&self) -> String {
+        let token = fs::read_to_string(self.data().join("admin.token"));
+        token.unwrap().trim().to_owned()
     }
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
@@ -56,6 +69,51 @@ impl Served {
     #[track_caller]
     pub(super) fn json(&self, args: &[&str]) -> Value {
         self.run(&[args, &["--json"]].concat()).ok().json()
+    }
+
+    /// With the tenant, group, skill, files and job that the examples of the documented contract speak of.
+    pub(super) fn with_examples(settings: &[&str]) -> Self {
+        let home = TestHome::fresh();
+        fs::create_dir(home.path()).unwrap();
+        let hub = Self::with_settings(home, settings);
+        hub.run(&["group", "create", "division1"]).ok();
+        let member = "division1:write";
+        hub.run(&["tenant", "create", "tenant_123", "--group", member])
+            .ok();
+        let tenant = hub.data().join("tenants/tenant_123/home");
+        crate::running::wait_until("the home is made", || {
+            hub.json(&["tenant", "get", "tenant_123"])["status"] == "ready"
+        });
+        let skill = tenant.join("skills/content/writer");
+        fs::create_dir_all(&skill).unwrap();
+        let text = "---\nname: writer\ndescription: Writes.\n---\nWrite.\n";
+        fs::write(skill.join("SKILL.md"), text).unwrap();
+        fs::write(tenant.join("SOUL.md"), "I am Acme's.\n").unwrap();
+        for (path, text) in [
+            ("notes/report.md", "an invoice\na Receipt\n"),
+            ("draft.md", "draft\n"),
+            ("archive/old.md", "old\n"),
+        ] {
+            let write = [
+                "share",
+                "write",
+                "division1",
+                path,
+                "--tenant",
+                "tenant_123",
+            ];
+            hub.run_with_input(&write, text).ok();
+        }
+        let job = [
+            "tenant",
+            "cron",
+            "create",
+            "tenant_123",
+            "0 9 * * *",
+            "Sum up",
+        ];
+        hub.run(&[&job[..], &["--id", "job_123"]].concat()).ok();
+        hub
     }
 
     /// Makes the group `team` and its member `acme`.

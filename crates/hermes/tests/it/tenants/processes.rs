@@ -1,5 +1,7 @@
 //! Agents as processes: started, killed, hung, too large, and left behind by a Hub that was killed.
 
+mod neighbours;
+
 use std::{
     fs,
     io::{BufRead, BufReader},

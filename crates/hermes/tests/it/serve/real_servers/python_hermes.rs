@@ -13,7 +13,7 @@
 mod answers;
 mod home;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
 

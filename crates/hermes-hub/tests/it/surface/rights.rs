@@ -1,0 +1,416 @@
+//! Who may do what: every operation, asked for with every kind of key, over REST and over MCP. What has to come is
+//! worked out from the table, so a new operation is judged like the others, and one without arguments here fails.
+
+use std::time::Duration;
+
+use hermes_hub::{
+    auth::Scope,
+    operations::{Access, Effect, Gate, Operation, Toolset, table},
+    settings::ToolChoice,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::scene::{CANARY, Scene};
+use crate::{
+    asking::Asked,
+    client::{self, Era},
+    site::{Answer, PATIENCE, Site},
+    world::Scripted,
+};
+
+/// What has to come of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It works.
+    Works,
+    /// It is refused with this status, for this reason.
+    Refused(u16, Option<&'static str>),
+    /// It works, but shows nothing of the tenant.
+    ShowsNothing,
+}
+
+/// Who asks for something of the tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visitor {
+    /// Without a key.
+    Nobody,
+    /// With a key that never was one.
+    Unknown,
+    /// With a token that has ended.
+    Expired,
+    /// With a token that was taken back.
+    Revoked,
+    /// With the tenant's own runtime key.
+    RuntimeKey,
+    /// With a token that may do everything, but to another tenant.
+    Neighbour,
+    /// With a token that may only read.
+    Viewer,
+}
+
+/// What the table says must come of it.
+fn expected(operation: &Operation, visitor: Visitor) -> Outcome {
+    if operation.access == Access::Open {
+        return Outcome::Works;
+    }
+    match visitor {
+        Visitor::Nobody | Visitor::Unknown | Visitor::Expired | Visitor::Revoked => {
+            Outcome::Refused(401, None)
+        }
+        Visitor::RuntimeKey => Outcome::Refused(403, Some("runtime_key")),
+        Visitor::Viewer if operation.effect == Effect::Reads && may_view(operation) => {
+            Outcome::Works
+        }
+        Visitor::Viewer => Outcome::Refused(403, Some("scope")),
+        Visitor::Neighbour => match operation.gate {
+            Gate::None => Outcome::ShowsNothing,
+            Gate::WholeHub => Outcome::Refused(403, Some("tenants")),
+            Gate::Tenant
+            | Gate::DeletedTenant
+            | Gate::ActiveTenant
+            | Gate::Member
+            | Gate::Writer => Outcome::Refused(404, None),
+        },
+    }
+}
+
+fn may_view(operation: &Operation) -> bool {
+    operation.needed_scope().is_none_or(Scope::is_read)
+}
+
+/// A Hub whose agents wait for decisions, in which all tools are offered and nobody has to wait.
+async fn site() -> Site {
+    let site = Site::with_runtime(Scripted::new(), |settings, _| {
+        settings.limits.auth_failures_per_minute = 1_000_000;
+        settings.mcp.tools = ToolChoice::Extended;
+    })
+    .await;
+    // A first revision of each document, to go back to.
+    site.put("/v1/agent-policy", &json!({})).await.expect(200);
+    let feature = json!({"feature": {"seen": false}});
+    site.patch("/v1/config/tenant-impact", &feature)
+        .await
+        .expect(200);
+    let text = json!({"content": "Be kind."});
+    site.put("/v1/agent-specialization", &text)
+        .await
+        .expect(200);
+    site
+}
+
+/// Every kind of key, each with what it opens.
+async fn visitors(site: &Site, mine: &Scene) -> Vec<(Visitor, String)> {
+    site.tenant(json!({"id": "neighbour"})).await;
+    let soon = jiff::Timestamp::now() + Duration::from_secs(2);
+    let expired = json!({"name": "short", "role": "admin", "expiresAt": soon.to_string()});
+    let expired = site.token(expired).await;
+    let revoked = json!({"name": "gone", "role": "admin"});
+    let revoked = site.post("/v1/tokens", &revoked).await.expect(201);
+    let id = revoked["id"].as_str().unwrap();
+    site.delete(&format!("/v1/tokens/{id}")).await.expect(204);
+    let neighbour = json!({"name": "neighbour", "role": "admin", "tenants": ["neighbour"]});
+    let viewer = json!({"name": "viewer", "role": "viewer"});
+    // Another day's token, well formed but of another Hub.
+    let unknown = Site::new().await.admin.clone();
+    let visitors = vec![
+        (Visitor::Nobody, String::new()),
+        (Visitor::Unknown, unknown),
+        (Visitor::Expired, expired.clone()),
+        (
+            Visitor::Revoked,
+            revoked["token"].as_str().unwrap().to_owned(),
+        ),
+        (Visitor::RuntimeKey, mine.runtime_key.clone()),
+        (Visitor::Neighbour, site.token(neighbour).await),
+        (Visitor::Viewer, site.token(viewer).await),
+    ];
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let whoami = || site.send(site.request(&expired, Method::GET, "/v1/whoami"));
+    while whoami().await.status != 401 {
+        assert!(std::time::Instant::now() < deadline, "it does not expire");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    visitors
+}
+
+/// Compares what came over REST.
+#[track_caller]
+fn check(operation: &Operation, who: &str, outcome: Outcome, arguments: &Value, answer: &Answer) {
+    let told = format!(
+        "{} as {who}: {} {}",
+        operation.name, answer.status, answer.text
+    );
+    match outcome {
+        Outcome::Works => assert!(operation.success.contains(&answer.status), "{told}"),
+        Outcome::Refused(status, reason) => {
+            assert_eq!(answer.status, status, "{told}");
+            assert_eq!(answer.json()["reason"], json!(reason), "{told}");
+            assert!(!answer.text.contains(CANARY), "{told}");
+        }
+        Outcome::ShowsNothing => {
+            // What the request itself names may be named in the answer; it is not there.
+            let names_tenant = ["tenant_id", "approval_id"]
+                .iter()
+                .any(|name| arguments.get(name).is_some());
+            assert_eq!(answer.status == 404, names_tenant, "{told}");
+            assert!(!answer.text.contains(CANARY), "{told}");
+            assert!(names_tenant || !answer.text.contains("\"mine\""), "{told}");
+        }
+    }
+}
+
+/// Compares what came of a tool's call.
+#[track_caller]
+fn check_tool(
+    operation: &Operation,
+    who: &str,
+    outcome: Outcome,
+    arguments: &Value,
+    result: &Value,
+) {
+    let told = format!("{} as {who}: {result}", operation.name);
+    let problem = || {
+        let text = result["content"][0]["text"].as_str().unwrap();
+        serde_json::from_str::<Value>(text).unwrap()
+    };
+    match outcome {
+        Outcome::Works => assert_ne!(result["isError"], true, "{told}"),
+        Outcome::Refused(status, reason) => {
+            assert_eq!(result["isError"], true, "{told}");
+            assert_eq!(problem()["status"], status, "{told}");
+            assert_eq!(problem()["reason"], json!(reason), "{told}");
+            assert!(!result.to_string().contains(CANARY), "{told}");
+        }
+        Outcome::ShowsNothing => {
+            let names_tenant = arguments.get("approval_id").is_some();
+            assert_eq!(result["isError"] == true, names_tenant, "{told}");
+            assert!(!result.to_string().contains(CANARY), "{told}");
+        }
+    }
+}
+
+/// What belongs to the tenant or to all, to see that it stays as it is.
+async fn standing(site: &Site, mine: &Scene) -> Vec<Value> {
+    let own = format!("/v1/tenants/{}", mine.tenant);
+    let mut found = Vec::new();
+    for path in [
+        "/v1/agent-policy".to_owned(),
+        "/v1/config/tenant-impact".into(),
+        "/v1/agent-specialization".into(),
+        "/v1/groups".into(),
+        "/v1/approvals".into(),
+        format!("/v1/groups/{}/members", mine.group),
+        format!("{own}/access"),
+        format!("{own}/env"),
+        format!("{own}/skills"),
+        format!("{own}/runs"),
+        format!("{own}/agent-cron"),
+        format!("{own}/shares/{}/find", mine.group),
+        format!("{own}/shares/{}/files/content?path=notes/a.md", mine.group),
+    ] {
+        found.push(site.get(&path).await.expect(200));
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_opens_more_than_the_table_says_over_rest() {
+    let site = site().await;
+    let mine = Scene::new(&site, "mine").await;
+    let visitors = visitors(&site, &mine).await;
+    let before = standing(&site, &mine).await;
+    for operation in table().rows() {
+        let arguments = mine.arguments(operation.name);
+        for verb in operation.verbs {
+            let asked = Asked::new(operation, *verb, &arguments);
+            for (visitor, key) in &visitors {
+                let answer = site.send(asked.request(&site, key)).await;
+                let outcome = expected(operation, *visitor);
+                check(
+                    operation,
+                    &format!("{visitor:?}"),
+                    outcome,
+                    &arguments,
+                    &answer,
+                );
+            }
+        }
+    }
+    assert_eq!(
+        standing(&site, &mine).await,
+        before,
+        "something was changed"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_opens_more_than_the_table_says_over_mcp() {
+    let site = site().await;
+    let mine = Scene::new(&site, "mine").await;
+    let visitors = visitors(&site, &mine).await;
+    let before = standing(&site, &mine).await;
+    for operation in tools() {
+        let arguments = mine.arguments(operation.name);
+        for (visitor, key) in &visitors {
+            let outcome = expected(operation, *visitor);
+            let params = json!({"name": operation.name, "arguments": arguments});
+            let asked = client::request(&site, key, &Era::Stateless, "tools/call", params);
+            let answer = site.send(asked).await;
+            let who = format!("{visitor:?}");
+            match outcome {
+                // The door is closed to the whole request, not to the tool.
+                Outcome::Refused(status, reason) if is_shut_out(*visitor) => {
+                    assert_eq!(answer.status, status, "{who}: {}", answer.text);
+                    assert_eq!(answer.json()["reason"], json!(reason), "{who}");
+                }
+                _ => {
+                    assert_eq!(answer.status, 200, "{who}: {}", answer.text);
+                    let result = client::reply(&answer)["result"].clone();
+                    check_tool(operation, &who, outcome, &arguments, &result);
+                }
+            }
+        }
+    }
+    assert_eq!(
+        standing(&site, &mine).await,
+        before,
+        "something was changed"
+    );
+}
+
+fn tools() -> impl Iterator<Item = &'static Operation> {
+    let rows = table().rows();
+    rows.filter(|operation| operation.toolset != Toolset::None)
+}
+
+fn is_shut_out(visitor: Visitor) -> bool {
+    !matches!(visitor, Visitor::Neighbour | Visitor::Viewer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_needs_its_own_scope_and_no_other_makes_up_for_it() {
+    let site = site().await;
+    let mine = Scene::new(&site, "mine").await;
+    let before = standing(&site, &mine).await;
+    for scope in Scope::ALL {
+        let others: Vec<_> = Scope::ALL.iter().filter(|other| *other != scope).collect();
+        let token = site
+            .token(json!({"name": "all but one", "scopes": others}))
+            .await;
+        let listed = client::ask(&site, &token, &Era::Stateless, "tools/list", json!({})).await;
+        let listed = listed["result"]["tools"].to_string();
+        for operation in table().rows() {
+            if operation.needed_scope() != Some(*scope) {
+                continue;
+            }
+            let arguments = mine.arguments(operation.name);
+            let refused = Outcome::Refused(403, Some("scope"));
+            for verb in operation.verbs {
+                let asked = Asked::new(operation, *verb, &arguments);
+                let answer = site.send(asked.request(&site, &token)).await;
+                check(operation, scope.word(), refused, &arguments, &answer);
+            }
+            if operation.toolset == Toolset::None {
+                continue;
+            }
+            let name = format!("\"name\":\"{}\"", operation.name);
+            assert!(!listed.contains(&name), "{name} is listed without {scope}");
+            let result =
+                client::call(&site, &token, &Era::Stateless, operation.name, &arguments).await;
+            check_tool(operation, scope.word(), refused, &arguments, &result);
+        }
+    }
+    assert_eq!(
+        standing(&site, &mine).await,
+        before,
+        "something was changed"
+    );
+}
+
+/// Tenants that stand in another relation to the share of `mine`, and what they are refused.
+fn refusal_of(operation: &Operation, tenant: &str) -> Option<Outcome> {
+    let is_share = matches!(operation.gate, Gate::Member | Gate::Writer);
+    let refused = |status, reason| Some(Outcome::Refused(status, Some(reason)));
+    match (tenant, operation.gate) {
+        ("outsider", _) if is_share => Some(Outcome::Refused(404, None)),
+        ("reader", Gate::Writer) => refused(403, "read_only_member"),
+        ("blocked", Gate::Writer | Gate::ActiveTenant) => refused(403, "tenant_blocked"),
+        ("reader" | "blocked", Gate::Member) => Some(Outcome::Works),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tenant_reaches_more_of_a_share_than_its_membership_and_access_give() {
+    let site = site().await;
+    let mine = Scene::new(&site, "mine").await;
+    for (tenant, groups) in [
+        ("outsider", json!([])),
+        ("reader", json!([{"id": mine.group, "access": "read"}])),
+        ("blocked", json!([{"id": mine.group, "access": "write"}])),
+    ] {
+        site.tenant(json!({"id": tenant, "groups": groups})).await;
+    }
+    site.put("/v1/tenants/blocked/access", &json!({"status": "blocked"}))
+        .await
+        .expect(200);
+    let before = standing(&site, &mine).await;
+    let mut refused = 0;
+    for operation in table().rows() {
+        for tenant in ["outsider", "reader", "blocked"] {
+            let Some(outcome) = refusal_of(operation, tenant) else {
+                continue;
+            };
+            let mut arguments = mine.arguments(operation.name);
+            arguments["tenant_id"] = tenant.into();
+            for verb in operation.verbs {
+                let asked = Asked::new(operation, *verb, &arguments);
+                let answer = site.send(asked.request(&site, &site.admin)).await;
+                check(operation, tenant, outcome, &arguments, &answer);
+            }
+            if operation.toolset != Toolset::None {
+                let era = &Era::Stateless;
+                let result =
+                    client::call(&site, &site.admin, era, operation.name, &arguments).await;
+                check_tool(operation, tenant, outcome, &arguments, &result);
+            }
+            refused += usize::from(outcome != Outcome::Works);
+        }
+    }
+    assert!(refused > 20, "only {refused} were refused");
+    assert_eq!(
+        standing(&site, &mine).await,
+        before,
+        "something was changed"
+    );
+}
+
+/// What the arguments above lead to where nothing stands in the way. Without it, a refusal would prove little.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_works_for_who_may() {
+    let site = site().await;
+    let reads = Scene::new(&site, "reads").await;
+    for (number, operation) in table().rows().enumerate() {
+        let scene = match operation.effect {
+            Effect::Reads => &reads,
+            // It has one of everything to itself.
+            Effect::Changes | Effect::Destroys => &Scene::new(&site, &format!("s{number}")).await,
+        };
+        if operation.name == "restore_tenant" {
+            let path = format!("/v1/tenants/{}", scene.tenant);
+            site.delete(&path).await.expect(204);
+        }
+        let arguments = scene.arguments(operation.name);
+        for verb in operation.verbs {
+            let asked = Asked::new(operation, *verb, &arguments);
+            let answer = site.send(asked.request(&site, &site.admin)).await;
+            check(operation, "admin", Outcome::Works, &arguments, &answer);
+        }
+        if operation.effect == Effect::Reads && operation.toolset != Toolset::None {
+            let era = &Era::Stateless;
+            let result = client::call(&site, &site.admin, era, operation.name, &arguments).await;
+            check_tool(operation, "admin", Outcome::Works, &arguments, &result);
+        }
+    }
+}
