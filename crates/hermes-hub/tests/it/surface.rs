@@ -2,6 +2,7 @@
 
 mod doors;
 mod examples;
+mod fresh;
 mod jobs;
 mod links;
 mod parity;
