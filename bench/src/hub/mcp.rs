@@ -104,13 +104,17 @@ impl Server<'_> {
             body.len()
         );
         if let Some(token) = self.token {
-            request.push_str(&format!("authorization: Bearer {token}\r\n"));
+            request += "authorization: Bearer ";
+            request += token;
+            request += "\r\n";
         }
-        for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
+        for (name, value) in headers.iter().copied() {
+            for part in [name, ": ", value, "\r\n"] {
+                request += part;
+            }
         }
-        request.push_str("\r\n");
-        request.push_str(&body);
+        request += "\r\n";
+        request += &body;
         request.into_bytes()
     }
 }

@@ -25,7 +25,7 @@ impl KnownTenants {
     pub(super) fn recall(&self, id: &TenantId, changes: u64) -> Option<Arc<TenantRecord>> {
         let known = self.known();
         let record = known.records.get(id).filter(|_| known.changes == changes);
-        record.map(Arc::clone)
+        record.cloned()
     }
 
     /// Keeps a tenant that was looked up when there had been so many changes, or even later.
