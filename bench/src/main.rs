@@ -1,4 +1,4 @@
-//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge [--json] [--quick]`.
+//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge|hub [--json] [--quick]`.
 //!
 //! Machines differ and are busy, so absolute times say little. Every target is a ratio or a difference, and the sides
 //! take turns within one run: in the same process, or in processes that are started in the same way.
@@ -14,6 +14,7 @@ mod echo_http;
 mod endurance;
 mod filled;
 mod floor;
+mod hub;
 mod parallel;
 mod report;
 mod samples;
@@ -26,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use report::Report;
 use scene::{Effort, Programs};
 
-const USAGE: &str = "usage: hermes-bench host|agent|bridge [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -48,7 +49,10 @@ fn run() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        [subject @ ("host" | "agent" | "bridge"), options @ ..] => {
+        [
+            subject @ ("host" | "agent" | "bridge" | "hub"),
+            options @ ..,
+        ] => {
             let (mut format, mut effort) = (Format::Table, Effort::Full);
             for option in options {
                 match *option {
@@ -60,6 +64,7 @@ fn run() -> Result<ExitCode> {
             let report = match *subject {
                 "host" => measure_host(effort)?,
                 "bridge" => measure_bridge(effort)?,
+                "hub" => measure_hub(effort)?,
                 _ => measure_agent(effort)?,
             };
             print(&report, format)
@@ -73,6 +78,7 @@ fn run() -> Result<ExitCode> {
         ["start", program, arguments @ ..] => cold_start::start(program, arguments),
         ["write", home] => bridge::writer::child(home),
         ["echo-http"] => echo_http::serve(),
+        ["echo-mcp"] => hub::echo::serve(),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }
 }
@@ -105,6 +111,13 @@ fn measure_bridge(effort: Effort) -> Result<Report> {
     let programs = Programs::find()?;
     let mut report = Report::new();
     bridge::measure(&programs, effort, &mut report)?;
+    Ok(report)
+}
+
+fn measure_hub(effort: Effort) -> Result<Report> {
+    let programs = Programs::find()?;
+    let mut report = Report::new();
+    hub::measure(&programs, effort, &mut report)?;
     Ok(report)
 }
 

@@ -19,15 +19,17 @@ pub(crate) enum Quantity {
     Count(u32),
     /// In percent.
     Share(f64),
+    /// In requests a second.
+    Rate(f64),
 }
 
 impl Quantity {
-    /// In microseconds, KiB, pieces or percent.
+    /// In microseconds, KiB, pieces, percent or requests a second.
     fn number(self) -> f64 {
         match self {
             Self::Time(time) => microseconds(time),
             Self::Memory(number) | Self::Count(number) => f64::from(number),
-            Self::Share(percent) => percent,
+            Self::Share(number) | Self::Rate(number) => number,
         }
     }
 
@@ -37,6 +39,7 @@ impl Quantity {
             Self::Memory(_) => "KiB",
             Self::Count(_) => "",
             Self::Share(_) => "%",
+            Self::Rate(_) => "1/s",
         }
     }
 }
@@ -55,6 +58,7 @@ impl fmt::Display for Quantity {
             Self::Memory(kib) => write!(f, "{:.1} MB", f64::from(kib) * 1024.0 / 1e6),
             Self::Count(count) => write!(f, "{count}"),
             Self::Share(percent) => write!(f, "{percent:.3} %"),
+            Self::Rate(rate) => write!(f, "{rate:.0}/s"),
         }
     }
 }
@@ -64,6 +68,8 @@ impl fmt::Display for Quantity {
 pub(crate) enum Target {
     /// Ours is at most so many times the baseline.
     Ratio(f64),
+    /// Ours is at least so many times the baseline: for what is better the more there is.
+    AtLeast(f64),
     /// Ours takes at most so much longer than the baseline.
     Longer(Duration),
     /// Ours is below this.
@@ -78,6 +84,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ratio(ratio) => write!(f, "<= {ratio} x"),
+            Self::AtLeast(ratio) => write!(f, ">= {ratio} x"),
             Self::Longer(time) => write!(f, "<= +{}", Quantity::Time(*time)),
             Self::Below(quantity) => write!(f, "< {quantity}"),
             Self::Equal => f.write_str("equal"),
@@ -161,6 +168,7 @@ impl Row {
         let ours = self.ours.number();
         match self.target {
             Target::Ratio(most) => Some(self.ratio().is_some_and(|ratio| ratio <= most)),
+            Target::AtLeast(least) => Some(self.ratio().is_some_and(|ratio| ratio >= least)),
             Target::Longer(by) => {
                 Some(baseline.is_some_and(|baseline| ours - baseline <= microseconds(by)))
             }
@@ -360,6 +368,16 @@ mod tests {
             row(milliseconds(1), None, Target::Ratio(1.3)).holds(),
             Some(false)
         );
+    }
+
+    #[test]
+    fn a_rate_is_missed_below_its_limit_only() {
+        let hold = |ours| {
+            let baseline = Some(Quantity::Rate(1_000.0));
+            row(Quantity::Rate(ours), baseline, Target::AtLeast(0.8)).holds()
+        };
+        assert_eq!(hold(800.0), Some(true));
+        assert_eq!(hold(799.0), Some(false));
     }
 
     #[test]

@@ -13,6 +13,10 @@ impl Samples {
         self.0.push(time);
     }
 
+    pub(crate) fn extend(&mut self, others: &Self) {
+        self.0.extend_from_slice(&others.0);
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }

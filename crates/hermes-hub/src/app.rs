@@ -42,6 +42,7 @@ use crate::{
 mod gauges;
 pub(crate) mod homes;
 mod housekeeping;
+mod known_tenants;
 mod listeners;
 mod news;
 mod opening;
@@ -50,6 +51,7 @@ mod storage;
 mod tenancy;
 mod tls;
 
+use known_tenants::KnownTenants;
 pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
 pub(crate) use tls::ClientAddress;
@@ -92,6 +94,7 @@ struct Inner {
     challenge: HeaderValue,
     nobody: Visitor,
     standing: Arc<ArcSwap<Standing>>,
+    known_tenants: KnownTenants,
     /// Grows when the offered tools change.
     tool_set: watch::Sender<u64>,
     mcp_sessions: OnceLock<OpenSessions>,
@@ -186,6 +189,7 @@ impl Hub {
             challenge,
             nobody: nobody(),
             standing,
+            known_tenants: KnownTenants::default(),
             tool_set: watch::Sender::new(0),
             mcp_sessions: OnceLock::new(),
             shares: Shares::default(),
@@ -368,7 +372,17 @@ impl Hub {
 
     /// A tenant, deleted ones too.
     pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<TenantRecord>>, Problem> {
-        Ok(self.state().tenant(id).await?.map(Arc::new))
+        // Before the look: what changes meanwhile makes it a look at the past.
+        let changes = self.state().changes();
+        let known = changes.and_then(|changes| self.0.known_tenants.recall(id, changes));
+        if known.is_some() {
+            return Ok(known);
+        }
+        let found = self.state().tenant(id).await?.map(Arc::new);
+        if let (Some(record), Some(changes)) = (&found, changes) {
+            self.0.known_tenants.keep(record, changes);
+        }
+        Ok(found)
     }
 
     /// Where a tenant's files lie.

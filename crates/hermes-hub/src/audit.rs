@@ -13,6 +13,7 @@ use crate::{
 };
 
 mod batch;
+#[cfg(test)]
 mod canonical;
 pub(crate) mod chain;
 

@@ -219,10 +219,13 @@ async fn proceed(
     )
     .await?;
     let arguments = match request.arguments.all {
-        Some(all) => all.await?,
+        Some(all) => {
+            let all = all.await?;
+            describe(entry, &all);
+            all
+        }
         None => request.arguments.known,
     };
-    describe(entry, &arguments);
     operation
         .input
         .check(&arguments, request.arguments.naming)?;

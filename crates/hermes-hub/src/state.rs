@@ -2,7 +2,7 @@
 //!
 //! Whatever changes something on somebody's behalf takes an audit entry along and commits it in the same transaction,
 //! so that there is neither an effect without its entry nor an entry without its effect. Other nodes may use the same
-//! database: nothing is remembered in the process.
+//! database: nothing is remembered in the process, but for what [`State::changes`] vouches for.
 
 use async_trait::async_trait;
 
@@ -83,6 +83,12 @@ pub trait State:
 
     /// How many connections to the database there are.
     fn connections(&self) -> Connections;
+
+    /// Another number after every change of anything but the log: what was read before is good as long as it stays the
+    /// same. `None` where others change things, too, or where it is not known.
+    fn changes(&self) -> Option<u64> {
+        None
+    }
 
     /// A small value kept under a name.
     async fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StateError>;

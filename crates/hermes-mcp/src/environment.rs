@@ -5,6 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod script;
+
+pub(crate) use self::script::{script_interpreter, script_words};
+
 /// A child's variables. No name occurs twice.
 pub type Environment = Vec<(OsString, OsString)>;
 
@@ -85,7 +89,7 @@ fn is_inherited(name: &OsStr) -> bool {
     INHERITED.contains(&name) || name.starts_with("XDG_")
 }
 
-fn set(environment: &mut Environment, name: &OsStr, value: OsString) {
+pub(crate) fn set(environment: &mut Environment, name: &OsStr, value: OsString) {
     match environment
         .iter_mut()
         .find(|(present, _)| same_name(present, name))
@@ -95,7 +99,7 @@ fn set(environment: &mut Environment, name: &OsStr, value: OsString) {
     }
 }
 
-fn get<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
+pub(crate) fn get<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
     environment
         .iter()
         .find(|(present, _)| same_name(present, OsStr::new(name)))

@@ -24,6 +24,7 @@ use crate::{
     owner::Owner,
     process::{GuardProgram, Processes},
     registry::{Contribution, Registry},
+    sandbox::Support,
     status::ServerStatus,
 };
 
@@ -53,6 +54,8 @@ pub struct HostOptions {
     pub reserved_names: HashSet<String>,
     /// Which references the configuration may use.
     pub references: ReferencePolicy,
+    /// What the kernel has to confine servers with; `None` asks it when that is first needed.
+    pub support: Option<Support>,
 }
 
 impl HostOptions {
@@ -64,6 +67,7 @@ impl HostOptions {
             inquiries: Arc::new(NobodyToAsk),
             reserved_names: HashSet::new(),
             references: ReferencePolicy::owner(),
+            support: None,
         }
     }
 }
@@ -111,7 +115,7 @@ impl Host {
         };
         let tasks = TaskTracker::new();
         let surroundings = Arc::new(Surroundings {
-            processes: Processes::new(&options.home, options.guard, tasks.clone()),
+            processes: Processes::new(&options.home, options.guard, options.support, tasks.clone()),
             variables: ArcSwap::from_pointee(settings.variables.clone()),
             references: options.references,
             inquiries: options.inquiries,

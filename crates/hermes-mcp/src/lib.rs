@@ -25,6 +25,7 @@ pub mod outcome;
 mod owner;
 pub mod process;
 pub mod registry;
+pub mod sandbox;
 pub mod schema;
 pub mod serve;
 pub mod session;

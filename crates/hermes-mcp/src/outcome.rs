@@ -107,6 +107,18 @@ impl Outcome {
         Self::Answer(Box::new(answer))
     }
 
+    /// Lets somebody add to what a tool says of its error.
+    #[must_use]
+    pub(crate) fn amend_error(mut self, amend: impl FnOnce(&mut String)) -> Self {
+        if let Self::Answer(answer) = &mut self
+            && answer.is_error()
+            && let Some(text) = &mut answer.text
+        {
+            amend(text);
+        }
+        self
+    }
+
     /// A call that the transport or the server's state made impossible.
     pub fn transport_error(text: &str, redact: Redact<'_>) -> Self {
         Failure::Transport(redact(text)).into()

@@ -61,7 +61,24 @@ impl Owner {
             },
             CallError::TimedOut { elapsed, allowed } => Failure::TimedOut { elapsed, allowed },
             CallError::Interrupted => Failure::Interrupted,
-            other => Failure::Transport(self.redacted(&other.to_string())),
+            other => {
+                let mut text = self.redacted(&other.to_string());
+                self.add_sandbox_note(&mut text);
+                Failure::Transport(text)
+            }
+        }
+    }
+
+    /// Adds to the text of an error that the sandbox may be why, where that is so.
+    pub(crate) fn add_sandbox_note(&self, error: &mut String) {
+        let link = self.link.borrow();
+        let confined = link
+            .session
+            .as_ref()
+            .and_then(|session| session.confined.as_ref());
+        if let Some(note) = confined.and_then(|confined| confined.note(error)) {
+            error.push_str("\n\n");
+            error.push_str(note);
         }
     }
 

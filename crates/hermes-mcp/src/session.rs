@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     era::Era,
     inquiry::{Asker, CallId, Conversation},
+    sandbox::Confined,
 };
 
 mod handler;
@@ -39,6 +40,8 @@ pub struct Session {
     pub info: Arc<ServerPeerInfo>,
     /// The process, for local servers.
     pub pid: Option<u32>,
+    /// How that is confined, if it is.
+    pub confined: Option<Arc<Confined>>,
     /// When it became usable.
     pub since: Instant,
     /// Ends when the session is lost or stopped.

@@ -11,6 +11,7 @@ use crate::{
     counters::{CallCounts, ElicitationCounts, SamplingCounts},
     era::Era,
     link::Status,
+    sandbox::Confined,
 };
 
 /// One server's status. A list of these is in the order of the configuration.
@@ -49,6 +50,9 @@ pub struct ServerStatus {
     /// The process of a local server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// How that is confined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Confined>,
     /// Since when it is in this state, in Unix seconds.
     pub since: u64,
     /// Failed attempts since the last stable session.
@@ -87,6 +91,7 @@ impl ServerStatus {
             protocol_version: None,
             server_info: None,
             pid: None,
+            sandbox: None,
             since: 0,
             attempt: 0,
             next_attempt_at: None,

@@ -8,6 +8,7 @@ mod content;
 mod lifecycle;
 mod list;
 mod prompts;
+mod reach;
 mod request;
 mod resources;
 mod tools;

@@ -316,6 +316,12 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
     }
     let section = fields.section("sandbox");
     section.warn_unknown(&["enabled", "read", "write", "network", "required"]);
+    if !section.is_set("enabled") && section.entries().next().is_some() {
+        section.warn(
+            "enabled",
+            "is not set, so that the server is not confined; set it to true, or to false to say that this is meant",
+        );
+    }
     let switch = |key: &'static str| match section.filled(key) {
         None => Ok(false),
         Some(value) => {

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use async_trait::async_trait;
 use hermes_store::{
     StoreError,
-    db::{self, Code, Database, Durability, Opening, Write},
+    db::{self, Code, Database, Durability, Opening},
 };
 use sqlx::SqlitePool;
 
@@ -14,6 +14,7 @@ use crate::audit::NewEntry;
 
 mod approvals;
 mod audit;
+mod change;
 mod cron;
 mod documents;
 mod env;
@@ -26,6 +27,8 @@ mod row;
 mod runs;
 mod tenants;
 mod tokens;
+
+use self::change::{Change, Changes, commit};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
 const STEPS: &[&str] = &[
@@ -41,6 +44,8 @@ pub struct SqliteState {
     database: Database,
     /// This node, whose chain the audit entries belong to.
     node: String,
+    /// Nobody else has the file: the directory's lock sees to that.
+    changes: Changes,
 }
 
 impl SqliteState {
@@ -54,6 +59,7 @@ impl SqliteState {
         Ok(Self {
             database: Database::open(path, opening).await?,
             node: node.to_owned(),
+            changes: Changes::default(),
         })
     }
 
@@ -66,14 +72,10 @@ impl SqliteState {
         self.database.readers()
     }
 
-    async fn begin(&self) -> Result<Write<'_>, StateError> {
-        self.database.begin().await.map_err(unwritable)
+    async fn begin(&self) -> Result<Change<'_>, StateError> {
+        let write = self.database.begin().await.map_err(unwritable)?;
+        Ok(Change::new(write, &self.changes))
     }
-}
-
-/// Makes a write last.
-async fn commit(write: Write<'_>) -> Result<(), StateError> {
-    write.commit_at_once().await.map_err(unwritable)
 }
 
 /// Whatever keeps a write from beginning or lasting, it may work later.
@@ -114,6 +116,10 @@ fn column(count: u64) -> i64 {
 
 #[async_trait]
 impl State for SqliteState {
+    fn changes(&self) -> Option<u64> {
+        self.changes.count()
+    }
+
     async fn ping(&self) -> Result<(), StateError> {
         sqlx::query("SELECT 1 FROM meta LIMIT 1")
             .fetch_optional(self.readers())

@@ -4,6 +4,7 @@ mod defaults;
 mod doors;
 mod examples;
 mod faults;
+mod fresh;
 mod jobs;
 mod links;
 mod listeners;

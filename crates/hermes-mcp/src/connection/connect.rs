@@ -62,10 +62,12 @@ pub(super) async fn last_words(process: &mut Running) -> LastWords {
         Ok(exit) => LastWords {
             exit: Some(exit.to_string()),
             stderr: process.last_lines().await,
+            confined: process.confined().cloned(),
         },
         Err(_) => LastWords {
             exit: None,
             stderr: process.lines(),
+            confined: process.confined().cloned(),
         },
     }
 }
@@ -220,6 +222,7 @@ impl Connector {
             era,
             info,
             pid: process.as_ref().map(Running::pid),
+            confined: process.as_ref().and_then(Running::confined).cloned(),
             since: Instant::now(),
             ended: CancellationToken::new(),
             traffic: handler.traffic.clone(),
@@ -270,7 +273,9 @@ impl Connector {
                     let Surroundings {
                         processes, home, ..
                     } = &*self.surroundings;
-                    let (running, pipes) = processes.start(&self.name, settings, home).await?;
+                    let (running, pipes) = processes
+                        .start(&self.name, settings, &resolved.sandbox, home)
+                        .await?;
                     *process = Some(running);
                     pipes
                 };

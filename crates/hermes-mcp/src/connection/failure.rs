@@ -1,11 +1,13 @@
 //! Why a server could not be connected, in words that name the cause and the fix.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hermes_config::ReferenceError;
 
 use super::handshake::OpenError;
-use crate::{catalog::ListError, process::StartError, transport::http::HttpFailure};
+use crate::{
+    catalog::ListError, process::StartError, sandbox::Confined, transport::http::HttpFailure,
+};
 
 /// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,7 @@ pub(super) enum Cause {
 pub(super) struct LastWords {
     pub(super) exit: Option<String>,
     pub(super) stderr: Vec<String>,
+    pub(super) confined: Option<Arc<Confined>>,
 }
 
 impl Cause {
@@ -82,6 +85,14 @@ impl Cause {
         if !last.stderr.is_empty() {
             text.push_str("; its last words:\n");
             text.push_str(&last.stderr.join("\n"));
+        }
+        if let Some(note) = last
+            .confined
+            .as_ref()
+            .and_then(|confined| confined.note(&text))
+        {
+            text.push('\n');
+            text.push_str(note);
         }
         ConnectError::Failed(redact(&text))
     }

@@ -233,6 +233,7 @@ impl Host {
             owner.redacted(text)
         })
         .await
+        .amend_error(|text| owner.add_sandbox_note(text))
     }
 }
 

@@ -160,6 +160,10 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         .catalog
         .iter()
         .flat_map(|catalog| catalog.all_warnings());
+    let confined = session.and_then(|session| session.confined.as_ref());
+    let unconfined = confined
+        .into_iter()
+        .flat_map(|confined| confined.warnings.clone());
     ServerStatus {
         name: owner.name.to_string(),
         transport: server.transport.kind().into(),
@@ -177,6 +181,7 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         protocol_version: session.map(|session| session.info.protocol_version.to_string()),
         server_info: session.and_then(|session| session.info.server_info.clone()),
         pid: session.and_then(|session| session.pid),
+        sandbox: confined.map(|confined| (**confined).clone()),
         since: unix(link.since),
         attempt: link.attempt,
         next_attempt_at: link.next_attempt_at.map(unix),
@@ -185,7 +190,10 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         calls: owner.counters.calls(),
         elicitation: owner.counters.elicitation(),
         breaker: owner.breaker.state(),
-        warnings: odd.chain(collisions.map(str::to_owned)).collect(),
+        warnings: odd
+            .chain(collisions.map(str::to_owned))
+            .chain(unconfined)
+            .collect(),
     }
 }
 

@@ -1,8 +1,16 @@
 //! The processes of one host: finds the program, gives it its environment, starts it, logs it, records it.
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
-use hermes_config::{Home, ServerName, server::StdioSettings};
+use hermes_config::{
+    Home, ServerName,
+    server::{SandboxSettings, StdioSettings},
+};
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
     sync::OnceCell,
@@ -14,7 +22,16 @@ use super::{
     StderrLog,
     records::{self, ProcessRecords},
 };
-use crate::environment::{self, ProgramError};
+use crate::{
+    environment::{self, ProgramError},
+    sandbox::{
+        Confined, Support,
+        subject::{Subject, Unsupported},
+    },
+};
+
+/// The variable that says where temporary files go.
+const TEMPORARY: &str = "TMPDIR";
 
 /// Starts and keeps the processes of one host.
 #[derive(Debug)]
@@ -23,6 +40,8 @@ pub(crate) struct Processes {
     stderr_log: StderrLog,
     run_dir: PathBuf,
     records: OnceCell<Option<Arc<ProcessRecords>>>,
+    /// What the kernel has to confine servers with; it is asked when the first is to be confined.
+    support: OnceLock<Support>,
     tasks: TaskTracker,
 }
 
@@ -33,12 +52,19 @@ pub(crate) enum StartError {
     Program(#[from] ProgramError),
     #[error("{0}")]
     Spawn(#[from] SpawnError),
+    #[error("{0}")]
+    Unsupported(#[from] Unsupported),
+    #[error("no directory for the temporary files of its sandbox: {0}")]
+    NoDirectory(#[source] io::Error),
 }
 
 impl StartError {
     /// Whether only another configuration helps.
     pub(crate) fn is_configured(&self) -> bool {
-        matches!(self, Self::Spawn(SpawnError::BadWorkingDirectory { .. }))
+        matches!(
+            self,
+            Self::Spawn(SpawnError::BadWorkingDirectory { .. }) | Self::Unsupported(_)
+        )
     }
 }
 
@@ -46,6 +72,7 @@ impl StartError {
 #[derive(Debug)]
 pub(crate) struct Running {
     process: ServerProcess,
+    confined: Option<Arc<Confined>>,
     stderr: ServerStderr,
     _record: Option<Recorded>,
 }
@@ -79,12 +106,18 @@ impl Drop for Recorded {
 pub(crate) type Pipes = (Receiver, Sender);
 
 impl Processes {
-    pub(crate) fn new(home: &Home, program: GuardProgram, tasks: TaskTracker) -> Self {
+    pub(crate) fn new(
+        home: &Home,
+        program: GuardProgram,
+        support: Option<Support>,
+        tasks: TaskTracker,
+    ) -> Self {
         Self {
             guard: Guard::new(program),
             stderr_log: StderrLog::new(home.path()),
             run_dir: home.run_dir(),
             records: OnceCell::new(),
+            support: support.map_or_else(OnceLock::new, OnceLock::from),
             tasks,
         }
     }
@@ -99,6 +132,7 @@ impl Processes {
         &self,
         server: &ServerName,
         settings: &StdioSettings,
+        sandbox: &SandboxSettings,
         home: &Home,
     ) -> Result<(Running, Pipes), StartError> {
         let mut environment = environment::child_environment(std::env::vars_os(), &settings.env);
@@ -108,12 +142,23 @@ impl Processes {
             .cwd
             .as_deref()
             .map(|path| environment::expand(path, &environment));
-        let request = SpawnRequest {
+        let mut request = SpawnRequest {
             server: server.clone(),
             program,
             args: settings.args.iter().map(OsString::from).collect(),
             environment,
             cwd,
+            sandbox: None,
+        };
+        let confined = if sandbox.enabled {
+            Some(Arc::new(self.confine(
+                &mut request,
+                settings,
+                sandbox,
+                home,
+            )?))
+        } else {
+            None
         };
         let Child {
             stdin,
@@ -125,6 +170,7 @@ impl Processes {
             .stderr_log
             .drain(server, process.pid(), &settings.command, stderr);
         let running = Running {
+            confined,
             stderr,
             _record: self
                 .records()
@@ -133,6 +179,44 @@ impl Processes {
             process,
         };
         Ok((running, (stdout, stdin)))
+    }
+
+    /// Confines a server that is about to be started, and gives it a directory of its own.
+    fn confine(
+        &self,
+        request: &mut SpawnRequest,
+        settings: &StdioSettings,
+        sandbox: &SandboxSettings,
+        home: &Home,
+    ) -> Result<Confined, StartError> {
+        let support = *self.support.get_or_init(Support::of_this_machine);
+        let cwd = request.cwd.clone().or_else(|| std::env::current_dir().ok());
+        let cwd = cwd.unwrap_or_default();
+        let subject = Subject {
+            server: &request.server,
+            settings: sandbox,
+            program: &request.program,
+            environment: &request.environment,
+            cwd: &cwd,
+            home,
+        };
+        let confined = subject.confine(support)?;
+        subject
+            .make_directories()
+            .map_err(StartError::NoDirectory)?;
+        let own = subject.own_directory();
+        for warning in &confined.warnings {
+            tracing::warn!(server = %request.server, "{warning}");
+        }
+        // Where it was started by chance is nowhere it could look.
+        if request.cwd.is_none() && !Subject::can_read(&confined.plan, &cwd) {
+            request.cwd = Some(own.clone());
+        }
+        if !settings.env.iter().any(|(name, _)| name == TEMPORARY) {
+            environment::set(&mut request.environment, OsStr::new(TEMPORARY), own.into());
+        }
+        request.sandbox = (support != Support::NONE).then(|| confined.plan.clone());
+        Ok(confined)
     }
 
     /// The record of this host's processes. The first start clears what a crashed host left behind.
@@ -156,6 +240,11 @@ impl Processes {
 impl Running {
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// How it is confined, if it is.
+    pub(crate) fn confined(&self) -> Option<&Arc<Confined>> {
+        self.confined.as_ref()
     }
 
     /// Waits for the server's own process to end. May be dropped and called again.

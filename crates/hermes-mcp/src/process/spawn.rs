@@ -27,6 +27,7 @@ use super::{
     server_process::Answer,
     wire::{self, Request},
 };
+use crate::sandbox;
 
 /// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is no
 /// faster, and a user has 64 MiB for all pipes; once they are used up, every new pipe shrinks to a page or two.
@@ -55,6 +56,8 @@ pub struct SpawnRequest {
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory; the host's own if `None`.
     pub cwd: Option<PathBuf>,
+    /// How it is confined, if it is.
+    pub sandbox: Option<sandbox::Plan>,
 }
 
 /// A server that has just been started.
@@ -270,6 +273,7 @@ impl Order {
             args: request.args.clone(),
             environment: request.environment.clone(),
             cwd: cwd.map(PathBuf::into_os_string),
+            sandbox: request.sandbox.clone(),
         }
         .encode();
         let mut rest =

@@ -1,14 +1,14 @@
 //! Why a server could not be started, and what to do about it.
 
 use std::{
-    io::{self, BufRead, BufReader, Read},
+    io,
     path::{Path, PathBuf},
 };
 
 use rustix::io::Errno;
 
 use super::SpawnRequest;
-use crate::environment::install_advice;
+use crate::environment::{install_advice, script_words};
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,16 @@ pub enum SpawnError {
         program.display()
     )]
     NotPermitted {
+        /// What was to be run.
+        program: PathBuf,
+    },
+    /// The program is confined, and itself or its interpreter is outside of what it may reach.
+    #[error(
+        "`{}` may not be executed in its sandbox; make it executable (`chmod +x`), or add where it and its interpreter \
+         are to `sandbox.read`",
+        program.display()
+    )]
+    OutsideSandbox {
         /// What was to be run.
         program: PathBuf,
     },
@@ -94,7 +104,7 @@ impl SpawnError {
             };
         }
         match errno.map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT) => match interpreter(&program) {
+            Some(Errno::NOENT) => match script_words(&program).into_iter().next() {
                 Some(interpreter) => Self::NoInterpreter {
                     program,
                     interpreter,
@@ -102,6 +112,9 @@ impl SpawnError {
                 None => Self::NotFound { program },
             },
             Some(Errno::NOTDIR) => Self::NotFound { program },
+            Some(Errno::ACCESS | Errno::PERM) if request.sandbox.is_some() => {
+                Self::OutsideSandbox { program }
+            }
             Some(Errno::ACCESS | Errno::PERM) => Self::NotPermitted { program },
             _ => Self::Refused {
                 program,
@@ -122,18 +135,4 @@ fn directory_problem(directory: &Path) -> Option<&'static str> {
             .err()
             .map(|_| "is not open to this user"),
     }
-}
-
-/// The program that a script's first line names.
-fn interpreter(script: &Path) -> Option<String> {
-    let file = std::fs::File::open(script).ok()?;
-    let mut line = Vec::new();
-    BufReader::new(file.take(256))
-        .read_until(b'\n', &mut line)
-        .ok()?;
-    let line = String::from_utf8(line).ok()?;
-    line.strip_prefix("#!")?
-        .split_ascii_whitespace()
-        .next()
-        .map(str::to_owned)
 }

@@ -13,6 +13,7 @@ use std::{
         fd::{BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
+    path::PathBuf,
 };
 
 use rustix::net::{
@@ -22,6 +23,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::Exit;
+use crate::sandbox::{Network, Plan, Support};
 
 /// stdin, stdout and stderr of a server.
 pub(super) const STDIO_COUNT: usize = 3;
@@ -39,6 +41,7 @@ pub(super) struct Request {
     pub(super) args: Vec<OsString>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) cwd: Option<OsString>,
+    pub(super) sandbox: Option<Plan>,
 }
 
 impl Request {
@@ -53,6 +56,15 @@ impl Request {
         };
         put(&self.program)?;
         put(self.cwd.as_deref().unwrap_or_default())?;
+        put(OsStr::from_bytes(&means(self.sandbox.as_ref())))?;
+        if let Some(plan) = &self.sandbox {
+            for paths in [&plan.read, &plan.write] {
+                for path in paths {
+                    put(path.as_os_str())?;
+                }
+                put(OsStr::new(""))?;
+            }
+        }
         for (name, value) in &self.environment {
             put(name)?;
             put(value)?;
@@ -83,6 +95,12 @@ impl Request {
         take_length(rest)?;
         let program = take(rest)?;
         let cwd = Some(take(rest)?).filter(|cwd| !cwd.is_empty());
+        let means = take(rest)?;
+        let sandbox = if means.is_empty() {
+            None
+        } else {
+            Some(take_plan(means.as_bytes(), rest)?)
+        };
         let mut environment = Vec::new();
         while let Some(name) = Some(take(rest)?).filter(|name| !name.is_empty()) {
             environment.push((name, take(rest)?));
@@ -96,7 +114,55 @@ impl Request {
             args,
             environment,
             cwd,
+            sandbox,
         })
+    }
+}
+
+/// The means of a sandbox, one byte each: the version of Landlock, whether calls are filtered, whether the network is
+/// denied. Nothing where there is no sandbox.
+fn means(sandbox: Option<&Plan>) -> Vec<u8> {
+    let Some(plan) = sandbox else {
+        return Vec::new();
+    };
+    let landlock = plan.support.landlock.unwrap_or(0);
+    vec![
+        u8::try_from(landlock).unwrap_or(u8::MAX),
+        plan.support.seccomp.into(),
+        (plan.network == Network::Denied).into(),
+    ]
+}
+
+/// The sandbox whose means these are.
+fn take_plan(means: &[u8], rest: &mut &[u8]) -> Option<Plan> {
+    let &[landlock, seccomp, is_denied] = means else {
+        return None;
+    };
+    let support = Support {
+        landlock: (landlock > 0).then_some(landlock.into()),
+        seccomp: seccomp > 0,
+    };
+    let network = if is_denied > 0 {
+        Network::Denied
+    } else {
+        Network::Allowed
+    };
+    Some(Plan {
+        support,
+        read: take_paths(rest)?,
+        write: take_paths(rest)?,
+        network,
+    })
+}
+
+/// Paths up to an empty one.
+fn take_paths(rest: &mut &[u8]) -> Option<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    loop {
+        match take(rest)? {
+            end if end.is_empty() => return Some(paths),
+            path => paths.push(path.into()),
+        }
     }
 }
 
@@ -248,12 +314,22 @@ mod tests {
             args: vec![odd.clone(), "".into(), "last".into()],
             environment: vec![("K".into(), odd), ("EMPTY".into(), "".into())],
             cwd: Some("/".into()),
+            sandbox: Some(Plan {
+                support: Support {
+                    landlock: Some(6),
+                    seccomp: true,
+                },
+                read: vec!["/data".into(), "/opt".into()],
+                write: vec!["/work".into()],
+                network: Network::Denied,
+            }),
         };
         let bare = Request {
             program: "/bin/true".into(),
             args: Vec::new(),
             environment: Vec::new(),
             cwd: None,
+            sandbox: None,
         };
         for request in [request, bare] {
             let bytes = request.encode().unwrap();

@@ -24,6 +24,7 @@ mod real_servers;
 mod reconnect;
 mod recycling;
 mod reload;
+mod sandbox;
 mod setup;
 mod toolsets;
 mod watch;

@@ -49,6 +49,7 @@ impl Marked {
                 (MARK.into(), self.0.clone().into()),
             ],
             cwd: None,
+            sandbox: None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod everything;
 mod node;
 mod python;
+mod sandboxed;
 
 use std::path::PathBuf;
 

@@ -41,6 +41,14 @@ impl Setup {
         servers: Value,
         inquiries: Arc<dyn Inquiries>,
     ) -> Self {
+        Self::with_options(home, servers, |options| options.inquiries = inquiries).await
+    }
+
+    pub(crate) async fn with_options(
+        home: TemporaryHome,
+        servers: Value,
+        change: impl FnOnce(&mut HostOptions),
+    ) -> Self {
         // JSON is YAML.
         home.write_config(&json!({ "mcp_servers": servers }).to_string());
         let place = Home::at(home.path());
@@ -50,10 +58,8 @@ impl Setup {
             path: env!("CARGO_BIN_EXE_hermes-mcp-guard").into(),
             args: Vec::new(),
         };
-        let options = HostOptions {
-            inquiries,
-            ..HostOptions::new(place, guard)
-        };
+        let mut options = HostOptions::new(place, guard);
+        change(&mut options);
         let host = Host::start(options, &settings).await;
         host.settled(PATIENCE).await;
         Self { host, home }

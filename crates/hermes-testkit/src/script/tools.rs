@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::request::{Answer, Request};
-use super::{SECRETS, Script, content, lock};
+use super::{SECRETS, Script, content, lock, reach};
 use crate::behaviour::{Grandchild, Tool};
 use crate::grandchild;
 use crate::wire::{self, Error};
@@ -26,7 +26,14 @@ const LEVELS: [&str; 8] = [
 pub(super) fn may_take_time(tool: &str) -> bool {
     matches!(
         tool,
-        "sleep" | "progress" | "sample" | "elicit" | "elicit_url" | "roots" | "spawn_grandchild"
+        "sleep"
+            | "progress"
+            | "sample"
+            | "elicit"
+            | "elicit_url"
+            | "roots"
+            | "spawn_grandchild"
+            | "reach"
     )
 }
 
@@ -92,6 +99,7 @@ impl Script {
             "log" => log(request),
             "counter" => content::text(calls.to_string()),
             "spawn_grandchild" => spawn_grandchild(request),
+            "reach" => reach::reach(request),
             "protocol" => content::document(&self.client_description(request)),
             _ => echo(request),
         };

@@ -7,8 +7,7 @@ use std::{
 };
 
 use hermes_hub::runtime::Launch;
-
-use super::sandbox;
+use hermes_mcp::sandbox;
 
 /// What there is to run where the Hub has no `PATH`.
 const PLAIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -7,11 +7,11 @@ use std::{
 };
 
 use hermes_hub::runtime::{Confinement, Launch, RuntimeError};
+use hermes_mcp::sandbox::Support;
 
 use super::{
     cgroup::Cgroups,
     plan::{Plan, Rights, Sandbox},
-    sandbox,
     users::{self, Users},
 };
 
@@ -63,7 +63,7 @@ impl Means {
     /// Looks at this machine. Where this process has a control group to itself, it is taken over.
     pub fn of_this_machine() -> Self {
         Self {
-            landlock: sandbox::level(),
+            landlock: Support::of_this_machine().landlock,
             is_root: cfg!(target_os = "linux") && rustix::process::geteuid().is_root(),
             cgroups: Cgroups::delegated(),
         }
@@ -72,7 +72,7 @@ impl Means {
     /// The same without a word about control groups: to look is to take over.
     pub fn without_groups() -> Self {
         Self {
-            landlock: sandbox::level(),
+            landlock: Support::of_this_machine().landlock,
             is_root: cfg!(target_os = "linux") && rustix::process::geteuid().is_root(),
             cgroups: None,
         }

@@ -53,7 +53,7 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     stand_back(plan.niceness);
     limit(&plan).map_err(step("resource limits"))?;
-    let sandbox = super::sandbox::prepare(&plan).map_err(|error| format!("sandbox: {error}"))?;
+    let sandbox = super::sandbox::prepare(&plan).map_err(|error| error.to_string())?;
     take_rights(plan.rights).map_err(step("user rights"))?;
     #[cfg(target_os = "linux")]
     {
@@ -64,9 +64,7 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
         rustix::process::set_parent_process_death_signal(signal)
             .map_err(|error| step("parent death signal")(error.into()))?;
     }
-    sandbox
-        .enter()
-        .map_err(|error| format!("sandbox: {error}"))?;
+    sandbox.enter().map_err(|error| error.to_string())?;
 
     let error = Command::new(&plan.program)
         .args(&plan.arguments)

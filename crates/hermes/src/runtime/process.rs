@@ -82,6 +82,8 @@ pub(super) async fn start(
         args: vec![launcher::ARGUMENT.into(), plan.into()],
         environment: start.environment,
         cwd: Some(super::environment::workspace(&start.launch.home)),
+        // The launcher confines itself: it has more to do than a server, and some of it as another user.
+        sandbox: None,
     };
     let child = guard
         .spawn_on(request, start.listener.as_fd())

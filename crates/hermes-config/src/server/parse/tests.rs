@@ -493,6 +493,14 @@ fn a_sandbox_is_never_left_open_by_a_slip() {
 }
 
 #[test]
+fn a_sandbox_that_is_not_turned_on_or_has_nothing_to_confine_is_worth_a_word() {
+    let (_, warning) = warned(json!({"sandbox": {"network": "deny"}}));
+    assert!(warning.contains("`s.sandbox.enabled`"), "{warning}");
+    let (_, warnings) = parse(json!({"url": "https://x.example", "sandbox": true}));
+    assert!(warnings[0].contains("`s.sandbox`"), "{warnings:?}");
+}
+
+#[test]
 fn unknown_keys_are_named_with_a_suggestion() {
     assert!(warned(json!({"timeuot": 5})).1.contains("`timeout`"));
     assert!(

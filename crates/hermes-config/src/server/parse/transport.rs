@@ -122,7 +122,7 @@ fn http(fields: &Fields) -> Result<HttpSettings, ServerProblem> {
     if !url.contains("${") {
         check_url(&url).map_err(|reason| ServerProblem::BadUrl { reason })?;
     }
-    for key in ["args", "env", "cwd", "workdir"] {
+    for key in ["args", "env", "cwd", "workdir", "sandbox"] {
         if fields.is_set(key) {
             fields.warn(key, "only applies to servers with `command`; it is ignored");
         }

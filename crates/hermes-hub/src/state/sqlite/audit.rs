@@ -6,6 +6,7 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use super::{
     SqliteState, column, commit,
     row::{Columns, hash, list},
+    unwritable,
 };
 use crate::{
     audit::{Link, NewEntry, chain},
@@ -140,7 +141,8 @@ impl AuditLog for SqliteState {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut write = self.begin().await?;
+        // The log alone, so this is no change of what others have read.
+        let mut write = self.database.begin().await.map_err(unwritable)?;
         let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
         let mut rows = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -149,7 +151,7 @@ impl AuditLog for SqliteState {
         for rows in rows.chunks(AT_ONCE) {
             insert(&mut write, rows).await.map_err(unlogged)?;
         }
-        commit(write).await
+        write.commit_at_once().await.map_err(unwritable)
     }
 
     async fn audit(

@@ -44,3 +44,32 @@ async fn a_full_disk_is_told_from_a_fault_and_leaves_nothing_torn() {
     let checks = state.verify_audit().await.unwrap();
     assert_eq!((checks[0].entries, &checks[0].broken), (written, &None));
 }
+
+async fn fresh() -> (tempfile::TempDir, SqliteState) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hub.db");
+    let state = SqliteState::open(&path, "n1").await.unwrap();
+    (directory, state)
+}
+
+#[tokio::test]
+async fn changes_are_counted_reads_and_their_entries_are_not() {
+    let (_directory, state) = fresh().await;
+    let before = state.changes();
+    state.meta("x").await.unwrap();
+    let looked = NewEntry::by_hub("looked");
+    state.append_audit(vec![looked]).await.unwrap();
+    assert_eq!(state.changes(), before);
+    state.set_meta("x", b"1").await.unwrap();
+    assert_ne!(state.changes(), before);
+    assert!(state.changes().is_some());
+}
+
+#[tokio::test]
+async fn after_a_commit_that_nobody_waited_for_nothing_is_vouched_for() {
+    let (_directory, state) = fresh().await;
+    let mut committing = Box::pin(commit(state.begin().await.unwrap()));
+    assert!(futures::poll!(&mut committing).is_pending());
+    drop(committing);
+    assert_eq!(state.changes(), None);
+}

@@ -98,6 +98,7 @@ impl Quiet {
             era,
             info: service.peer().peer_info().unwrap(),
             pid: None,
+            confined: None,
             since: std::time::Instant::now(),
             ended: CancellationToken::new(),
             traffic: handler.traffic.clone(),

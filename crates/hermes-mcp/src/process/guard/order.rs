@@ -15,6 +15,7 @@ use super::{
     super::wire::{self, Request},
     mark::Mark,
 };
+use crate::sandbox::Plan;
 
 /// Receives what to start and starts it.
 pub(super) fn carry_out(host: &mut UnixStream, mark: Mark) -> io::Result<Pid> {
@@ -40,8 +41,8 @@ fn receive(host: &mut UnixStream) -> io::Result<(Request, [OwnedFd; wire::STDIO_
     Ok((Request::decode(&buffer)?, stdio))
 }
 
-/// Starts the server. There must be nothing here that keeps the standard library from using `posix_spawn`, which is
-/// several times faster than a fork: no `pre_exec`, no user, and a program with a path.
+/// Starts the server. For one that is not confined there must be nothing here that keeps the standard library from using
+/// `posix_spawn`, which is several times faster than a fork: no `pre_exec`, no user, and a program with a path.
 fn start(request: Request, files: [OwnedFd; wire::STDIO_COUNT]) -> io::Result<Pid> {
     let [stdin, stdout, stderr] = files.map(Stdio::from);
     let mut command = Command::new(request.program);
@@ -56,6 +57,34 @@ fn start(request: Request, files: [OwnedFd; wire::STDIO_COUNT]) -> io::Result<Pi
     if let Some(cwd) = request.cwd {
         command.current_dir(cwd);
     }
+    if let Some(plan) = &request.sandbox {
+        confine(&mut command, plan)?;
+    }
     // Leaving this function drops `command`, and with it the guard's copies of stdin, stdout and stderr.
     Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// Lets the server enter its sandbox before it becomes its program.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "a process can only confine itself, between `fork` and `exec`"
+)]
+fn confine(command: &mut Command, plan: &Plan) -> io::Result<()> {
+    use crate::sandbox::Prepared;
+
+    let mut prepared = Some(Prepared::new(plan).map_err(io::Error::other)?);
+    let enter = move || match prepared.take() {
+        Some(prepared) => prepared.enter().map_err(io::Error::other),
+        None => Ok(()),
+    };
+    // SAFETY: the guard is the only thread, so that after the fork there is no lock that somebody else would hold.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
+}
+
+/// Nobody plans a sandbox where there is no support for it.
+#[cfg(not(target_os = "linux"))]
+fn confine(_: &mut Command, _: &Plan) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }

@@ -16,6 +16,7 @@ mod configuration;
 mod files;
 mod processes;
 mod programs;
+mod sandboxes;
 mod sessions;
 mod tools;
 
@@ -93,6 +94,7 @@ pub(super) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
         Ok(settings) => {
             checks.extend(configuration::check(&context.home, &settings));
             checks.extend(programs::check(&context.home, &settings));
+            checks.extend(sandboxes::check(&context.home, &settings));
             checks.extend(tools::check(&Remembered::new(&context.home, &settings)));
             if args.probe {
                 checks.extend(sessions::probe(context, &settings)?);

@@ -6,6 +6,7 @@ use hermes_config::{ServerName, Settings};
 use hermes_mcp::{
     Host,
     control::{self, Question},
+    sandbox::Confined,
 };
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::{
     cli::TestArgs,
     context::Context,
     failure::Failure,
-    output::{Table, Tone},
+    output::{Output, Table, Tone},
 };
 
 pub(super) fn run(context: &Context, args: &TestArgs) -> Result<(), Failure> {
@@ -94,7 +95,9 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
     let transport = status
         .as_ref()
         .map_or(String::new(), |status| status.transport.clone());
-    let warnings = status.map(|status| status.warnings).unwrap_or_default();
+    let (warnings, sandbox) = status
+        .map(|status| (status.warnings, status.sandbox))
+        .unwrap_or_default();
 
     let output = context.output;
     let title = info.server_info.as_ref().map_or_else(String::new, |info| {
@@ -105,6 +108,9 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
         output.tint(Tone::Good, "ready"),
         info.protocol_version,
     ));
+    if let Some(sandbox) = &sandbox {
+        show_sandbox(output, sandbox);
+    }
     if let Some(instructions) = &info.instructions {
         output.line(format!("\nInstructions: {}\n", instructions.trim()));
     }
@@ -149,7 +155,7 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
         .as_object()
         .map(|map| map.keys().collect())
         .unwrap_or_default();
-    json!({
+    let mut report = json!({
         "server": name,
         "transport": transport,
         "era": era,
@@ -162,5 +168,25 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
         "resources": catalog.resources.len() + catalog.templates.len(),
         "prompts": catalog.prompts.len(),
         "warnings": warnings,
-    })
+    });
+    if let Some(sandbox) = sandbox {
+        report["sandbox"] = json!(sandbox);
+    }
+    report
+}
+
+/// What keeps the server in, and what it may reach.
+fn show_sandbox(output: Output, sandbox: &Confined) {
+    output.line(format!("sandbox: {sandbox}"));
+    if sandbox.plan.support.landlock.is_none() {
+        return;
+    }
+    for (verb, paths) in [
+        ("reads ", &sandbox.plan.read),
+        ("writes", &sandbox.plan.write),
+    ] {
+        for path in paths {
+            output.line(format!("  {verb} {}", path.display()));
+        }
+    }
 }

@@ -184,3 +184,32 @@ fn a_server_that_does_not_answer_fails_the_probe() {
     );
     assert!(done.stdout.contains("exit code 7"), "{done:?}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_confines_a_server_is_told_by_test_and_doctor() {
+    use hermes_mcp::sandbox::Support;
+
+    let support = Support::of_this_machine();
+    let Some(version) = support.landlock.filter(|_| support.seccomp) else {
+        println!("SKIPPED: {support:?} is not enough to confine a process");
+        return;
+    };
+    let mut confined = entry(&well());
+    confined["sandbox"] = json!({"enabled": true, "network": "deny", "required": true});
+    let home = TestHome::with_servers(&[("one", confined)]);
+    let in_force = format!("files by Landlock {version}, system calls by seccomp, network denied");
+
+    let done = home.run(&["mcp", "test", "one"]);
+    assert!(
+        done.stdout.contains(&format!("sandbox: {in_force}")),
+        "{done:?}"
+    );
+    assert!(done.stdout.contains("writes "), "{done:?}");
+    let done = home.run(&["mcp", "test", "one", "--json"]);
+    let sandbox = &done.json()["sandbox"];
+    assert_eq!(sandbox["network"], "denied");
+    assert_eq!(sandbox["landlock"], version);
+    let done = home.run(&["mcp", "doctor"]);
+    assert!(done.stdout.contains(&in_force), "{done:?}");
+}

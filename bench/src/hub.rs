@@ -1,0 +1,65 @@
+//! The Hub: `hermes hub serve` as a process of its own, and a load client in this one, on loopback.
+//!
+//! Beside it runs a bare rmcp server of the same protocol with one tool that echoes, to see what tokens, limits, the log
+//! and the database add.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    note,
+    report::Report,
+    scene::{Effort, Programs},
+};
+
+pub(crate) mod echo;
+
+mod calls;
+mod load;
+mod mcp;
+mod scale;
+mod search;
+mod served;
+mod wake;
+mod wire;
+mod writers;
+
+use served::Served;
+
+pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    note("calls to the Hub")?;
+    calls::measure(programs, effort, report)?;
+    note("many tenants")?;
+    scale::measure(programs, effort, report)?;
+    note("searching a share")?;
+    search::measure(programs, effort, report)?;
+    note("many writers")?;
+    writers::measure(programs, effort, report)?;
+    note("waking a tenant")?;
+    wake::measure(programs, effort, report)
+}
+
+/// The name of a tenant by its number.
+fn tenant(number: usize) -> String {
+    format!("tenant-{number:05}")
+}
+
+/// A directory in which a Hub has made so many tenants, all of them asleep.
+fn fill(programs: &Programs, data: &Path, tenants: usize) -> Result<()> {
+    let hub = Served::start(programs, data)?;
+    let bodies = (0..tenants).map(|number| {
+        serde_json::json!({
+            "id": tenant(number),
+            "displayName": format!("Tenant {number}"),
+            "labels": {"division": format!("d{}", number % 10)},
+            "agent": {"autoStart": false},
+            "start": false,
+        })
+    });
+    let requests = bodies
+        .map(|body| hub.request("POST", "/v1/tenants", Some(&body)))
+        .collect();
+    load::each_once(hub.port, requests, 16)?;
+    hub.end()
+}

@@ -1,0 +1,66 @@
+//! One cheap tool under load, against the bare echo under the same load; the sides take turns.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hermes_mcp::era::Era;
+use hermes_testkit::TemporaryHome;
+use serde_json::json;
+
+use super::{echo::Echo, fill, load, served::Served, tenant};
+use crate::{
+    report::{Report, Row, Target},
+    scene::{ERAS, Effort, Programs},
+};
+
+pub(super) const CONNECTIONS: usize = 64;
+const TENANTS: usize = 10;
+const P99: Target = Target::Ratio(2.0);
+
+pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let (rounds, time) = match effort {
+        Effort::Full => (5, Duration::from_secs(4)),
+        Effort::Quick => (1, Duration::from_millis(500)),
+    };
+    let directory = TemporaryHome::new();
+    fill(programs, directory.path(), TENANTS)?;
+    let hub = Served::start(programs, directory.path())?;
+    let echo = Echo::start(programs)?;
+    let tenants: Vec<_> = (0..TENANTS)
+        .map(|number| json!({"tenant_id": tenant(number)}))
+        .collect();
+    let texts = vec![json!({"text": "x".repeat(64)})];
+    for era in ERAS {
+        let ours = hub
+            .mcp()
+            .clients(era, CONNECTIONS, "get_tenant", &tenants)?;
+        let bare = echo.mcp().clients(era, CONNECTIONS, "echo", &texts)?;
+        let (mut of_hub, mut of_echo) = (load::Outcome::default(), load::Outcome::default());
+        for round in 0..=rounds {
+            let ours = load::run(hub.port, ours.clone(), time)?;
+            let bare = load::run(echo.mcp().port, bare.clone(), time)?;
+            // The first round fills caches and grows buffers.
+            if round > 0 {
+                of_hub.add(&ours);
+                of_echo.add(&bare);
+            }
+        }
+        let (words, least, p99) = match era {
+            Era::Stateless => ("stateless", Target::AtLeast(0.8), P99),
+            Era::Legacy => ("session", Target::AtLeast(0.7), Target::Nothing),
+        };
+        report.add(Row::new(
+            format!("get_tenant, {CONNECTIONS} connections, {words}: requests"),
+            of_hub.rate(),
+            Some(of_echo.rate()),
+            least,
+        ));
+        report.add(Row::p99(
+            format!("get_tenant, {CONNECTIONS} connections, {words}: p99"),
+            &of_hub.latencies,
+            Some(&of_echo.latencies),
+            p99,
+        ));
+    }
+    hub.end()
+}

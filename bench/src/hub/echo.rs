@@ -1,0 +1,104 @@
+//! A bare rmcp server over Streamable HTTP with one tool that echoes: what any server of this protocol costs.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, ExitCode, Stdio},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities,
+        ServerConfig,
+    },
+    service::RequestContext,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    },
+};
+
+use super::mcp::Server;
+use crate::scene::Programs;
+
+/// The server as a process; it ends when this is dropped.
+pub(super) struct Echo {
+    port: u16,
+    _stdin: ChildStdin,
+    _process: Child,
+}
+
+impl Echo {
+    pub(super) fn start(programs: &Programs) -> Result<Self> {
+        let mut process = Command::new(&programs.own)
+            .arg("echo-mcp")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = process.stdin.take().context("no stdin")?;
+        let mut stdout = BufReader::new(process.stdout.take().context("no stdout")?);
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        Ok(Self {
+            port: line.trim().parse()?,
+            _stdin: stdin,
+            _process: process,
+        })
+    }
+
+    pub(super) fn mcp(&self) -> Server<'static> {
+        Server {
+            port: self.port,
+            token: None,
+        }
+    }
+}
+
+struct Echoing;
+
+impl ServerHandler for Echoing {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let text = arguments
+            .get("text")
+            .and_then(|text| text.as_str())
+            .unwrap_or_default();
+        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+    }
+}
+
+/// The hidden mode: serves until stdin closes. The first line on stdout is the port.
+pub(crate) fn serve() -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Answers as the Hub gives them: JSON where the era allows it.
+        let config = StreamableHttpServerConfig::default().with_json_response(true);
+        let service = StreamableHttpService::new(
+            || Ok(Echoing),
+            Arc::new(LocalSessionManager::default()),
+            config,
+        );
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        writeln!(std::io::stdout(), "{}", listener.local_addr()?.port())?;
+        let router = axum::Router::new().route_service("/mcp", service);
+        let ended = tokio::task::spawn_blocking(|| {
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink())
+        });
+        tokio::select! {
+            served = async { axum::serve(listener, router).await } => served?,
+            _ = ended => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

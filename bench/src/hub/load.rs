@@ -1,0 +1,121 @@
+//! Many connections that ask as fast as they are answered.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use tokio::task::JoinSet;
+
+use super::wire::Connection;
+use crate::{report::Quantity, samples::Samples, scene::Flavour};
+
+/// Somebody who asks these things in turns, on a connection of its own.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    pub(super) requests: Arc<[Vec<u8>]>,
+    /// Where it begins.
+    pub(super) first: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) latencies: Samples,
+    time: Duration,
+}
+
+impl Outcome {
+    /// Requests in a second.
+    pub(super) fn rate(&self) -> Quantity {
+        let seconds = self.time.as_secs_f64().max(f64::EPSILON);
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52 requests")]
+        let count = self.latencies.count() as f64;
+        Quantity::Rate(count / seconds)
+    }
+
+    /// Puts the outcome of another round to this one.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.latencies.extend(&other.latencies);
+        self.time += other.time;
+    }
+}
+
+/// Has all clients ask for a time.
+pub(super) fn run(port: u16, clients: Vec<Client>, time: Duration) -> Result<Outcome> {
+    Flavour::OneThread.run(async move {
+        let mut connections = Vec::new();
+        for client in clients {
+            connections.push((Connection::open(port).await?, client));
+        }
+        let began = Instant::now();
+        let mut tasks = JoinSet::new();
+        for (connection, client) in connections {
+            tasks.spawn(ask(connection, client, began + time));
+        }
+        let mut outcome = Outcome::default();
+        while let Some(samples) = tasks.join_next().await {
+            outcome.latencies.extend(&samples??);
+        }
+        outcome.time = began.elapsed();
+        Ok(outcome)
+    })
+}
+
+async fn ask(mut connection: Connection, client: Client, end: Instant) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for request in client.requests.iter().cycle().skip(client.first) {
+        let began = Instant::now();
+        if began >= end {
+            break;
+        }
+        connection.exchange(request).await?.check()?;
+        samples.push(began.elapsed());
+    }
+    Ok(samples)
+}
+
+/// Sends all requests, each once, on so many connections.
+pub(super) fn each_once(port: u16, requests: Vec<Vec<u8>>, connections: usize) -> Result<Samples> {
+    let waiting = Arc::new(Mutex::new(VecDeque::from(requests)));
+    Flavour::OneThread.run(async move {
+        let mut tasks = JoinSet::new();
+        for _ in 0..connections {
+            let waiting = Arc::clone(&waiting);
+            tasks.spawn(async move {
+                let mut connection = Connection::open(port).await?;
+                let mut samples = Samples::default();
+                let next = || {
+                    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                    waiting.pop_front()
+                };
+                while let Some(request) = next() {
+                    let began = Instant::now();
+                    connection.exchange(&request).await?.check()?;
+                    samples.push(began.elapsed());
+                }
+                Ok::<_, anyhow::Error>(samples)
+            });
+        }
+        let mut all = Samples::default();
+        while let Some(samples) = tasks.join_next().await {
+            all.extend(&samples??);
+        }
+        Ok(all)
+    })
+}
+
+/// Asks once, and gives the whole answer.
+pub(super) fn once(port: u16, request: Vec<u8>) -> Result<serde_json::Value> {
+    Flavour::OneThread.run(async move {
+        let mut connection = Connection::open(port).await?;
+        let answer = connection.exchange(&request).await?;
+        answer.check()?;
+        if answer.body.is_empty() {
+            return Ok(serde_json::Value::Null);
+        }
+        serde_json::from_slice(answer.body).context("the answer is no JSON")
+    })
+}

@@ -1,0 +1,136 @@
+//! From an order to a tenant that sleeps to the first event of its run, beside the start of such an agent without a Hub.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use hermes_testkit::{
+    TemporaryHome,
+    model::{ModelServer, Script},
+};
+use serde_json::json;
+
+use super::{load, served::Served, wire::Connection};
+use crate::{
+    report::{Report, Row, Target},
+    samples::Samples,
+    scene::{Effort, Flavour, Programs},
+};
+
+const TENANT: &str = "sleeper";
+const LIMIT: Target = Target::Longer(Duration::from_millis(150));
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at something that is about to happen.
+const LOOK: Duration = Duration::from_millis(1);
+
+pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let model = ModelServer::start(Script::echo());
+    let config = json!({
+        "model": {"default": "m", "provider": "custom", "base_url": model.base_url()},
+        "agent": {"api_max_retries": 0},
+    });
+    let (directory, alone) = (TemporaryHome::new(), TemporaryHome::new());
+    alone.write_config(&config.to_string());
+    let hub = Served::start(programs, directory.path())?;
+    let body = json!({"id": TENANT, "agent": {"autoStart": false}, "start": false});
+    load::once(hub.port, hub.request("POST", "/v1/tenants", Some(&body)))?;
+    fs::write(hub.home(TENANT).join("config.yaml"), config.to_string())?;
+
+    let (mut woken, mut started) = (Samples::default(), Samples::default());
+    for round in 0..=effort.times(50) {
+        let own = start_alone(programs, alone.path())?;
+        let through_hub = wake(&hub)?;
+        sleep(&hub)?;
+        if round > 0 {
+            woken.push(through_hub);
+            started.push(own);
+        }
+    }
+    report.add(Row::times(
+        "waking a tenant to its first event, against the agent's own start",
+        &woken,
+        &started,
+        LIMIT,
+    ));
+    hub.end()
+}
+
+/// From the order to the first event that the agent sends.
+fn wake(hub: &Served) -> Result<Duration> {
+    let runs = format!("/v1/tenants/{TENANT}/runs");
+    let order = hub.request("POST", &runs, Some(&json!({"input": "hi"})));
+    let began = Instant::now();
+    let run = load::once(hub.port, order)?;
+    let run = run["runId"].as_str().context("the run has no id")?;
+    let watch = hub.request("GET", &format!("{runs}/{run}/events"), None);
+    let port = hub.port;
+    let waiting = async move {
+        let mut connection = Connection::open(port).await?;
+        connection.until(&watch, b"data: ").await
+    };
+    Flavour::OneThread.run(async move { tokio::time::timeout(PATIENCE, waiting).await? })?;
+    Ok(began.elapsed())
+}
+
+/// Stops the agent and waits until it is gone.
+fn sleep(hub: &Served) -> Result<()> {
+    let agent = format!("/v1/tenants/{TENANT}/agent");
+    load::once(
+        hub.port,
+        hub.request("POST", &format!("{agent}/stop"), None),
+    )?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let state = load::once(hub.port, hub.request("GET", &agent, None))?;
+        if matches!(state["state"].as_str(), Some("stopped" | "sleeping")) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "the agent does not stop: {state}");
+        thread::sleep(LOOK);
+    }
+}
+
+/// From the start of a gateway to its first answer.
+fn start_alone(programs: &Programs, home: &Path) -> Result<Duration> {
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let began = Instant::now();
+    let mut child = Command::new(&programs.hermes)
+        .args(["gateway", "run", "-q"])
+        .env("HERMES_HOME", home)
+        .env("API_SERVER_KEY", "a-key-for-the-benchmark-alone")
+        .env("API_SERVER_PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let taken = loop {
+        if is_healthy(port) {
+            break Ok(began.elapsed());
+        }
+        if began.elapsed() > PATIENCE {
+            break Err(());
+        }
+        thread::sleep(LOOK);
+    };
+    child.kill()?;
+    child.wait()?;
+    match taken {
+        Ok(taken) => Ok(taken),
+        Err(()) => bail!("the gateway did not answer on port {port}"),
+    }
+}
+
+fn is_healthy(port: u16) -> bool {
+    let request = format!("GET /health HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n").into_bytes();
+    let healthy = Flavour::OneThread.run(async move {
+        let mut connection = Connection::open(port).await?;
+        connection.exchange(&request).await?.check()
+    });
+    healthy.is_ok()
+}

@@ -1,0 +1,189 @@
+//! Confinement of processes on Linux: what they can reach, whether they have a network, which system calls they are
+//! refused.
+//!
+//! Landlock says what can be reached, and seccomp closes what Landlock leaves open. Both pass through `fork` and `exec`
+//! and can not be taken off again, so that all that a confined process starts is confined as well.
+//!
+//! [`Support`] is what the kernel has, [`Plan`] what is done to one process, [`Confined`] what is told about it.
+//! [`subject`] gets from a local server's settings to its plan. [`Rules`] are Landlock's part, which the tenants of a
+//! Hub use, too.
+//!
+//! **`/proc` can be read.** Runtimes look up processors and memory there, and guards find their children in it. What
+//! would give away others stays closed even so: the kernel asks Landlock before it shows memory, environment, open files
+//! or root of a process (it counts as tracing), and only processes of the same sandbox may be traced. What is left are
+//! names and arguments of processes.
+//!
+//! **Sockets in the file system** are covered by Landlock only since Linux 7.1. Before that, a process can connect to
+//! what its user can connect to, unless it is denied the network: then it can make no socket at all.
+
+#[cfg(target_os = "linux")]
+mod calls;
+mod note;
+#[cfg(target_os = "linux")]
+mod rules;
+mod runner;
+pub mod subject;
+mod system;
+
+use std::{
+    fmt::{self, Display},
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(target_os = "linux")]
+pub use self::rules::Rules;
+pub use self::system::is_of_system;
+
+/// What the kernel has to confine processes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Support {
+    /// The version of Landlock, rounded down to one that made a difference.
+    pub landlock: Option<u32>,
+    /// Whether system calls can be refused.
+    pub seccomp: bool,
+}
+
+impl Support {
+    /// A kernel that has nothing.
+    pub const NONE: Self = Self {
+        landlock: None,
+        seccomp: false,
+    };
+
+    /// Asks the kernel.
+    #[cfg(target_os = "linux")]
+    pub fn of_this_machine() -> Self {
+        Self {
+            landlock: rules::level(),
+            seccomp: calls::can_be_refused(),
+        }
+    }
+
+    /// Only Linux has such means.
+    #[cfg(not(target_os = "linux"))]
+    pub fn of_this_machine() -> Self {
+        Self::NONE
+    }
+}
+
+/// Whether a confined process has a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// As if it were not confined.
+    #[default]
+    Allowed,
+    /// None.
+    Denied,
+}
+
+/// What is done to a process before it becomes a server's program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// By which means.
+    #[serde(flatten)]
+    pub support: Support,
+    /// What it may read and execute besides the system's own directories.
+    pub read: Vec<PathBuf>,
+    /// What it may change.
+    pub write: Vec<PathBuf>,
+    /// Whether it has a network.
+    pub network: Network,
+}
+
+/// How a server is confined, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confined {
+    /// What is in force.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// What is not in force although it was asked for, and what has no effect.
+    pub warnings: Vec<String>,
+}
+
+impl Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan {
+            support, network, ..
+        } = &self.plan;
+        match support.landlock {
+            Some(version) => write!(f, "files by Landlock {version}")?,
+            None => f.write_str("files not confined")?,
+        }
+        f.write_str(if support.seccomp {
+            ", system calls by seccomp"
+        } else {
+            ", system calls not filtered"
+        })?;
+        f.write_str(match (network, support) {
+            (Network::Allowed, _) => ", network allowed",
+            (Network::Denied, Support { seccomp: true, .. }) => ", network denied",
+            (Network::Denied, support) if support.closes_tcp() => ", TCP denied",
+            (Network::Denied, _) => ", network open",
+        })
+    }
+}
+
+impl Support {
+    /// Since its fourth version Landlock knows TCP, and nothing else of the network.
+    fn closes_tcp(self) -> bool {
+        self.landlock.is_some_and(|version| version >= 4)
+    }
+}
+
+/// Why a process could not be confined.
+#[derive(Debug, thiserror::Error)]
+#[error("sandbox: {0}")]
+pub struct SandboxError(String);
+
+impl SandboxError {
+    #[cfg(target_os = "linux")]
+    fn new(error: impl Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A plan that is ready to be entered.
+#[cfg(target_os = "linux")]
+pub(crate) struct Prepared {
+    rules: Option<Rules>,
+    filter: Option<calls::Filter>,
+}
+
+#[cfg(target_os = "linux")]
+impl Prepared {
+    /// Opens what is to be reachable. Paths that do not exist are left out.
+    pub(crate) fn new(plan: &Plan) -> Result<Self, SandboxError> {
+        let mut prepared = Self {
+            rules: None,
+            filter: None,
+        };
+        if plan.support.landlock.is_some() {
+            let mut rules = Rules::new(plan.network)?;
+            for path in &plan.read {
+                rules = rules.read(path)?;
+            }
+            for path in &plan.write {
+                rules = rules.write(path)?;
+            }
+            prepared.rules = Some(rules);
+        }
+        if plan.support.seccomp {
+            prepared.filter = Some(calls::Filter::new(plan.network)?);
+        }
+        Ok(prepared)
+    }
+
+    /// Confines this thread, for good.
+    pub(crate) fn enter(self) -> Result<(), SandboxError> {
+        if let Some(rules) = self.rules {
+            rules.enter()?;
+        }
+        if let Some(filter) = self.filter {
+            filter.enter()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! The tool `reach`, which tries what a confined server must not do, and says what the kernel made of it. It is there
+//! only where a behaviour names it: `way` is how, `target` what to get at.
+
+use std::io;
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::content;
+use super::request::Request;
+
+/// Tries one way to something; the error is the kernel's own.
+pub(super) fn reach(request: &Request) -> Value {
+    let text = |name| request.argument(name).as_str().unwrap_or_default();
+    let target = text("target");
+    let tried = match text("way") {
+        "read" => std::fs::read_to_string(target),
+        "write" => std::fs::write(target, "written").map(|()| "written".to_owned()),
+        "tcp" => TcpStream::connect(target).map(|_| "connected".to_owned()),
+        "udp" => UdpSocket::bind(target).map(|_| "bound".to_owned()),
+        "unix" => UnixStream::connect(target).map(|_| "connected".to_owned()),
+        "pair" => UnixStream::pair().map(|_| "made".to_owned()),
+        "child" => read_in_a_child(target),
+        "call" => forbidden_call(),
+        other => Err(io::Error::other(format!("there is no way `{other}`"))),
+    };
+    match tried {
+        Ok(text) => content::text(text),
+        Err(error) => content::failure(&error.to_string()),
+    }
+}
+
+/// Has another program read the file, which has left the server's session.
+fn read_in_a_child(target: &str) -> io::Result<String> {
+    let output = Command::new("setsid").args(["cat", target]).output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(io::Error::other(
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    ))
+}
+
+/// A call about no process at all: ESRCH, unless the call itself is refused.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "there is no safe way to ask for it")]
+fn forbidden_call() -> io::Result<String> {
+    // SAFETY: there is no process 0 to detach from, so the kernel does nothing but answer.
+    match unsafe { libc::ptrace(libc::PTRACE_DETACH, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok("done".to_owned()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forbidden_call() -> io::Result<String> {
+    Err(io::ErrorKind::Unsupported.into())
+}
