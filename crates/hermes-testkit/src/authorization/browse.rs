@@ -9,7 +9,7 @@ use url::Url;
 /// Nobody redirects more often than this.
 const REDIRECTS: usize = 10;
 /// The other side has this long to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where a visit ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -55,7 +55,9 @@ fn begin(state: &State, request: &HttpRequest) -> Result<Value, Refusal> {
     let page = state.url(Endpoint::Activation);
     let mut ledger = state.ledger();
     let device_code = ledger.new_secret("device");
-    let user_code: String = random().chars().take(8).collect();
+    let letters = random().to_ascii_uppercase();
+    let letters = letters.chars().filter(char::is_ascii_alphanumeric);
+    let user_code: String = "USER-".chars().chain(letters.take(6)).collect();
     let device = Device {
         grant: Grant {
             client: client.id,
@@ -68,7 +70,7 @@ fn begin(state: &State, request: &HttpRequest) -> Result<Value, Refusal> {
         user_code: user_code.clone(),
         decision: Decision::Pending,
         asked: None,
-        ends: Instant::now() + Duration::from_secs(600),
+        ends: Instant::now() + Duration::from_mins(10),
     };
     ledger.devices.insert(device_code.clone(), device);
     Ok(json!({

@@ -187,7 +187,7 @@ impl Ledger {
             grant,
             challenge,
             redirect,
-            ends: Instant::now() + Duration::from_secs(60),
+            ends: Instant::now() + Duration::from_mins(1),
             is_used: false,
         };
         self.codes.insert(code.clone(), kept);

@@ -161,8 +161,8 @@ impl Jwt {
     }
 
     pub(super) fn is_signed_by(&self, key: &PublicKey) -> bool {
-        let verifier = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &key.0);
-        let verified = verifier.verify(self.signed.as_bytes(), &self.signature);
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &key.0);
+        let verified = key.verify(self.signed.as_bytes(), &self.signature);
         self.header["alg"] == "ES256" && verified.is_ok()
     }
 

@@ -142,36 +142,36 @@ impl Guard {
         )
     }
 
-    /// Whether a request may pass: what speaks against it otherwise.
-    fn check(&self, request: &HttpRequest) -> Result<(), Response> {
+    /// What speaks against a request.
+    fn objection(&self, request: &HttpRequest) -> Option<Response> {
         let header = request.header("authorization").unwrap_or_default();
         let (scheme, token) = header.split_once(' ').unwrap_or_default();
         if token.is_empty() {
-            return Err(self.refusal(StatusCode::UNAUTHORIZED, None));
+            return Some(self.refusal(StatusCode::UNAUTHORIZED, None));
         }
         let unauthorized = || self.refusal(StatusCode::UNAUTHORIZED, Some("invalid_token"));
         let servers = self.resource.others.iter().chain([&self.state]);
-        let found = servers.filter_map(|server| Some((server, server.holder(token)?)));
-        let Some((server, grant)) = found.into_iter().next() else {
-            return Err(unauthorized());
+        let mut found = servers.filter_map(|server| Some((server, server.holder(token)?)));
+        let Some((server, grant)) = found.next() else {
+            return Some(unauthorized());
         };
         if grant.resource != self.url() {
-            return Err(unauthorized());
+            return Some(unauthorized());
         }
         if let Some(key) = &grant.key {
             let proof = dpop::check(server, request, &self.url(), Some(token));
             match proof {
                 Ok(found) if scheme == "DPoP" && found == *key => {}
-                Ok(_) => return Err(unauthorized()),
-                Err(refusal) => return Err(self.unproven(&refusal)),
+                Ok(_) => return Some(unauthorized()),
+                Err(refusal) => return Some(self.unproven(&refusal)),
             }
         } else if scheme != "Bearer" || self.needs_proof() {
-            return Err(unauthorized());
+            return Some(unauthorized());
         }
-        self.check_scopes(request, &grant)
+        self.missing_scope(request, &grant)
     }
 
-    fn check_scopes(&self, request: &HttpRequest, grant: &Grant) -> Result<(), Response> {
+    fn missing_scope(&self, request: &HttpRequest, grant: &Grant) -> Option<Response> {
         let message = request.message();
         let tool = message["params"]["name"].as_str();
         let tool = tool.filter(|_| message["method"] == "tools/call");
@@ -181,10 +181,10 @@ impl Guard {
         for scope in needed {
             if !grant.scopes.contains(scope) {
                 let error = "insufficient_scope";
-                return Err(self.challenge(StatusCode::FORBIDDEN, "Bearer", Some(error), scope));
+                return Some(self.challenge(StatusCode::FORBIDDEN, "Bearer", Some(error), scope));
             }
         }
-        Ok(())
+        None
     }
 
     fn refusal(&self, status: StatusCode, error: Option<&str>) -> Response {
@@ -236,7 +236,7 @@ impl Gate for Guard {
                 return Some(self.state.answer(request.clone()).await);
             }
             if request.place() == "/mcp" {
-                return self.check(request).err();
+                return self.objection(request);
             }
             None
         }

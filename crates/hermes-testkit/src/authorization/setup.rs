@@ -52,7 +52,7 @@ impl Default for Setup {
             ]),
             issuer_parameter: true,
             scopes: owned(&["mcp:read", "mcp:write", "offline_access"]),
-            lifetime: Duration::from_secs(3600),
+            lifetime: Duration::from_hours(1),
             refresh_tokens: RefreshTokens::Rotating,
             proof: ProofOfPossession::No,
             device_codes: false,

@@ -207,7 +207,7 @@ async fn a_workload_needs_no_client_but_an_issuer_that_is_trusted() {
 #[tokio::test]
 async fn an_id_token_comes_with_the_scope_for_it() {
     let place = Place::usual();
-    place.server.set_lifetime(Duration::from_secs(60));
+    place.server.set_lifetime(Duration::from_mins(1));
     let token = place.log_in(Some("openid")).await;
     let claims = token["id_token"].as_str().unwrap().split('.').nth(1);
     let claims = URL_SAFE_NO_PAD.decode(claims.unwrap()).unwrap();

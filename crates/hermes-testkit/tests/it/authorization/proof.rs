@@ -13,7 +13,7 @@ impl Holder {
     }
 
     /// A proof for a request, with a change to its claims.
-    fn proof(&self, url: &str, change: Value) -> String {
+    fn proof(&self, url: &str, change: &Value) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let mut claims = json!({
             "htm": "POST", "htu": url, "iat": now.unwrap().as_secs(), "jti": format!("{:?}", SystemTime::now()),
@@ -35,7 +35,7 @@ impl Holder {
             ("code_verifier", VERIFIER),
             ("resource", &place.mcp.url()),
         ];
-        let request = form(&url, &fields).header("dpop", self.proof(&url, change));
+        let request = form(&url, &fields).header("dpop", self.proof(&url, &change));
         Reply::read(request.send().await.unwrap()).await
     }
 
@@ -47,7 +47,7 @@ impl Holder {
             all[name] = value.clone();
         }
         let request = call_request(&url, &format!("DPoP {token}"), "echo");
-        let request = request.header("dpop", self.proof(&url, all));
+        let request = request.header("dpop", self.proof(&url, &all));
         Reply::read(request.send().await.unwrap()).await
     }
 }
@@ -140,7 +140,7 @@ async fn a_refresh_stays_with_the_key() {
             ("refresh_token", token["refresh_token"].as_str().unwrap()),
             ("resource", &place.mcp.url()),
         ];
-        let request = form(&url, &fields).header("dpop", holder.proof(&url, json!({})));
+        let request = form(&url, &fields).header("dpop", holder.proof(&url, &json!({})));
         Reply::read(request.send().await.unwrap()).await
     };
     let next = refresh(&holder).await.ok();
@@ -153,7 +153,7 @@ async fn a_refresh_stays_with_the_key() {
         ("resource", &place.mcp.url()),
     ];
     let thief = Holder::new();
-    let request = form(&url, &stolen).header("dpop", thief.proof(&url, json!({})));
+    let request = form(&url, &stolen).header("dpop", thief.proof(&url, &json!({})));
     let reply = Reply::read(request.send().await.unwrap()).await;
     reply.refused("invalid_dpop_proof");
 }

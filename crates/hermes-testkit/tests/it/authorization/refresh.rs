@@ -62,7 +62,7 @@ async fn access_tokens_end_by_time_or_by_order_and_a_refresh_helps() {
     let token = place.log_in(None).await;
     assert_eq!(token["expires_in"], 0);
     assert_eq!(place.call_with(&token).await, 401);
-    place.server.set_lifetime(Duration::from_secs(3600));
+    place.server.set_lifetime(Duration::from_hours(1));
     let token = place.refresh(&token).await.ok();
     assert_eq!(place.call_with(&token).await, 200);
     place.server.expire_access_tokens();
