@@ -39,6 +39,6 @@ pub use client::ClientFile;
 pub use device::DeviceCode;
 pub use error::OAuthError;
 pub use files::{Forgotten, TokenFiles};
-pub use login::{ClientIdentity, Flow, LoggedIn, Login, PendingLogin, Person, Visit};
+pub use login::{ClientIdentity, Flow, LoggedIn, Login, PendingLogin, Person, Presence, Visit};
 pub use metadata::ServerMetadata;
 pub use tokens::Tokens;

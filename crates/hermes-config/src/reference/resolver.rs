@@ -10,8 +10,8 @@ use super::{
 use crate::{
     Secret,
     server::{
-        EnterpriseSettings, HttpSettings, OAuthSettings, SamplingPolicy, SandboxSettings, StdioSettings,
-        TlsVerification, TransportSettings, parse::check_url,
+        EnterpriseSettings, HttpSettings, OAuthSettings, SamplingPolicy, SandboxSettings,
+        StdioSettings, TlsVerification, TransportSettings, parse::check_url,
     },
     settings::Warning,
 };
@@ -172,8 +172,9 @@ impl Resolver<'_> {
 
     pub(super) fn oauth(&mut self, oauth: &OAuthSettings) -> Result<OAuthSettings, ReferenceError> {
         let enterprise = oauth.enterprise.as_ref().map(|enterprise| {
-            let mut fill =
-                |key: &str, text: Option<&String>| self.optional(&format!("oauth.enterprise.{key}"), text);
+            let mut fill = |key: &str, text: Option<&String>| {
+                self.optional(&format!("oauth.enterprise.{key}"), text)
+            };
             Ok(EnterpriseSettings {
                 issuer: fill("issuer", enterprise.issuer.as_ref())?,
                 token_endpoint: fill("token_endpoint", enterprise.token_endpoint.as_ref())?,
@@ -183,7 +184,8 @@ impl Resolver<'_> {
             })
         });
         let enterprise = enterprise.transpose()?;
-        let mut fill = |key: &str, text: Option<&String>| self.optional(&format!("oauth.{key}"), text);
+        let mut fill =
+            |key: &str, text: Option<&String>| self.optional(&format!("oauth.{key}"), text);
         let resolved = OAuthSettings {
             client_id: fill("client_id", oauth.client_id.as_ref())?,
             client_secret: fill("client_secret", oauth.client_secret.as_ref())?,

@@ -8,9 +8,9 @@ use std::{cell::RefCell, path::PathBuf, time::Duration};
 use serde_json::Value;
 
 use super::{
-    AuditLevel, Auth, CallOrder, ElicitationPolicy, PinTools,
-    ProtocolChoice, RootsPolicy, SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerName,
-    ServerProblem, ToolPolicy, TransportSettings,
+    AuditLevel, Auth, CallOrder, ElicitationPolicy, PinTools, ProtocolChoice, RootsPolicy,
+    SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerName, ServerProblem, ToolPolicy,
+    TransportSettings,
 };
 use crate::{
     Variables,

@@ -301,15 +301,14 @@ impl Connector {
                 .await?
             }
             TransportSettings::Sse(settings) => {
-                let transport =
-                    SseTransport::connect(self.peer(settings, resolved)?)
-                        .await
-                        .map_err(|error| {
-                            Cause::Http(
-                                http::classify(&error)
-                                    .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
-                            )
-                        })?;
+                let transport = SseTransport::connect(self.peer(settings, resolved)?)
+                    .await
+                    .map_err(|error| {
+                        Cause::Http(
+                            http::classify(&error)
+                                .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
+                        )
+                    })?;
                 let opening = Opening::Initialize;
                 Box::pin(handshake::open(
                     handler.clone(),

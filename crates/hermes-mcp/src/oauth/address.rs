@@ -38,7 +38,11 @@ impl Reach {
             }
             None => false,
         };
-        if is_near { Self::Anywhere } else { Self::Public }
+        if is_near {
+            Self::Anywhere
+        } else {
+            Self::Public
+        }
     }
 
     /// Refuses an address by its text; what a name resolves to is looked at by the [`resolver`](Self::resolver).
@@ -80,7 +84,8 @@ struct PublicOnly;
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             let public: Vec<SocketAddr> = found
                 .iter()
                 .copied()
@@ -180,7 +185,11 @@ mod tests {
         ] {
             assert!(Reach::Public.check(&url(inside)).is_err(), "{inside}");
         }
-        for outside in ["https://as.example/", "https://1.1.1.1/", "https://[2606:4700::1]/"] {
+        for outside in [
+            "https://as.example/",
+            "https://1.1.1.1/",
+            "https://[2606:4700::1]/",
+        ] {
             assert_eq!(Reach::Public.check(&url(outside)), Ok(()), "{outside}");
         }
     }

@@ -7,7 +7,7 @@ use hermes_config::server::OAuthGrant;
 use url::Url;
 
 use super::{
-    Flow, LoggedIn, Login, OAuthError, Person, PendingLogin, Redirect, Tokens, Visit,
+    Flow, LoggedIn, Login, OAuthError, PendingLogin, Person, Presence, Redirect, Tokens, Visit,
     callback::{Listener, Reply},
     client::Client,
     dpop::DpopKey,
@@ -39,7 +39,15 @@ impl Login {
         person: &dyn Person,
         flow: Option<Flow>,
     ) -> Result<Tokens, OAuthError> {
-        let begun = self.begin(prepared, person, flow != Some(Flow::Paste)).await?;
+        let is_here = person.presence() == Presence::Here;
+        let listens = is_here && flow != Some(Flow::Paste);
+        let begun = self.begin(prepared, person, listens).await?;
+        if !is_here {
+            self.files.store_pending(&begun.pending)?;
+            let server = self.server.to_string();
+            let url = begun.visit.url;
+            return Err(OAuthError::AnswerPending { server, url });
+        }
         person.visit(&begun.visit).await;
         let callback = Url::parse(&begun.visit.redirect_uri);
         let callback = callback.map_or_else(|_| "/callback".into(), |url| url.path().to_owned());
@@ -55,14 +63,6 @@ impl Login {
             .await;
         reply.send(tokens.as_ref().err()).await;
         tokens
-    }
-
-    /// Begins a login whose answer another command brings, and says where to go.
-    pub async fn begin_pending(&self, person: &dyn Person) -> Result<Visit, OAuthError> {
-        let prepared = self.prepare(None).await?;
-        let begun = self.begin(&prepared, person, false).await?;
-        self.files.store_pending(&begun.pending)?;
-        Ok(begun.visit)
     }
 
     /// Ends a login that was begun before, with the address that the browser was sent to.
@@ -84,7 +84,9 @@ impl Login {
             .known()?
             .filter(|client| client.id == pending.client_id)
             .ok_or_else(nothing)?;
-        let tokens = self.exchange(&requests, &pending, &client, &redirect).await?;
+        let tokens = self
+            .exchange(&requests, &pending, &client, &redirect)
+            .await?;
         let metadata = pending.metadata;
         self.keep(&metadata, tokens).await
     }

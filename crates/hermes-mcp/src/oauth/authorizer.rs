@@ -111,7 +111,10 @@ impl Credentials {
         let nonce = self.nonces.of(url);
         let proof = key.proof(method.as_str(), url, Some(token), nonce.as_deref())?;
         Ok(vec![
-            (header::AUTHORIZATION, secret_header(&format!("DPoP {token}"))?),
+            (
+                header::AUTHORIZATION,
+                secret_header(&format!("DPoP {token}"))?,
+            ),
             (PROOF, secret_header(&proof)?),
         ])
     }
@@ -251,7 +254,11 @@ impl Authorizer {
     }
 
     /// Gets tokens by a grant that needs nobody, if that is the way here.
-    async fn get_alone(&self, occasion: Occasion<'_>, more: Option<&str>) -> Result<bool, OAuthError> {
+    async fn get_alone(
+        &self,
+        occasion: Occasion<'_>,
+        more: Option<&str>,
+    ) -> Result<bool, OAuthError> {
         let login = Login {
             settings: (self.source)().await?,
             ..self.login.clone()
@@ -262,7 +269,10 @@ impl Authorizer {
         };
         let prepared = login.prepare(Some(&challenge)).await?;
         let grant = login.grant(&prepared.found.metadata);
-        if matches!(grant, OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode) {
+        if matches!(
+            grant,
+            OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode
+        ) {
             return Ok(false);
         }
         let tokens = login.by_machine(&prepared, grant, more).await?;
@@ -358,9 +368,9 @@ impl Authorizer {
     /// Sees to it that no message shows the tokens.
     fn hide(&self, credentials: Option<&Credentials>) {
         let tokens = credentials.map(|credentials| &credentials.tokens);
-        let tokens = tokens.into_iter().flat_map(|tokens| {
-            std::iter::once(&tokens.access_token).chain(&tokens.refresh_token)
-        });
+        let tokens = tokens
+            .into_iter()
+            .flat_map(|tokens| std::iter::once(&tokens.access_token).chain(&tokens.refresh_token));
         let tokens = tokens.map(|token| Secret::new(token.clone()));
         let all = self.secrets.iter().cloned().chain(tokens);
         self.redactor.store(Arc::new(Redactor::new(all)));

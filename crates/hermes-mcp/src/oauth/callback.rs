@@ -74,7 +74,9 @@ impl Listener {
             port,
             reason: error.to_string(),
         };
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(taken)?;
+        let listener = TcpListener::bind(("127.0.0.1", port))
+            .await
+            .map_err(taken)?;
         let port = listener.local_addr().map_err(taken)?.port();
         Ok(Self { listener, port })
     }
@@ -174,7 +176,8 @@ mod tests {
         }
         assert_eq!(Redirect::parse("skip"), Err(OAuthError::Skipped));
         assert_eq!(Redirect::parse("hello"), Err(OAuthError::NoCode));
-        let refused = Redirect::parse("?error=access_denied&error_description=no%0Away&state=s").unwrap();
+        let refused =
+            Redirect::parse("?error=access_denied&error_description=no%0Away&state=s").unwrap();
         assert_eq!(refused.error.as_deref(), Some("access_denied: no way"));
     }
 
@@ -192,7 +195,11 @@ mod tests {
         };
         let browser = async {
             assert!(ask("/favicon.ico").await.starts_with("HTTP/1.1 404"));
-            assert!(ask("/other?code=1&state=2").await.starts_with("HTTP/1.1 404"));
+            assert!(
+                ask("/other?code=1&state=2")
+                    .await
+                    .starts_with("HTTP/1.1 404")
+            );
             ask("/callback?code=1&state=2").await
         };
         let waiting = async {
@@ -203,7 +210,10 @@ mod tests {
         };
         let (page, redirect) = tokio::join!(browser, waiting);
         assert_eq!(redirect.code.as_deref(), Some("1"));
-        assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"), "{page}");
+        assert!(
+            page.contains("&lt;script&gt;") && !page.contains("<script>"),
+            "{page}"
+        );
     }
 
     #[tokio::test]
@@ -213,6 +223,9 @@ mod tests {
             panic!("two at one port");
         };
         let text = error.to_string();
-        assert!(text.contains(&first.port().to_string()) && text.contains("redirect_port"), "{text}");
+        assert!(
+            text.contains(&first.port().to_string()) && text.contains("redirect_port"),
+            "{text}"
+        );
     }
 }

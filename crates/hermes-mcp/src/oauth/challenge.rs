@@ -33,7 +33,10 @@ pub enum Scheme {
     Dpop,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
 fn is_bearer(scheme: &Scheme) -> bool {
     *scheme == Scheme::Bearer
 }
@@ -49,8 +52,12 @@ impl Challenge {
                 _ => continue,
             };
             let value = |name: &str| {
-                let parameter = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-                parameter.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+                let parameter = parameters
+                    .iter()
+                    .find(|(key, _)| key.eq_ignore_ascii_case(name));
+                parameter
+                    .map(|(_, value)| value.clone())
+                    .filter(|value| !value.is_empty())
             };
             found.get_or_insert(Self {
                 scheme,
@@ -74,9 +81,7 @@ fn challenges(header: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut all: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header.trim_start_matches([' ', ',']);
     while !rest.is_empty() {
-        let end = rest
-            .find([' ', ',', '='])
-            .unwrap_or(rest.len());
+        let end = rest.find([' ', ',', '=']).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         match (after.strip_prefix('='), all.last_mut()) {
             (Some(value), Some((_, parameters))) => {
@@ -126,7 +131,10 @@ mod tests {
             r#"Bearer scope="a b", resource_metadata="https://x/y?a=1,2", error=insufficient_scope"#,
         );
         assert_eq!(challenge.scope.as_deref(), Some("a b"));
-        assert_eq!(challenge.resource_metadata.as_deref(), Some("https://x/y?a=1,2"));
+        assert_eq!(
+            challenge.resource_metadata.as_deref(),
+            Some("https://x/y?a=1,2")
+        );
         assert!(challenge.is_insufficient_scope());
     }
 
@@ -141,8 +149,21 @@ mod tests {
 
     #[test]
     fn escapes_and_damage_are_survived() {
-        assert_eq!(Challenge::parse(r#"Bearer scope="a\"b"#).scope.as_deref(), Some("a\"b"));
-        for odd in ["", ",,,", "=", "Bearer", "Bearer =", "Bearer scope=", "\"", "a=b", "Bearer \\"] {
+        assert_eq!(
+            Challenge::parse(r#"Bearer scope="a\"b"#).scope.as_deref(),
+            Some("a\"b")
+        );
+        for odd in [
+            "",
+            ",,,",
+            "=",
+            "Bearer",
+            "Bearer =",
+            "Bearer scope=",
+            "\"",
+            "a=b",
+            "Bearer \\",
+        ] {
             assert_eq!(Challenge::parse(odd).scope, None, "{odd}");
         }
     }

@@ -100,7 +100,10 @@ pub struct ClientFile {
     pub others: Map<String, Value>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
 fn is_none_yet(count: &u32) -> bool {
     *count == 0
 }
@@ -314,7 +317,11 @@ impl ClientNeed<'_> {
     /// Notes that the authorization server does not know the registered client. Once may be an accident; the second time
     /// it is put aside, so that the next login registers anew.
     pub(super) fn reject(&self, client: &Client) -> Result<(), OAuthError> {
-        let Some(mut kept) = self.files.client().filter(|kept| kept.client_id == client.id) else {
+        let Some(mut kept) = self
+            .files
+            .client()
+            .filter(|kept| kept.client_id == client.id)
+        else {
             return Ok(());
         };
         if client.origin != ClientOrigin::Registered {

@@ -62,7 +62,9 @@ pub(super) async fn discover(
     let metadata = metadata.map_err(|error| match error {
         OAuthError::NoAuthorizationServer { .. } => OAuthError::NoAuthorizationServer {
             server: shown(server),
-            reason: format!("there is no metadata at {RESOURCE} nor at {SERVER}; does it support OAuth?"),
+            reason: format!(
+                "there is no metadata at {RESOURCE} nor at {SERVER}; does it support OAuth?"
+            ),
         },
         other => other,
     })?;

@@ -166,7 +166,12 @@ mod tests {
         let url = Url::parse("https://h.example/a").unwrap();
         assert!(nonces.note(&url, "1"));
         assert!(!nonces.note(&url, "1"));
-        assert_eq!(nonces.of(&Url::parse("https://h.example/b").unwrap()).as_deref(), Some("1"));
+        assert_eq!(
+            nonces
+                .of(&Url::parse("https://h.example/b").unwrap())
+                .as_deref(),
+            Some("1")
+        );
         assert_eq!(nonces.of(&Url::parse("https://i.example/").unwrap()), None);
     }
 }

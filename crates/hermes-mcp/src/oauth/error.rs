@@ -21,7 +21,9 @@ pub enum OAuthError {
         scope: String,
     },
     /// The server wants scopes again and again, though the login asked for them.
-    #[error("the server keeps asking for `{scope}`, which the login has asked for already; your account may lack that right")]
+    #[error(
+        "the server keeps asking for `{scope}`, which the login has asked for already; your account may lack that right"
+    )]
     ScopeRefused {
         /// What it asks for.
         scope: String,
@@ -67,7 +69,9 @@ pub enum OAuthError {
         target: String,
     },
     /// The authorization server does not protect codes by PKCE.
-    #[error("the authorization server {issuer} does not offer PKCE with S256, without which a login is not safe")]
+    #[error(
+        "the authorization server {issuer} does not offer PKCE with S256, without which a login is not safe"
+    )]
     NoPkce {
         /// Which one.
         issuer: String,
@@ -133,8 +137,20 @@ pub enum OAuthError {
     /// The person does not want to.
     #[error("the login was left")]
     Skipped,
+    /// The person has to go somewhere first; what is waited for comes by another command.
+    #[error(
+        "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code ADDRESS`"
+    )]
+    AnswerPending {
+        /// The server.
+        server: String,
+        /// Where to go.
+        url: String,
+    },
     /// No login was begun that this would be the answer to.
-    #[error("no login waits for an answer; begin one with `hermes mcp login {server} --no-browser`")]
+    #[error(
+        "no login waits for an answer; begin one with `hermes mcp login {server} --no-browser`"
+    )]
     NothingPending {
         /// The server.
         server: String,

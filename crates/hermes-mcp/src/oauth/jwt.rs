@@ -50,7 +50,9 @@ impl SigningKey {
         found.ok_or_else(|| bad("the key must be RSA, Ed25519, or on the curve P-256 or P-384"))
     }
 
-    fn of_curve(read: impl Fn(&'static EcdsaSigningAlgorithm) -> Option<EcdsaKeyPair>) -> Option<Self> {
+    fn of_curve(
+        read: impl Fn(&'static EcdsaSigningAlgorithm) -> Option<EcdsaKeyPair>,
+    ) -> Option<Self> {
         let small = read(&ECDSA_P256_SHA256_FIXED_SIGNING).map(Self::P256);
         small.or_else(|| read(&ECDSA_P384_SHA384_FIXED_SIGNING).map(Self::P384))
     }
@@ -112,7 +114,9 @@ mod tests {
             .unwrap()
             .serialize_pem();
         let key = SigningKey::from_pem(&pem).unwrap();
-        let token = key.sign(json!({"typ": "JWT"}), &json!({"iss": "me"})).unwrap();
+        let token = key
+            .sign(json!({"typ": "JWT"}), &json!({"iss": "me"}))
+            .unwrap();
         let (message, signature) = token.rsplit_once('.').unwrap();
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
         let SigningKey::P256(pair) = &key else {
@@ -130,7 +134,11 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_refused_without_being_repeated() {
-        for text in ["", "hush", "-----BEGIN PRIVATE KEY-----\naHVzaA==\n-----END PRIVATE KEY-----\n"] {
+        for text in [
+            "",
+            "hush",
+            "-----BEGIN PRIVATE KEY-----\naHVzaA==\n-----END PRIVATE KEY-----\n",
+        ] {
             let Err(error) = SigningKey::from_pem(text) else {
                 panic!("{text}");
             };

@@ -24,6 +24,9 @@ use super::{
 
 /// Who logs in. All of it may take as long as a person takes; the login has a limit of its own.
 pub trait Person: Send + Sync {
+    /// Whether the answer can come while the login is waited for.
+    fn presence(&self) -> Presence;
+
     /// Shows the address to go to, and opens it if that is possible.
     fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()>;
 
@@ -35,6 +38,15 @@ pub trait Person: Send + Sync {
 
     /// Asks for a client that the person has registered; `None` if there is none.
     fn client<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Option<ClientIdentity>>;
+}
+
+/// Where the person is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// At this machine's browser or terminal.
+    Here,
+    /// Elsewhere: nothing waits, and another command brings the answer.
+    Elsewhere,
 }
 
 /// A client that a person names.
@@ -142,7 +154,11 @@ impl Login {
     }
 
     /// Logs in. Without a flow, the settings and the authorization server decide which it is.
-    pub async fn run(&self, person: &dyn Person, flow: Option<Flow>) -> Result<LoggedIn, OAuthError> {
+    pub async fn run(
+        &self,
+        person: &dyn Person,
+        flow: Option<Flow>,
+    ) -> Result<LoggedIn, OAuthError> {
         let limit = self.settings.timeout;
         match tokio::time::timeout(limit, Box::pin(self.log_in(person, flow))).await {
             Ok(done) => done,
@@ -150,7 +166,11 @@ impl Login {
         }
     }
 
-    async fn log_in(&self, person: &dyn Person, flow: Option<Flow>) -> Result<LoggedIn, OAuthError> {
+    async fn log_in(
+        &self,
+        person: &dyn Person,
+        flow: Option<Flow>,
+    ) -> Result<LoggedIn, OAuthError> {
         let prepared = self.prepare(None).await?;
         let tokens = match (flow, self.grant(&prepared.found.metadata)) {
             (Some(Flow::Device), _) | (None, OAuthGrant::DeviceCode) => {
@@ -160,16 +180,22 @@ impl Login {
                 let grant = OAuthGrant::ClientCredentials;
                 self.by_machine(&prepared, grant, None).await?
             }
-            (None, grant @ (OAuthGrant::ClientCredentials | OAuthGrant::JwtBearer | OAuthGrant::EnterpriseManaged)) => {
-                self.by_machine(&prepared, grant, None).await?
-            }
+            (
+                None,
+                grant @ (OAuthGrant::ClientCredentials
+                | OAuthGrant::JwtBearer
+                | OAuthGrant::EnterpriseManaged),
+            ) => self.by_machine(&prepared, grant, None).await?,
             (flow, _) => self.by_code(&prepared, person, flow).await?,
         };
         self.keep(&prepared.found.metadata, tokens).await
     }
 
     /// Finds out who gives out tokens. Without a challenge the last one counts, or the server is asked for one.
-    pub(super) async fn prepare(&self, challenge: Option<&Challenge>) -> Result<Prepared, OAuthError> {
+    pub(super) async fn prepare(
+        &self,
+        challenge: Option<&Challenge>,
+    ) -> Result<Prepared, OAuthError> {
         let requests = Requests::new(&self.http).await?;
         let server = self.url()?;
         let challenge = match challenge {
@@ -254,14 +280,20 @@ impl Login {
             let more = challenged.filter(|_| challenge.is_insufficient_scope());
             return scope::union([own.as_str()].into_iter().chain(more));
         }
-        let supported = found.scopes_supported.as_ref().map(|scopes| scopes.join(" "));
+        let supported = found
+            .scopes_supported
+            .as_ref()
+            .map(|scopes| scopes.join(" "));
         let earlier = prepared.earlier.as_ref().and_then(Tokens::all_scopes);
         let wanted = scope::union(
             [earlier.as_deref(), challenged.or(supported.as_deref())]
                 .into_iter()
                 .flatten(),
         )?;
-        let is_person = matches!(grant, OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode);
+        let is_person = matches!(
+            grant,
+            OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode
+        );
         if is_person && found.metadata.knows_scope("offline_access") {
             return scope::union([wanted.as_str(), "offline_access"]);
         }
@@ -324,7 +356,12 @@ impl Login {
             Some(ClientIdentity { id, secret }) => {
                 let proof = match &secret {
                     None => ClientProof::None,
-                    Some(_) if prepared.found.metadata.accepts_client_by("client_secret_basic") => {
+                    Some(_)
+                        if prepared
+                            .found
+                            .metadata
+                            .accepts_client_by("client_secret_basic") =>
+                    {
                         ClientProof::SecretInHeader
                     }
                     Some(_) => ClientProof::SecretInForm,
@@ -391,7 +428,10 @@ impl Login {
             let Some(client) = need.known()? else {
                 return Ok(());
             };
-            let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
+            let token = tokens
+                .refresh_token
+                .as_ref()
+                .unwrap_or(&tokens.access_token);
             let form = vec![("token", token.clone())];
             let endpoint = self.endpoint(&requests, &metadata, &client, None);
             endpoint.post(&url, form).await.map(drop)

@@ -41,10 +41,7 @@ impl Login {
             }
             OAuthGrant::EnterpriseManaged => {
                 let statement = self.id_jag(prepared, wanted.as_deref()).await?;
-                vec![
-                    ("grant_type", JWT_BEARER.into()),
-                    ("assertion", statement),
-                ]
+                vec![("grant_type", JWT_BEARER.into()), ("assertion", statement)]
             }
             _ => vec![("grant_type", "client_credentials".into())],
         };

@@ -85,7 +85,10 @@ impl ServerMetadata {
     }
 
     pub(super) fn authorization_url(&self) -> Result<Url, OAuthError> {
-        self.url("authorization_endpoint", self.authorization_endpoint.as_deref())
+        self.url(
+            "authorization_endpoint",
+            self.authorization_endpoint.as_deref(),
+        )
     }
 
     /// An endpoint's address, or why there is none.

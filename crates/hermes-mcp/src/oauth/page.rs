@@ -2,7 +2,10 @@
 
 /// It worked.
 pub(super) fn welcome() -> String {
-    page("You are logged in", "Hermes has what it needs. You can close this window.")
+    page(
+        "You are logged in",
+        "Hermes has what it needs. You can close this window.",
+    )
 }
 
 /// It did not work. Somebody else's words may be in the reason.
@@ -12,7 +15,10 @@ pub(super) fn sorry(reason: &str) -> String {
 
 /// Not the address of a login.
 pub(super) fn nothing_here() -> String {
-    page("There is nothing here", "This address waits for the answer to a login.")
+    page(
+        "There is nothing here",
+        "This address waits for the answer to a login.",
+    )
 }
 
 fn page(title: &str, text: &str) -> String {
@@ -45,6 +51,9 @@ mod tests {
     #[test]
     fn words_of_others_stay_words() {
         let page = sorry("<img src=x onerror='alert(\"1\")'>&");
-        assert!(page.contains("&lt;img src=x onerror=&#39;alert(&quot;1&quot;)&#39;&gt;&amp;"), "{page}");
+        assert!(
+            page.contains("&lt;img src=x onerror=&#39;alert(&quot;1&quot;)&#39;&gt;&amp;"),
+            "{page}"
+        );
     }
 }

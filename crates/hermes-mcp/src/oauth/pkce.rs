@@ -29,7 +29,10 @@ pub(super) fn encoded(bytes: &[u8]) -> String {
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     // Hashes have one length, and nobody can choose them byte by byte.
     let (one, other) = (Sha256::digest(one), Sha256::digest(other));
-    one.iter().zip(other.iter()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+    one.iter()
+        .zip(other.iter())
+        .fold(0, |sum, (a, b)| sum | (a ^ b))
+        == 0
 }
 
 #[cfg(test)]

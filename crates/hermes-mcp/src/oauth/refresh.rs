@@ -3,11 +3,8 @@
 use std::time::SystemTime;
 
 use super::{
-    Challenge, Login, OAuthError, ServerMetadata, Tokens,
-    client::ClientNeed,
-    dpop::DpopKey,
-    requests::Requests,
-    tokens::Age,
+    Challenge, Login, OAuthError, ServerMetadata, Tokens, client::ClientNeed, dpop::DpopKey,
+    requests::Requests, tokens::Age,
 };
 
 /// Why tokens are renewed.
@@ -21,7 +18,11 @@ pub(super) enum Occasion<'a> {
 
 impl Login {
     /// Renews tokens, unless another process has done so meanwhile. Returns what is in the file afterwards.
-    pub(super) async fn renew(&self, known: &Tokens, occasion: Occasion<'_>) -> Result<Tokens, OAuthError> {
+    pub(super) async fn renew(
+        &self,
+        known: &Tokens,
+        occasion: Occasion<'_>,
+    ) -> Result<Tokens, OAuthError> {
         let _alone = self.files.lock().await?;
         // Whoever held the lock before may have done the work.
         let Some(kept) = self.files.tokens() else {
@@ -45,7 +46,11 @@ impl Login {
             .ok_or_else(|| OAuthError::LoginOver {
                 reason: "the client that logged in is not known any more".into(),
             })?;
-        let key = kept.dpop_key.as_deref().map(DpopKey::from_pkcs8).transpose()?;
+        let key = kept
+            .dpop_key
+            .as_deref()
+            .map(DpopKey::from_pkcs8)
+            .transpose()?;
         let mut form = vec![
             ("grant_type", "refresh_token".to_owned()),
             ("refresh_token", refresh_token.clone()),

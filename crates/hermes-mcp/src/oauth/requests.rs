@@ -68,10 +68,12 @@ impl Requests {
             reason: error.to_string(),
         })?;
         let reach = Reach::of(&url).await;
-        let client = tls::authorization_client(settings, TIME_LIMIT, reach.resolver())
-            .map_err(|error| OAuthError::Setting {
-                key: "ssl_verify",
-                reason: error.to_string(),
+        let client =
+            tls::authorization_client(settings, TIME_LIMIT, reach.resolver()).map_err(|error| {
+                OAuthError::Setting {
+                    key: "ssl_verify",
+                    reason: error.to_string(),
+                }
             })?;
         Ok(Self { client, reach })
     }
@@ -80,7 +82,9 @@ impl Requests {
     pub(super) async fn get(&self, url: &Url) -> Result<Reply, OAuthError> {
         let mut url = url.clone();
         for _ in 0..=MOST_REDIRECTS {
-            let reply = self.send(Method::GET, &url, HeaderMap::new(), Bytes::new()).await?;
+            let reply = self
+                .send(Method::GET, &url, HeaderMap::new(), Bytes::new())
+                .await?;
             if !reply.status.is_redirection() {
                 return Ok(reply);
             }
@@ -99,13 +103,14 @@ impl Requests {
         form: &[(&str, String)],
         mut headers: HeaderMap,
     ) -> Result<Reply, OAuthError> {
-        let mut body = url::form_urlencoded::Serializer::new(String::new());
-        body.extend_pairs(form);
+        let body = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form)
+            .finish();
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/x-www-form-urlencoded"),
         );
-        self.post(url, headers, body.finish().into()).await
+        self.post(url, headers, body.into()).await
     }
 
     /// Posts JSON.
@@ -145,9 +150,16 @@ impl Requests {
             .header(header::ACCEPT, "application/json")
             .headers(headers)
             .body(body);
-        let mut response = request.send().await.map_err(|error| unavailable(innermost(&error)))?;
+        let mut response = request
+            .send()
+            .await
+            .map_err(|error| unavailable(innermost(&error)))?;
         let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| unavailable(innermost(&error)))? {
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| unavailable(innermost(&error)))?
+        {
             if body.len() + chunk.len() > MOST_BYTES {
                 return Err(unavailable("the answer is too large".into()));
             }

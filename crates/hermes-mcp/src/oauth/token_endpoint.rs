@@ -65,7 +65,8 @@ impl TokenEndpoint<'_> {
             reason: format!("its reply can not be used: {reason}"),
         };
         let body = reply.json().ok_or_else(|| bad("it is no JSON"))?;
-        let reply: TokenReply = serde_json::from_value(body).map_err(|_| bad("it holds no access token"))?;
+        let reply: TokenReply =
+            serde_json::from_value(body).map_err(|_| bad("it holds no access token"))?;
         let token_type = reply.token_type.unwrap_or_else(|| "Bearer".into());
         let (token_type, dpop_key) = match (token_type.to_ascii_lowercase().as_str(), self.key) {
             ("bearer", _) => ("Bearer", None),
@@ -137,7 +138,9 @@ impl TokenEndpoint<'_> {
                 form.push(("client_secret", secret));
             }
             ClientProof::SecretInHeader => {
-                let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+                let encode = |text: &str| {
+                    url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>()
+                };
                 let pair = format!("{}:{}", encode(id), encode(&secret));
                 let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
                 headers.insert(header::AUTHORIZATION, secret_header(&value)?);

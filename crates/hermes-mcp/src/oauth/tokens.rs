@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_token_is_renewed_a_minute_before_its_end() {
-        let tokens = tokens(json!({"access_token": "a", "expires_in": 3600, "expires_at": 10_000.5}));
+        let tokens =
+            tokens(json!({"access_token": "a", "expires_in": 3600, "expires_at": 10_000.5}));
         assert_eq!(tokens.age(at(9_939)), Age::Fresh);
         assert_eq!(tokens.age(at(9_941)), Age::Due);
         assert_eq!(tokens.age(at(20_000)), Age::Due);
@@ -157,17 +158,24 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_makes_a_token_due() {
-        let tokens = tokens(json!({"access_token": "a", "expires_in": 3600, "expires_at": 100_000.0}));
+        let tokens =
+            tokens(json!({"access_token": "a", "expires_in": 3600, "expires_at": 100_000.0}));
         assert_eq!(tokens.age(at(50_000)), Age::Due);
         assert_eq!(tokens.age(at(96_400)), Age::Fresh);
     }
 
     #[test]
     fn a_file_of_the_first_kind_ends_by_its_own_time() {
-        let tokens = tokens(json!({"access_token": "a", "expires_in": 100})).with_file_time(at(1_000));
+        let tokens =
+            tokens(json!({"access_token": "a", "expires_in": 100})).with_file_time(at(1_000));
         assert_eq!(tokens.expires_at(), Some(1_100));
         let tokens = serde_json::from_value::<Tokens>(json!({"access_token": "a"})).unwrap();
-        assert_eq!(tokens.with_file_time(at(1_000)).age(at(u64::from(u32::MAX))), Age::Fresh);
+        assert_eq!(
+            tokens
+                .with_file_time(at(1_000))
+                .age(at(u64::from(u32::MAX))),
+            Age::Fresh
+        );
     }
 
     #[test]

@@ -36,22 +36,22 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
+use self::{
+    authorization::Answer,
+    headers::Configured,
+    redirect::{Hop, Route},
+};
 pub use self::{
     error::{AuthChallenge, HttpError},
     failure::{HttpFailure, classify},
     headers::HttpSettingsError,
     preflight::{PreflightError, preflight},
 };
-use self::{
-    authorization::Answer,
-    headers::Configured,
-    redirect::{Hop, Route},
-};
-use crate::oauth::{Authorizer, Verdict};
 pub(crate) use self::{
     redirect::policy as redirect_policy,
     reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
+use crate::oauth::{Authorizer, Verdict};
 
 /// The largest JSON body or single event taken from a server.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;

@@ -87,9 +87,12 @@ fn enterprise(fields: &Fields) -> Result<Option<EnterpriseSettings>, ServerProbl
         key: format!("oauth.enterprise.{key}"),
         reason: reason.into(),
     };
-    let id_token = section
-        .text("id_token")
-        .ok_or_else(|| missing("id_token", "is missing; name where it is, such as `${file:…}`"))?;
+    let id_token = section.text("id_token").ok_or_else(|| {
+        missing(
+            "id_token",
+            "is missing; name where it is, such as `${file:…}`",
+        )
+    })?;
     let settings = EnterpriseSettings {
         issuer: section.text("issuer"),
         token_endpoint: section.text("token_endpoint"),

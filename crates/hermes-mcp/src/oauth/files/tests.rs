@@ -65,7 +65,13 @@ fn a_damaged_file_counts_as_missing() {
     let files = files(directory.path());
     files.store_tokens(&tokens()).unwrap();
     let path = directory.path().join("mcp-tokens/s.json");
-    for damage in ["", "{", "[]", r#"{"access_token": 1}"#, r#"{"refresh_token": "r"}"#] {
+    for damage in [
+        "",
+        "{",
+        "[]",
+        r#"{"access_token": 1}"#,
+        r#"{"refresh_token": "r"}"#,
+    ] {
         fs::write(&path, damage).unwrap();
         assert!(files.tokens().is_none(), "{damage}");
     }
@@ -106,7 +112,10 @@ fn a_client_can_outlive_a_login() {
     files.store_client(&ClientFile::default()).unwrap();
     assert_eq!(files.forget(Forgotten::Login).unwrap(), ["s.json"]);
     assert!(files.client().is_some());
-    assert_eq!(files.forget(Forgotten::Everything).unwrap(), ["s.client.json"]);
+    assert_eq!(
+        files.forget(Forgotten::Everything).unwrap(),
+        ["s.client.json"]
+    );
     assert_eq!(files.all().unwrap(), [""; 0].map(PathBuf::from));
 }
 
