@@ -200,7 +200,7 @@ impl Login {
         let server = self.url()?;
         let challenge = match challenge {
             Some(challenge) => challenge.clone(),
-            None => match self.files.challenge() {
+            None => match self.files.challenge().filter(|kept| is_of(kept, &server)) {
                 Some(challenge) => challenge,
                 None => provoke(&requests, &server).await?,
             },
@@ -439,6 +439,16 @@ impl Login {
         if let Err(error) = revoked.await {
             tracing::debug!(server = %self.server, %error, "the tokens were not given back");
         }
+    }
+}
+
+/// Whether a kept challenge is of the server as it is configured now, as far as it says so.
+fn is_of(challenge: &Challenge, server: &Url) -> bool {
+    match &challenge.resource_metadata {
+        Some(place) => server
+            .join(place)
+            .is_ok_and(|place| place.origin() == server.origin()),
+        None => true,
     }
 }
 
