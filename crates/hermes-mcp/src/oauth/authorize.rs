@@ -109,7 +109,7 @@ impl Login {
             });
         }
         let mut address = metadata.authorization_url()?;
-        prepared.requests.reach.check(&address)?;
+        prepared.requests.check(&address)?;
         let way = self.way(prepared, listens).await?;
         let scope = self.scope(prepared, OAuthGrant::AuthorizationCode);
         let client = self

@@ -17,6 +17,7 @@ use url::Url;
 
 use super::{
     Challenge, Login, OAuthError, TokenFiles, Tokens,
+    discovery::is_resource_of,
     dpop::{DpopKey, Nonces},
     files::Stamp,
     refresh::Occasion,
@@ -345,7 +346,10 @@ impl Authorizer {
         if state.stamp == stamp {
             return state.credentials.clone();
         }
-        let tokens = self.files().tokens();
+        let tokens = self
+            .files()
+            .tokens()
+            .filter(|tokens| self.is_for_us(tokens));
         let read = tokens.and_then(|tokens| {
             let key = tokens.dpop_key.as_deref().map(DpopKey::from_pkcs8);
             Some(Arc::new(Credentials {
@@ -363,6 +367,14 @@ impl Authorizer {
         drop(state);
         self.hide(read.as_deref());
         read
+    }
+
+    /// Whether tokens were got for the server as it is configured now: its address may have changed since.
+    fn is_for_us(&self, tokens: &Tokens) -> bool {
+        match (&tokens.resource, self.login.url()) {
+            (Some(resource), Ok(url)) => is_resource_of(resource, &url),
+            _ => true,
+        }
     }
 
     /// Sees to it that no message shows the tokens.

@@ -6,7 +6,7 @@ use tokio::{
 };
 use url::form_urlencoded;
 
-use super::{OAuthError, page, requests::one_line};
+use super::{OAuthError, ServerMetadata, page, pkce, requests::one_line};
 
 /// Longer than any answer.
 const MOST_BYTES: usize = 32 * 1024;
@@ -55,6 +55,39 @@ impl Redirect {
             error.push_str(&description);
         }
         Ok(redirect)
+    }
+
+    /// Whether this is the answer to a login that began so. Returns its code.
+    pub(super) fn code_for(
+        &self,
+        state: &str,
+        metadata: &ServerMetadata,
+    ) -> Result<String, OAuthError> {
+        let given = self.state.as_deref().unwrap_or_default();
+        if !pkce::is_same(given, state) {
+            return Err(OAuthError::WrongState);
+        }
+        // Who answers is looked at before what is answered: an error may be forged too.
+        let is_promised = metadata.authorization_response_iss_parameter_supported == Some(true);
+        match &self.issuer {
+            Some(found) if *found != metadata.issuer => {
+                return Err(OAuthError::WrongIssuer {
+                    expected: metadata.issuer.clone(),
+                    found: one_line(found),
+                });
+            }
+            None if is_promised => {
+                return Err(OAuthError::WrongIssuer {
+                    expected: metadata.issuer.clone(),
+                    found: "nobody".into(),
+                });
+            }
+            _ => {}
+        }
+        if let Some(error) = &self.error {
+            return Err(OAuthError::Denied(error.clone()));
+        }
+        self.code.clone().ok_or(OAuthError::NoCode)
     }
 }
 

@@ -62,6 +62,18 @@ pub(super) struct Client {
     pub(super) origin: ClientOrigin,
 }
 
+impl Client {
+    /// For requests that say in another way who asks.
+    pub(super) fn nobody() -> Self {
+        Self {
+            id: String::new(),
+            secret: None,
+            proof: ClientProof::None,
+            origin: ClientOrigin::Configured,
+        }
+    }
+}
+
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")

@@ -105,7 +105,7 @@ async fn resource_metadata(
             return Err(OAuthError::Metadata {
                 url: shown(&place),
                 reason: format!(
-                    "it describes `{}`, not {}",
+                    "it describes the resource `{}`, not {}",
                     super::requests::one_line(&found.resource),
                     shown(server)
                 ),
@@ -141,7 +141,7 @@ pub(super) async fn server_metadata(
             return Err(OAuthError::Metadata {
                 url: shown(place),
                 reason: format!(
-                    "it is of `{}`, not of `{issuer}`",
+                    "its issuer is `{}`, not `{issuer}`",
                     super::requests::one_line(&metadata.issuer)
                 ),
             });
@@ -189,7 +189,7 @@ fn at(base: &Url, path: &str) -> Url {
 }
 
 /// Whether a server may call itself so: its own address, or one above it on the same origin.
-fn is_resource_of(resource: &str, server: &Url) -> bool {
+pub(super) fn is_resource_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else {
         return false;
     };

@@ -1,7 +1,6 @@
 //! A login from beginning to end: find the authorization server, be its client, send the person there, take what comes
 //! back, keep it. The old tokens stay until there are new ones.
 
-use futures::future::BoxFuture;
 use hermes_config::{
     ServerName,
     server::{DpopUse, HttpSettings, OAuthGrant, OAuthSettings},
@@ -11,7 +10,8 @@ use serde_json::json;
 use url::Url;
 
 use super::{
-    Challenge, DeviceCode, OAuthError, Redirect, ServerMetadata, TokenFiles, Tokens,
+    Challenge, ClientIdentity, Flow, LoggedIn, OAuthError, Person, ServerMetadata, TokenFiles,
+    Tokens,
     challenge::Scheme,
     client::{Client, ClientNeed, ClientOrigin, ClientProof},
     discovery::{self, Discovered},
@@ -21,81 +21,6 @@ use super::{
     scope,
     token_endpoint::TokenEndpoint,
 };
-
-/// Who logs in. All of it may take as long as a person takes; the login has a limit of its own.
-pub trait Person: Send + Sync {
-    /// Whether the answer can come while the login is waited for.
-    fn presence(&self) -> Presence;
-
-    /// Shows the address to go to, and opens it if that is possible.
-    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()>;
-
-    /// Waits for an answer that the person types or pastes. Pending for ever where nobody can.
-    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>>;
-
-    /// Shows a code to enter elsewhere.
-    fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()>;
-
-    /// Asks for a client that the person has registered; `None` if there is none.
-    fn client<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Option<ClientIdentity>>;
-}
-
-/// Where the person is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// At this machine's browser or terminal.
-    Here,
-    /// Elsewhere: nothing waits, and another command brings the answer.
-    Elsewhere,
-}
-
-/// A client that a person names.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClientIdentity {
-    /// Its id.
-    pub id: String,
-    /// Its secret, if it has one.
-    pub secret: Option<String>,
-}
-
-/// Where a person is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Visit {
-    /// The address to open.
-    pub url: String,
-    /// Who is there.
-    pub issuer: String,
-    /// Where the answer goes.
-    pub redirect_uri: String,
-    /// Whether that is waited for here, or the person has to bring the answer.
-    pub is_waited_for: bool,
-}
-
-/// `--flow`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// A browser on this machine.
-    Browser,
-    /// The answer is pasted; no port is opened.
-    Paste,
-    /// A code that is entered elsewhere.
-    Device,
-    /// No person.
-    ClientCredentials,
-}
-
-/// What a login brought.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoggedIn {
-    /// Who gave out the tokens.
-    pub issuer: String,
-    /// When the access token ends, in seconds since 1970.
-    pub expires_at: Option<u64>,
-    /// What it allows, as far as that was said.
-    pub scope: Option<String>,
-    /// Whether it is renewed without a person.
-    pub is_renewable: bool,
-}
 
 /// A login that waits for its answer.
 #[derive(Clone, Serialize, Deserialize)]
@@ -200,7 +125,7 @@ impl Login {
         let server = self.url()?;
         let challenge = match challenge {
             Some(challenge) => challenge.clone(),
-            None => match self.files.challenge() {
+            None => match self.files.challenge().filter(|kept| is_of(kept, &server)) {
                 Some(challenge) => challenge,
                 None => provoke(&requests, &server).await?,
             },
@@ -442,6 +367,16 @@ impl Login {
     }
 }
 
+/// Whether a kept challenge is of the server as it is configured now, as far as it says so.
+fn is_of(challenge: &Challenge, server: &Url) -> bool {
+    match &challenge.resource_metadata {
+        Some(place) => server
+            .join(place)
+            .is_ok_and(|place| place.origin() == server.origin()),
+        None => true,
+    }
+}
+
 /// Asks the server something without a token, to hear how to get one.
 async fn provoke(requests: &Requests, server: &Url) -> Result<Challenge, OAuthError> {
     let question = json!({
@@ -461,39 +396,4 @@ async fn provoke(requests: &Requests, server: &Url) -> Result<Challenge, OAuthEr
         .header("www-authenticate")
         .map(|header| Challenge::parse(&header))
         .unwrap_or_default())
-}
-
-impl Redirect {
-    /// Whether this is the answer to a login that began so. Returns its code.
-    pub(super) fn code_for(
-        &self,
-        state: &str,
-        metadata: &ServerMetadata,
-    ) -> Result<String, OAuthError> {
-        let given = self.state.as_deref().unwrap_or_default();
-        if !super::pkce::is_same(given, state) {
-            return Err(OAuthError::WrongState);
-        }
-        // Who answers is looked at before what is answered: an error may be forged too.
-        let is_promised = metadata.authorization_response_iss_parameter_supported == Some(true);
-        match &self.issuer {
-            Some(found) if *found != metadata.issuer => {
-                return Err(OAuthError::WrongIssuer {
-                    expected: metadata.issuer.clone(),
-                    found: super::requests::one_line(found),
-                });
-            }
-            None if is_promised => {
-                return Err(OAuthError::WrongIssuer {
-                    expected: metadata.issuer.clone(),
-                    found: "nobody".into(),
-                });
-            }
-            _ => {}
-        }
-        if let Some(error) = &self.error {
-            return Err(OAuthError::Denied(error.clone()));
-        }
-        self.code.clone().ok_or(OAuthError::NoCode)
-    }
 }

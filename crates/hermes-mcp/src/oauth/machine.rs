@@ -27,7 +27,7 @@ impl Login {
         more: Option<&str>,
     ) -> Result<Tokens, OAuthError> {
         let found = &prepared.found;
-        let client = self.machine_client(prepared)?;
+        let client = self.machine_client(prepared, grant)?;
         let wanted = self.scope(prepared, grant);
         let wanted = scope::union(wanted.as_deref().into_iter().chain(more));
         let mut form: Form = match grant {
@@ -59,9 +59,14 @@ impl Login {
         })
     }
 
-    fn machine_client(&self, prepared: &Prepared) -> Result<Client, OAuthError> {
+    /// A workload's identity token says enough; the other grants want a client of the user's own.
+    fn machine_client(&self, prepared: &Prepared, grant: OAuthGrant) -> Result<Client, OAuthError> {
         let need = self.need(&prepared.requests, &prepared.found.metadata);
-        need.known()?.ok_or_else(|| missing("oauth.client_id"))
+        match (need.known()?, grant) {
+            (Some(client), _) => Ok(client),
+            (None, OAuthGrant::JwtBearer) => Ok(Client::nobody()),
+            (None, _) => Err(missing("oauth.client_id")),
+        }
     }
 
     /// Has the identity provider state that its person may use this server.

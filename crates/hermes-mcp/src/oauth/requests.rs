@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use hermes_config::server::HttpSettings;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
-use url::Url;
+use url::{Origin, Url};
 
 use super::{
     OAuthError,
@@ -27,7 +27,9 @@ const MOST_WORDS: usize = 300;
 #[derive(Debug, Clone)]
 pub(super) struct Requests {
     client: reqwest::Client,
-    pub(super) reach: Reach,
+    reach: Reach,
+    /// Where the server itself is: the user chose that address.
+    own: Origin,
 }
 
 /// An answer, whatever its status.
@@ -75,7 +77,19 @@ impl Requests {
                     reason: error.to_string(),
                 }
             })?;
-        Ok(Self { client, reach })
+        Ok(Self {
+            client,
+            reach,
+            own: url.origin(),
+        })
+    }
+
+    /// Whether an address may be asked, or a person be sent there.
+    pub(super) fn check(&self, url: &Url) -> Result<(), OAuthError> {
+        if url.origin() == self.own {
+            return Ok(());
+        }
+        self.reach.check(url)
     }
 
     /// Fetches a document. A redirect is followed within its origin.
@@ -139,7 +153,7 @@ impl Requests {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, OAuthError> {
-        self.reach.check(url)?;
+        self.check(url)?;
         let unavailable = |reason: String| OAuthError::Unavailable {
             what: shown(url),
             reason,

@@ -83,7 +83,7 @@ impl TokenEndpoint<'_> {
             expires_at: Tokens::end_of(life, SystemTime::now()),
             issuer: Some(self.metadata.issuer.clone()),
             resource: None,
-            client_id: Some(self.client.id.clone()),
+            client_id: Some(self.client.id.clone()).filter(|id| !id.is_empty()),
             requested_scope: None,
             dpop_key,
             others: serde_json::Map::new(),
@@ -132,6 +132,7 @@ impl TokenEndpoint<'_> {
         } = self.client;
         let secret = secret.clone().unwrap_or_default();
         match proof {
+            ClientProof::None if id.is_empty() => {}
             ClientProof::None => form.push(("client_id", id.clone())),
             ClientProof::SecretInForm => {
                 form.push(("client_id", id.clone()));
