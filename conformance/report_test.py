@@ -15,7 +15,6 @@ REQUIRED = """Server scenarios (test against a server):
 
 Client scenarios (test against a client):
   - tools_call
-  - auth/basic
 
 Run and reported, but never scored:
   extension (2):
@@ -37,10 +36,10 @@ class Report(unittest.TestCase):
         checks = [{"id": "check", "description": "a check", "status": status} for status in statuses]
         (folder / "checks.json").write_text(json.dumps(checks))
 
-    def last_line(self, auth=False, expected=(), side="client"):
+    def last_line(self, expected=(), side="client"):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            report.report([self.folder], side, auth, expected)
+            report.report([self.folder], side, expected)
         return output.getvalue().splitlines()[-1]
 
     def test_a_scenario_whose_checks_all_succeed_passes(self):
@@ -62,11 +61,11 @@ class Report(unittest.TestCase):
     def test_a_scenario_without_a_result_fails(self):
         self.assertEqual(self.last_line(), "0 passed, 1 failed")
 
-    def test_authorisation_counts_only_when_asked_for(self):
+    def test_an_extension_that_is_ours_counts_though_it_is_not_scored(self):
+        (self.folder / "required.txt").write_text(REQUIRED + "    - auth/dpop [client]\n")
         self.result("tools_call", "SUCCESS")
-        self.result("auth/basic", "FAILURE")
-        self.assertEqual(self.last_line(), "1 passed, 0 failed")
-        self.assertEqual(self.last_line(auth=True), "1 passed, 1 failed")
+        self.result("auth/dpop", "FAILURE")
+        self.assertEqual(self.last_line(), "1 passed, 1 failed")
 
     def test_a_scenario_that_is_not_scored_does_not_count(self):
         self.result("tools_call", "SUCCESS")

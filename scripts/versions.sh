@@ -31,6 +31,15 @@ npm_clients=(
   @modelcontextprotocol/core@2.4.0
 )
 
+# An authorization server, what lets an MCP server ask for its tokens, and what drives the browser of somebody who
+# logs in. The browser itself is the system's.
+npm_oauth=(
+  node@22
+  oidc-provider@9.13.3
+  playwright-core@1.64.1
+  @modelcontextprotocol/sdk@1.32.2
+)
+
 # The Python SDK as a client.
 python_client=(
   mcp==2.3.0

@@ -1,7 +1,7 @@
 //! The client that the suite drives.
 //!
 //! It knows no scenario. It does what an agent would do with any server, through the product's own host: it connects,
-//! calls the tools, reads the resources, fills in the prompts, and answers what it is asked.
+//! calls the tools, reads the resources, fills in the prompts, answers what it is asked, and logs in where that is wanted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,6 +11,7 @@ use hermes_config::{Home, Server, ServerName, Settings, Variables};
 use hermes_mcp::{
     CallOptions, Host, HostOptions, Inquiries, RegisteredTool, Registry,
     inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
+    oauth::Login,
     process::GuardProgram,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
@@ -18,6 +19,8 @@ use hermes_mcp::{
     registry::Origin,
 };
 use serde_json::{Map, Value, json};
+
+mod login;
 
 const SERVER: &str = "suite";
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -29,7 +32,8 @@ pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
     };
     let directory = tempfile::tempdir()?;
     let home = Home::at(directory.path());
-    let settings = settings(url)?;
+    let settings = settings(url, &context)?;
+    let login = login::login(&home, &settings, SERVER)?;
     let mut options = HostOptions::new(
         home,
         GuardProgram {
@@ -39,14 +43,16 @@ pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
     );
     options.inquiries = Arc::new(Agreeable);
     let host = Host::start(options, &settings).await;
-    let outcome = exercise(&host, &context).await;
+    let outcome = exercise(&host, &context, &login).await;
     host.shutdown().await;
     outcome
 }
 
-fn settings(url: &str) -> anyhow::Result<Settings> {
-    let text =
-        json!({"mcp_servers": {SERVER: {"url": url, "timeout": 20, "skip_preflight": true}}});
+fn settings(url: &str, context: &Value) -> anyhow::Result<Settings> {
+    let entry = json!({
+        "url": url, "timeout": 20, "auth": "oauth", "oauth": login::keys(context),
+    });
+    let text = json!({"mcp_servers": {SERVER: entry}});
     Ok(Settings::parse(
         &text.to_string(),
         Variables::from_pairs::<String, String>([]),
@@ -54,10 +60,12 @@ fn settings(url: &str) -> anyhow::Result<Settings> {
 }
 
 /// Uses everything the server offers.
-async fn exercise(host: &Host, context: &Value) -> anyhow::Result<()> {
+async fn exercise(host: &Host, context: &Value, login: &Login) -> anyhow::Result<()> {
     let server = ServerName::new(SERVER);
-    let missing = host.settled(CONNECT_LIMIT).await;
-    if !missing.is_empty() {
+    host.settled(CONNECT_LIMIT).await;
+    login::until_connected(host, &server, login, CONNECT_LIMIT).await?;
+    let link = host.link(&server).context("no connection")?;
+    if link.borrow().session.is_none() {
         let status = host
             .status()
             .into_iter()
@@ -72,14 +80,11 @@ async fn exercise(host: &Host, context: &Value) -> anyhow::Result<()> {
     let options = CallOptions::default();
     let registry = host.registry();
     for (tool, arguments) in calls(&registry, context) {
-        let outcome = host.call_tool(&tool, arguments, &options).await;
+        let outcome = login::call(host, &tool, arguments, &options, login).await?;
         tell(&format!("{}: {}", tool.name, outcome.to_json()));
     }
-    let link = host
-        .link(&server)
-        .context("no connection")?
-        .borrow()
-        .clone();
+    // What is listed after a new session is the new session's.
+    let link = link.borrow().clone();
     let capabilities = link
         .catalog
         .map(|catalog| catalog.capabilities.clone())

@@ -6,7 +6,10 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+mod oauth;
 pub(crate) mod parse;
+
+pub use oauth::{Auth, DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings};
 
 /// The name of a server as the user wrote it: a key under `mcp_servers`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -237,66 +240,6 @@ pub enum ProtocolChoice {
     Stateless,
     /// The revisions that begin with `initialize`.
     Legacy,
-}
-
-/// `auth`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Auth {
-    /// OAuth 2.1 with PKCE.
-    OAuth,
-}
-
-/// `oauth.*`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OAuthSettings {
-    /// Pre-registered client.
-    pub client_id: Option<String>,
-    /// Its secret.
-    pub client_secret: Option<String>,
-    /// Space separated; wins over the server's choice.
-    pub scope: Option<String>,
-    /// Callback port, 0 for any free one.
-    pub redirect_port: u16,
-    /// Proxied https callback.
-    pub redirect_uri: Option<String>,
-    /// Host shown in the callback address.
-    pub redirect_host: String,
-    /// Name in registration.
-    pub client_name: String,
-    /// The whole interactive flow.
-    pub timeout: Duration,
-    /// Which grant.
-    pub grant: OAuthGrant,
-    /// CIMD document.
-    pub client_metadata_url: Option<String>,
-}
-
-impl Default for OAuthSettings {
-    fn default() -> Self {
-        Self {
-            client_id: None,
-            client_secret: None,
-            scope: None,
-            redirect_port: 0,
-            redirect_uri: None,
-            redirect_host: "127.0.0.1".into(),
-            client_name: "Hermes Agent".into(),
-            timeout: Duration::from_mins(5),
-            grant: OAuthGrant::AuthorizationCode,
-            client_metadata_url: None,
-        }
-    }
-}
-
-/// `oauth.grant`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum OAuthGrant {
-    /// Browser and callback.
-    AuthorizationCode,
-    /// RFC 8628.
-    DeviceCode,
-    /// No person involved.
-    ClientCredentials,
 }
 
 /// `sampling.*`: what a server may ask of the model.

@@ -80,6 +80,8 @@ pub enum CallError {
     NeedsAuth {
         /// The server.
         server: ServerName,
+        /// What for.
+        need: LoginNeed,
     },
     /// Too many calls in a row failed to reach the server.
     #[error(
@@ -127,6 +129,18 @@ pub enum CallError {
     /// An answer of a shape that fits no request.
     #[error("the server's answer has an unknown shape: {0}")]
     UnknownShape(String),
+}
+
+/// What a login is needed for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginNeed {
+    /// To use the server at all.
+    Access {
+        /// Why, as far as that is known.
+        reason: Option<String>,
+    },
+    /// For more rights than the login has; other calls still work.
+    Scope,
 }
 
 /// A request that a server may answer with questions first.
@@ -344,11 +358,14 @@ fn failed(session: &Session, error: &ServiceError, was_sending: bool) -> CallErr
     match error {
         ServiceError::McpError(error) => refused(error.clone()),
         ServiceError::TransportSend(transport) => match classify(transport) {
-            Some(HttpFailure::Auth { .. } | HttpFailure::Forbidden { challenge: Some(_) }) => {
-                CallError::NeedsAuth {
-                    server: session.server.clone(),
-                }
-            }
+            Some(HttpFailure::Auth { challenge }) => CallError::NeedsAuth {
+                server: session.server.clone(),
+                need: LoginNeed::Access { reason: challenge },
+            },
+            Some(HttpFailure::Forbidden { challenge: Some(_) }) => CallError::NeedsAuth {
+                server: session.server.clone(),
+                need: LoginNeed::Scope,
+            },
             // The request may have been processed unless it never got through.
             Some(failure) => {
                 let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use hermes_config::{Fingerprint, Home, ReferencePolicy, Resolved, Server, ServerName, Variables};
+use arc_swap::ArcSwapOption;
+use hermes_config::{
+    Fingerprint, Home, ReferencePolicy, Resolved, Server, ServerName, Variables, server::Auth,
+};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +22,7 @@ use crate::{
     inquiry::Inquiries,
     link::{Link, LinkError, Status},
     manifest,
+    oauth::{Authorizer, TokenFiles},
     owner::WantedResources,
     process::Processes,
 };
@@ -83,6 +87,10 @@ pub(crate) struct Shared {
     pub(crate) resource_updates: broadcast::Sender<String>,
     /// Resources whose changes somebody wants to hear of.
     pub(crate) wanted_resources: Arc<watch::Sender<WantedResources>>,
+    /// Where the login of the server is kept.
+    pub(crate) token_files: TokenFiles,
+    /// What authorizes the requests of the last attempt, where the server wants a login.
+    pub(crate) authorizer: Arc<ArcSwapOption<Authorizer>>,
 }
 
 /// Why a session ended.
@@ -240,9 +248,11 @@ impl Connection {
             }
         };
         let mut sleep = std::pin::pin!(sleep);
+        let mut logged_in = std::pin::pin!(self.shared.logged_in());
         loop {
             tokio::select! {
                 () = &mut sleep => return Woken::Due,
+                () = &mut logged_in => return Woken::Asked,
                 () = self.shared.surroundings.stop.cancelled() => return Woken::Stop(None),
                 command = self.mailbox.recv() => match command {
                     Some(Command::Wake) => return Woken::Asked,
@@ -324,19 +334,41 @@ impl Shared {
         });
     }
 
+    /// Resolves when somebody has logged in, perhaps in another process; never while that is not waited for.
+    fn logged_in(&self) -> impl Future<Output = ()> + use<> {
+        let is_waited_for = self.link.borrow().status == Status::NeedsAuth;
+        let authorizer = self.authorizer.load_full().filter(|_| is_waited_for);
+        async move {
+            match authorizer {
+                Some(authorizer) => authorizer.changed().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     fn manifest_path(&self) -> Option<std::path::PathBuf> {
         let fingerprint = self.fingerprint.as_ref()?;
         Some(manifest::path(&self.surroundings.home, fingerprint))
     }
 
     fn login_hint(&self, challenge: Option<&str>) -> String {
-        let detail = challenge
-            .map(|text| format!(" ({text})"))
-            .unwrap_or_default();
-        let text = format!(
-            "the server wants a login{detail}; set its `headers`, or run `hermes mcp login {}`",
-            self.name
-        );
+        let name = &self.name;
+        let text = match self.server.load().auth {
+            // What is said then is in our words already.
+            Some(Auth::OAuth) => {
+                let reason = challenge.unwrap_or("the server wants a login");
+                format!("{reason}; run `hermes mcp login {name}`")
+            }
+            None => {
+                let detail = challenge
+                    .map(|text| format!(" ({text})"))
+                    .unwrap_or_default();
+                format!(
+                    "the server wants a login{detail}; run `hermes mcp login {name}`, which adds `auth: oauth`, or set its \
+                     `headers`"
+                )
+            }
+        };
         self.redactor.load().redact(&text).into_owned()
     }
 }

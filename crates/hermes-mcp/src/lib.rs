@@ -21,6 +21,7 @@ pub mod inquiry;
 pub mod link;
 pub mod manifest;
 pub mod names;
+pub mod oauth;
 pub mod outcome;
 mod owner;
 pub mod process;

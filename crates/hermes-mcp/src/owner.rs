@@ -56,7 +56,7 @@ impl Owner {
     /// What the model is told about a call without an answer.
     pub(crate) fn failure(&self, error: CallError) -> Failure {
         match error {
-            CallError::NeedsAuth { server } => Failure::LoginNeeded {
+            CallError::NeedsAuth { server, .. } => Failure::LoginNeeded {
                 server: server.to_string(),
             },
             CallError::TimedOut { elapsed, allowed } => Failure::TimedOut { elapsed, allowed },

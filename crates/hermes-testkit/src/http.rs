@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use axum::response::Response;
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::behaviour::{Behaviour, HttpTransport};
@@ -23,6 +25,12 @@ use connection::{HangUp, Listener};
 use front::Front;
 pub use log::HttpRequest;
 pub use tls::Certificates;
+
+/// Stands before a server and answers in its place: strangers, and paths that are not MCP.
+pub(crate) trait Gate: Send + Sync {
+    /// The response, or nothing to let the request through.
+    fn answer<'r>(&'r self, request: &'r HttpRequest) -> BoxFuture<'r, Option<Response>>;
+}
 
 /// A scripted MCP server over HTTP on a loopback port; it stops when dropped.
 pub struct HttpServer {
@@ -49,11 +57,24 @@ impl HttpServer {
     ///
     /// If it cannot be started.
     pub fn start_on(port: u16, behaviour: Behaviour) -> Self {
-        Self::try_start(port, behaviour)
+        Self::try_start(port, behaviour, |_| None)
             .unwrap_or_else(|error| panic!("cannot start a server on port {port}: {error}"))
     }
 
-    fn try_start(port: u16, behaviour: Behaviour) -> std::io::Result<Self> {
+    /// Starts a server behind a gate, which is made once the server's address without a path is known.
+    pub(crate) fn start_behind(
+        behaviour: Behaviour,
+        gate: impl FnOnce(&str) -> Arc<dyn Gate>,
+    ) -> Self {
+        Self::try_start(0, behaviour, |origin| Some(gate(origin)))
+            .unwrap_or_else(|error| panic!("cannot start a server behind a gate: {error}"))
+    }
+
+    fn try_start(
+        port: u16,
+        behaviour: Behaviour,
+        gate: impl FnOnce(&str) -> Option<Arc<dyn Gate>>,
+    ) -> std::io::Result<Self> {
         std::thread::sleep(Duration::from_millis(behaviour.process.start_delay_ms));
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         socket.set_nonblocking(true)?;
@@ -75,7 +96,8 @@ impl HttpServer {
                 crash.cancel();
             });
         };
-        let front = Arc::new(Front::new(Script::new(behaviour, exit)?));
+        let gate = gate(&origin(address, certificates.as_ref()));
+        let front = Arc::new(Front::new(Script::new(behaviour, exit)?, gate));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -118,12 +140,7 @@ impl HttpServer {
 
     /// The address without a path.
     pub fn origin(&self) -> String {
-        let scheme = if self.certificates.is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        format!("{scheme}://{}", self.address)
+        origin(self.address, self.certificates.as_ref())
     }
 
     /// The port.
@@ -154,6 +171,15 @@ impl HttpServer {
             let _ = thread.join();
         }
     }
+}
+
+fn origin(address: SocketAddr, certificates: Option<&Certificates>) -> String {
+    let scheme = if certificates.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    format!("{scheme}://{address}")
 }
 
 impl Drop for HttpServer {

@@ -1,10 +1,11 @@
-//! Test equipment: MCP servers that misbehave on demand, a scripted model, messaging platforms, temporary homes, and
-//! eyes on processes.
+//! Test equipment: MCP servers that misbehave on demand, an authorization server, a scripted model, messaging
+//! platforms, temporary homes, and eyes on processes.
 //!
 //! A [`Behaviour`] says what a server does. It is served on stdio by the program `testkit-stdio` and over
 //! HTTP by [`HttpServer`], in the test's own process or as the program `testkit-http`. The servers write
 //! their JSON-RPC by hand, so that nothing stands between a test and a malformed message.
 
+pub mod authorization;
 mod behaviour;
 mod binary;
 mod grandchild;

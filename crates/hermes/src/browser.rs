@@ -13,6 +13,10 @@ pub(crate) fn open(url: &str) -> bool {
     if !has_screen() {
         return false;
     }
+    // What is opened may come from elsewhere, and openers take more than addresses.
+    if !url.starts_with("https://") && !url.starts_with("http://") {
+        return false;
+    }
     let program = if cfg!(target_os = "macos") {
         "open"
     } else {
@@ -38,7 +42,8 @@ pub(crate) fn open(url: &str) -> bool {
     true
 }
 
-fn has_screen() -> bool {
+/// Whether the user has a screen of their own here.
+pub(crate) fn has_screen() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if is_set("SSH_CONNECTION") || is_set("SSH_TTY") {
         return false;

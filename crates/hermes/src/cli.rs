@@ -36,8 +36,9 @@ pub(crate) use hub::{
 pub(crate) use hub_args::{HubArgs, PageArgs, SureArgs, VersionArgs};
 use later::{Later, Verbs};
 pub(crate) use mcp::{
-    AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, McpCommand,
-    NameArgs, PsArgs, ReloadArgs, RemoveArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
+    AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,
+    LogoutArgs, McpCommand, NameArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs, ServeArgs,
+    StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
 pub(crate) use policy::{

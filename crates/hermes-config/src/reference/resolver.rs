@@ -10,8 +10,8 @@ use super::{
 use crate::{
     Secret,
     server::{
-        HttpSettings, OAuthSettings, SamplingPolicy, SandboxSettings, StdioSettings,
-        TlsVerification, TransportSettings, parse::check_url,
+        EnterpriseSettings, HttpSettings, OAuthSettings, SamplingPolicy, SandboxSettings,
+        StdioSettings, TlsVerification, TransportSettings, parse::check_url,
     },
     settings::Warning,
 };
@@ -171,22 +171,49 @@ impl Resolver<'_> {
     }
 
     pub(super) fn oauth(&mut self, oauth: &OAuthSettings) -> Result<OAuthSettings, ReferenceError> {
+        let enterprise = oauth.enterprise.as_ref().map(|enterprise| {
+            let mut fill = |key: &str, text: Option<&String>| {
+                self.optional(&format!("oauth.enterprise.{key}"), text)
+            };
+            Ok(EnterpriseSettings {
+                issuer: fill("issuer", enterprise.issuer.as_ref())?,
+                token_endpoint: fill("token_endpoint", enterprise.token_endpoint.as_ref())?,
+                client_id: fill("client_id", enterprise.client_id.as_ref())?,
+                client_secret: fill("client_secret", enterprise.client_secret.as_ref())?,
+                id_token: fill("id_token", Some(&enterprise.id_token))?.unwrap_or_default(),
+            })
+        });
+        let enterprise = enterprise.transpose()?;
+        let mut fill =
+            |key: &str, text: Option<&String>| self.optional(&format!("oauth.{key}"), text);
         let resolved = OAuthSettings {
-            client_id: self.optional("oauth.client_id", oauth.client_id.as_ref())?,
-            client_secret: self.optional("oauth.client_secret", oauth.client_secret.as_ref())?,
-            scope: self.optional("oauth.scope", oauth.scope.as_ref())?,
+            client_id: fill("client_id", oauth.client_id.as_ref())?,
+            client_secret: fill("client_secret", oauth.client_secret.as_ref())?,
+            private_key: fill("private_key", oauth.private_key.as_ref())?,
+            issuer: fill("issuer", oauth.issuer.as_ref())?,
+            scope: fill("scope", oauth.scope.as_ref())?,
             redirect_port: oauth.redirect_port,
-            redirect_uri: self.optional("oauth.redirect_uri", oauth.redirect_uri.as_ref())?,
-            redirect_host: self.text("oauth.redirect_host", &oauth.redirect_host)?,
-            client_name: self.text("oauth.client_name", &oauth.client_name)?,
+            redirect_uri: fill("redirect_uri", oauth.redirect_uri.as_ref())?,
+            redirect_host: fill("redirect_host", Some(&oauth.redirect_host))?.unwrap_or_default(),
+            client_name: fill("client_name", Some(&oauth.client_name))?.unwrap_or_default(),
             timeout: oauth.timeout,
             grant: oauth.grant,
-            client_metadata_url: self.optional(
-                "oauth.client_metadata_url",
-                oauth.client_metadata_url.as_ref(),
-            )?,
+            client_metadata_url: fill("client_metadata_url", oauth.client_metadata_url.as_ref())?,
+            assertion: fill("assertion", oauth.assertion.as_ref())?,
+            enterprise,
+            dpop: oauth.dpop,
         };
-        if let Some(secret) = &resolved.client_secret {
+        let enterprise = resolved.enterprise.as_ref();
+        for secret in [
+            resolved.client_secret.as_ref(),
+            resolved.private_key.as_ref(),
+            resolved.assertion.as_ref(),
+            enterprise.and_then(|enterprise| enterprise.client_secret.as_ref()),
+            enterprise.map(|enterprise| &enterprise.id_token),
+        ]
+        .into_iter()
+        .flatten()
+        {
             self.keep_secret(secret);
         }
         Ok(resolved)

@@ -8,9 +8,9 @@ use std::{cell::RefCell, path::PathBuf, time::Duration};
 use serde_json::Value;
 
 use super::{
-    AuditLevel, Auth, CallOrder, ElicitationPolicy, OAuthGrant, OAuthSettings, PinTools,
-    ProtocolChoice, RootsPolicy, SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerName,
-    ServerProblem, ToolPolicy, TransportSettings,
+    AuditLevel, Auth, CallOrder, ElicitationPolicy, PinTools, ProtocolChoice, RootsPolicy,
+    SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerName, ServerProblem, ToolPolicy,
+    TransportSettings,
 };
 use crate::{
     Variables,
@@ -20,6 +20,7 @@ use crate::{
     },
 };
 
+mod oauth;
 mod transport;
 
 pub(crate) use transport::check_url;
@@ -103,7 +104,7 @@ pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, Serve
         tools: tools(fields)?,
         protocol: fields.choice("protocol", &protocols, ProtocolChoice::Auto),
         auth,
-        oauth: oauth(&fields.section("oauth")),
+        oauth: oauth::read(&fields.section("oauth"))?,
         sampling: sampling(&fields.section("sampling")),
         elicitation: elicitation(&fields.section("elicitation")),
         roots: roots(fields),
@@ -158,53 +159,6 @@ fn tools(fields: &Fields) -> Result<ToolPolicy, ServerProblem> {
         resources: tools.flag("resources", true),
         prompts: tools.flag("prompts", true),
     })
-}
-
-fn oauth(fields: &Fields) -> OAuthSettings {
-    fields.warn_unknown(&[
-        "client_id",
-        "client_secret",
-        "scope",
-        "redirect_port",
-        "redirect_uri",
-        "redirect_host",
-        "client_name",
-        "timeout",
-        "grant",
-        "client_metadata_url",
-    ]);
-    let default = OAuthSettings::default();
-    let grants = [
-        ("authorization_code", OAuthGrant::AuthorizationCode),
-        ("device_code", OAuthGrant::DeviceCode),
-        ("client_credentials", OAuthGrant::ClientCredentials),
-    ];
-    let port = fields.integer("redirect_port", 0, 0);
-    OAuthSettings {
-        client_id: fields.text("client_id"),
-        client_secret: fields.text("client_secret"),
-        scope: scope(fields),
-        redirect_port: u16::try_from(port).unwrap_or_else(|_| {
-            fields.warn(
-                "redirect_port",
-                "must be at most 65535; any free port is used instead",
-            );
-            0
-        }),
-        redirect_uri: fields.text("redirect_uri"),
-        redirect_host: fields
-            .text("redirect_host")
-            .unwrap_or(default.redirect_host),
-        client_name: fields.text("client_name").unwrap_or(default.client_name),
-        timeout: fields.seconds("timeout", default.timeout),
-        grant: fields.choice("grant", &grants, default.grant),
-        client_metadata_url: fields.text("client_metadata_url"),
-    }
-}
-
-/// Scopes are one text with spaces; a list says the same.
-fn scope(fields: &Fields) -> Option<String> {
-    fields.texts_or_warn("scope").map(|scopes| scopes.join(" "))
 }
 
 fn sampling(fields: &Fields) -> SamplingPolicy {

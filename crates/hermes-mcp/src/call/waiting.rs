@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::CallError;
+use super::{CallError, LoginNeed};
 use crate::{
     connection::Command,
     link::{Link, Status},
@@ -30,9 +30,7 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
             Status::Reconnecting | Status::Ready => RECONNECT_LIMIT,
             Status::Parked => WAKE_LIMIT,
             Status::NeedsAuth => {
-                return Err(CallError::NeedsAuth {
-                    server: owner.name.clone(),
-                });
+                return Err(needs_auth(owner));
             }
             Status::Disabled | Status::Invalid | Status::Stopped => {
                 return Err(refusal(owner, &now));
@@ -55,9 +53,7 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
     }
     let now = link.borrow();
     match now.status {
-        Status::NeedsAuth => Err(CallError::NeedsAuth {
-            server: owner.name.clone(),
-        }),
+        Status::NeedsAuth => Err(needs_auth(owner)),
         _ => Err(refusal(owner, &now)),
     }
 }
@@ -84,6 +80,13 @@ async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Opti
 
 fn open_session(link: &Link) -> Option<&Arc<Session>> {
     link.session.as_ref().filter(|session| session.is_open())
+}
+
+fn needs_auth(owner: &Owner) -> CallError {
+    CallError::NeedsAuth {
+        server: owner.name.clone(),
+        need: LoginNeed::Access { reason: None },
+    }
 }
 
 fn refusal(owner: &Owner, link: &Link) -> CallError {

@@ -5,8 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use hermes_config::{
-    Redactor, Resolved, Server, ServerName, TransportSettings, server::HttpSettings,
+    Redactor, Resolved, Server, ServerName, TransportSettings,
+    server::{Auth, HttpSettings},
 };
 use rmcp::{
     RoleClient,
@@ -31,6 +33,7 @@ use crate::{
     era::{self, Era, Opening},
     inquiry::{Offers, SamplingOffer},
     manifest::{self, Remembered},
+    oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
     process::Running,
     session::{Handler, Session, Traffic},
     transport::{
@@ -80,6 +83,8 @@ pub(super) struct Connector {
     counters: Arc<Counters>,
     redactor: Arc<arc_swap::ArcSwap<Redactor>>,
     resource_updates: broadcast::Sender<String>,
+    token_files: TokenFiles,
+    authorizer: Arc<ArcSwapOption<Authorizer>>,
     /// The references, where they were filled in a moment ago.
     resolved: Option<Resolved>,
     /// Held while a process is being started or stopped.
@@ -96,6 +101,8 @@ impl Shared {
             counters: self.counters.clone(),
             redactor: self.redactor.clone(),
             resource_updates: self.resource_updates.clone(),
+            token_files: self.token_files.clone(),
+            authorizer: self.authorizer.clone(),
             handling_process: Mutex::new(()),
         }
     }
@@ -289,7 +296,7 @@ impl Connector {
                 .await?
             }
             TransportSettings::Http(settings) => {
-                let transport = http::transport(settings, self.peer(settings)?);
+                let transport = http::transport(settings, self.peer(settings, resolved)?);
                 Box::pin(handshake::open(
                     handler.clone(),
                     transport,
@@ -299,15 +306,14 @@ impl Connector {
                 .await?
             }
             TransportSettings::Sse(settings) => {
-                let transport =
-                    SseTransport::connect(self.peer(settings)?)
-                        .await
-                        .map_err(|error| {
-                            Cause::Http(
-                                http::classify(&error)
-                                    .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
-                            )
-                        })?;
+                let transport = SseTransport::connect(self.peer(settings, resolved)?)
+                    .await
+                    .map_err(|error| {
+                        Cause::Http(
+                            http::classify(&error)
+                                .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
+                        )
+                    })?;
                 let opening = Opening::Initialize;
                 Box::pin(handshake::open(
                     handler.clone(),
@@ -344,16 +350,52 @@ impl Connector {
         if settings.skip_preflight || self.server.auth.is_some() {
             return Ok(());
         }
-        http::preflight(&self.peer(settings)?)
+        http::preflight(&self.peer(settings, resolved)?)
             .await
             .map_err(|error| Cause::Http(HttpFailure::Other(error.to_string())))
     }
 
     /// The HTTP side of a remote server. What is wrong with its settings is the user's to mend.
-    fn peer(&self, settings: &HttpSettings) -> Result<HttpPeer, Cause> {
+    fn peer(&self, settings: &HttpSettings, resolved: &Resolved) -> Result<HttpPeer, Cause> {
         let client = tls::client(settings, self.server.connect_timeout)
             .map_err(|error| Cause::Invalid(error.to_string()))?;
-        HttpPeer::new(client, settings).map_err(|error| Cause::Invalid(error.to_string()))
+        let peer =
+            HttpPeer::new(client, settings).map_err(|error| Cause::Invalid(error.to_string()))?;
+        if self.server.auth != Some(Auth::OAuth) {
+            return Ok(peer);
+        }
+        let login = Login::new(
+            self.name.clone(),
+            settings.clone(),
+            resolved.oauth.clone(),
+            self.token_files.clone(),
+        );
+        let authorizer = Arc::new(Authorizer::new(
+            login,
+            self.oauth_source(),
+            self.redactor.clone(),
+            resolved.secrets.clone(),
+        ));
+        self.authorizer.store(Some(authorizer.clone()));
+        Ok(peer.authorized_by(authorizer))
+    }
+
+    /// Fills in the settings of the login again, whenever they are needed.
+    fn oauth_source(&self) -> OAuthSource {
+        let (server, surroundings) = (self.server.clone(), self.surroundings.clone());
+        Arc::new(move || {
+            let (server, surroundings) = (server.clone(), surroundings.clone());
+            Box::pin(async move {
+                let variables = surroundings.variables.load_full();
+                let resolved = resolve(&server, &surroundings, variables).await;
+                resolved
+                    .map(|resolved| resolved.oauth)
+                    .map_err(|error| OAuthError::Setting {
+                        key: "oauth",
+                        reason: error.to_string(),
+                    })
+            })
+        })
     }
 
     /// Learns which values must never be shown.
@@ -392,7 +434,8 @@ pub(crate) async fn resolve(
 }
 
 fn has_slow_references(server: &Server) -> bool {
-    let text = serde_json::to_string(&server.transport).unwrap_or_default();
+    let transport = serde_json::to_string(&server.transport).unwrap_or_default();
+    let text = format!("{transport}{:?}", server.oauth);
     text.contains("${cmd:") || text.contains("${keyring:")
 }
 

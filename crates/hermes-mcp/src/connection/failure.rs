@@ -6,7 +6,10 @@ use hermes_config::ReferenceError;
 
 use super::handshake::OpenError;
 use crate::{
-    catalog::ListError, process::StartError, sandbox::Confined, transport::http::HttpFailure,
+    catalog::ListError,
+    process::StartError,
+    sandbox::Confined,
+    transport::http::{HttpFailure, classify},
 };
 
 /// Why an attempt to connect failed.
@@ -54,17 +57,34 @@ pub(super) struct LastWords {
 }
 
 impl Cause {
+    /// What the server said, if a login is all that is missing.
+    fn wants_login(&self) -> Option<Option<String>> {
+        let failure = match self {
+            Self::Open(OpenError::Auth { challenge }) => return Some(challenge.clone()),
+            Self::Http(failure) => failure.clone(),
+            // Some servers let everybody begin a session.
+            Self::List(ListError::Service { error, .. }) => classify(error)?,
+            _ => return None,
+        };
+        match failure {
+            HttpFailure::Auth { challenge }
+            | HttpFailure::Forbidden {
+                challenge: challenge @ Some(_),
+            } => Some(challenge),
+            _ => None,
+        }
+    }
+
     /// Puts the cause into words, with the last lines the process wrote.
     pub(super) fn explain(self, last: &LastWords, redact: impl Fn(&str) -> String) -> ConnectError {
+        if let Some(challenge) = self.wants_login() {
+            return ConnectError::Auth { challenge };
+        }
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
             Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
             Self::Start(error) if error.is_configured() => {
                 return ConnectError::Invalid(redact(&error.to_string()));
-            }
-            Self::Open(OpenError::Auth { challenge })
-            | Self::Http(HttpFailure::Auth { challenge }) => {
-                return ConnectError::Auth { challenge };
             }
             Self::Timeout(limit) => format!(
                 "no answer within {} s; a slow starter needs a higher `connect_timeout`",

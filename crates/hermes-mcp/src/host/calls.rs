@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::Host;
 use crate::{
     arguments, batch,
-    call::{self, CallError, CallOptions, Request},
+    call::{self, CallError, CallOptions, LoginNeed, Request},
     catalog::NativeTool,
     connection::Command,
     content,
@@ -203,10 +203,12 @@ impl Host {
         match &result {
             Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.succeed(),
             Err(CallError::Lost { .. }) => owner.breaker.fail(Instant::now()),
-            Err(CallError::NeedsAuth { .. }) => {
-                let _ = owner
-                    .mailbox
-                    .try_send(Command::AuthLost { challenge: None });
+            Err(CallError::NeedsAuth {
+                need: LoginNeed::Access { reason },
+                ..
+            }) => {
+                let challenge = reason.clone();
+                let _ = owner.mailbox.try_send(Command::AuthLost { challenge });
             }
             Err(_) => owner.breaker.end_undecided(Instant::now()),
         }

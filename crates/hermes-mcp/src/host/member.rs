@@ -11,6 +11,7 @@ use crate::{
     connection::{Connection, Shared, Surroundings},
     counters::Counters,
     link::{Link, Status},
+    oauth::TokenFiles,
     owner::{Owner, WantedResources},
     registry::{Contribution, Registry},
     status::{ServerStatus, unix},
@@ -64,6 +65,7 @@ impl Member {
         server: Arc<Server>,
         resolved: Option<Resolved>,
         surroundings: &Arc<Surroundings>,
+        token_files: TokenFiles,
     ) -> (Arc<Owner>, Connection) {
         let name = server.name.clone();
         let fingerprint = resolved.as_ref().map(|known| known.fingerprint.clone());
@@ -100,6 +102,8 @@ impl Member {
             redactor,
             resource_updates,
             wanted_resources,
+            token_files,
+            authorizer: Arc::default(),
         };
         (
             owner,

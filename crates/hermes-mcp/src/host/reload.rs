@@ -8,7 +8,7 @@ use hermes_config::{
 use serde::{Deserialize, Serialize};
 
 use super::{Host, Member, naming};
-use crate::{connection, link::Status};
+use crate::{connection, link::Status, oauth::TokenFiles};
 
 /// What a reload did, by server name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,7 +157,10 @@ impl Host {
                 }
                 stopping.push(owner.clone());
             }
-            let (owner, connection) = Member::connection(server, resolved, &inner.surroundings);
+            let names = settings.servers.iter().map(|entry| &entry.name);
+            let files = TokenFiles::new(&inner.surroundings.home, names, &entry.name);
+            let (owner, connection) =
+                Member::connection(server, resolved, &inner.surroundings, files);
             members.push(Member::Live(owner));
             starting.push(connection);
         }

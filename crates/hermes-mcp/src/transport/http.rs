@@ -5,6 +5,7 @@
 //! streams and deleting sessions is left to rmcp's own reqwest client; posting is done here, because rmcp reads a
 //! reply of any size and forgets the status of a refusal.
 
+mod authorization;
 mod error;
 mod failure;
 mod headers;
@@ -35,20 +36,22 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
+use self::{
+    authorization::Answer,
+    headers::Configured,
+    redirect::{Hop, Route},
+};
 pub use self::{
     error::{AuthChallenge, HttpError},
     failure::{HttpFailure, classify},
     headers::HttpSettingsError,
     preflight::{PreflightError, preflight},
 };
-use self::{
-    headers::Configured,
-    redirect::{Hop, Route},
-};
 pub(crate) use self::{
     redirect::policy as redirect_policy,
     reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
+use crate::oauth::{Authorizer, Verdict};
 
 /// The largest JSON body or single event taken from a server.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -61,6 +64,9 @@ const MAX_STREAM_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 const ACCEPTED_TYPES: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
+/// How often one request is repeated with other credentials: a nonce, a new token, more scopes.
+const MAX_REPEATS: usize = 3;
+
 /// What rmcp's transport reports over this peer.
 pub type PeerError = StreamableHttpError<HttpError>;
 
@@ -69,6 +75,7 @@ pub type PeerError = StreamableHttpError<HttpError>;
 pub struct HttpPeer {
     client: reqwest::Client,
     configured: Arc<Configured>,
+    authorizer: Option<Arc<Authorizer>>,
 }
 
 impl HttpPeer {
@@ -80,7 +87,16 @@ impl HttpPeer {
         Ok(Self {
             client,
             configured: Arc::new(Configured::new(settings)?),
+            authorizer: None,
         })
+    }
+
+    /// The same with tokens from a login.
+    pub(crate) fn authorized_by(self, authorizer: Arc<Authorizer>) -> Self {
+        Self {
+            authorizer: Some(authorizer),
+            ..self
+        }
     }
 
     /// The configured address.
@@ -88,7 +104,8 @@ impl HttpPeer {
         self.configured.url()
     }
 
-    /// Sends a request, following redirects by asking `send` again for each hop.
+    /// Sends a request by asking `send` for each hop of its way, and again with other credentials where the server does
+    /// not take the first ones.
     pub(crate) async fn follow<T, S, F>(
         &self,
         url: Arc<str>,
@@ -96,14 +113,49 @@ impl HttpPeer {
         mut send: S,
     ) -> Result<T, PeerError>
     where
+        T: Answer,
         S: FnMut(Hop) -> F + Send,
         F: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>> + Send,
     {
-        let mut route = Route::new(&self.configured, url, method);
+        let failed = |error| StreamableHttpError::Client(HttpError::OAuth(error));
+        let mut repeats = 0;
         loop {
-            match send(route.hop()).await {
-                Ok(reply) => return Ok(reply),
-                Err(error) => route.redirect(error)?,
+            let credentials = match &self.authorizer {
+                Some(authorizer) => authorizer.credentials().await.map_err(failed)?,
+                None => None,
+            };
+            let mut route = Route::new(&self.configured, url.clone(), method.clone());
+            let outcome = loop {
+                let hop = route.hop(credentials.as_deref()).map_err(failed)?;
+                match send(hop).await {
+                    Ok(reply) => break Ok(reply),
+                    Err(error) => match route.redirect(error) {
+                        Ok(()) => {}
+                        Err(error) => break Err(error),
+                    },
+                }
+            };
+            // What another origin says about tokens is of no interest: it has seen none.
+            let Some(authorizer) = self.authorizer.as_ref().filter(|_| route.is_at_home()) else {
+                return outcome;
+            };
+            if let (Ok(reply), Some(url)) = (&outcome, route.url())
+                && let Some(nonce) = reply.nonce()
+            {
+                authorizer.note_nonce(&url, &nonce);
+            }
+            let refusal = match &outcome {
+                Ok(reply) => reply.refusal(),
+                Err(error) => authorization::refusal_in(error),
+            };
+            let Some(refusal) = refusal.filter(|_| repeats < MAX_REPEATS) else {
+                return outcome;
+            };
+            repeats += 1;
+            match authorizer.refused(credentials.as_ref(), &refusal).await {
+                Ok(Verdict::Repeat) => {}
+                Ok(Verdict::Stands) => return outcome,
+                Err(error) => return Err(failed(error)),
             }
         }
     }

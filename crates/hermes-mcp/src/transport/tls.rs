@@ -5,10 +5,10 @@
 
 mod identity;
 
-use std::{error::Error, fs, io, path::PathBuf, time::Duration};
+use std::{error::Error, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_config::server::{HttpSettings, TlsVerification};
-use reqwest::{Certificate, ClientBuilder};
+use reqwest::{Certificate, ClientBuilder, dns::Resolve, redirect::Policy};
 use url::{Host, Url};
 
 use super::http::redirect_policy;
@@ -67,12 +67,39 @@ pub fn client(
     settings: &HttpSettings,
     connect_timeout: Duration,
 ) -> Result<reqwest::Client, TlsError> {
-    let built = builder(settings, connect_timeout)?.build();
-    let built = match built {
-        // A system without CA certificates can still reach plain HTTP servers.
-        Err(_) if settings.url.starts_with("http://") => builder(settings, connect_timeout)?
-            .tls_certs_only([])
-            .build(),
+    built(settings, || builder(settings, connect_timeout))
+}
+
+/// Makes the client for a login: it trusts whom the server's settings trust, shows no certificate of ours, follows no
+/// redirect, and finds addresses by `resolver`.
+pub(crate) fn authorization_client(
+    settings: &HttpSettings,
+    limit: Duration,
+    resolver: Option<Arc<dyn Resolve>>,
+) -> Result<reqwest::Client, TlsError> {
+    let settings = HttpSettings {
+        client_certificate: None,
+        ..settings.clone()
+    };
+    let prepared = || {
+        let builder = builder(&settings, limit)?
+            .timeout(limit)
+            .redirect(Policy::none());
+        Ok(match &resolver {
+            Some(resolver) => builder.dns_resolver(resolver.clone()),
+            None => builder,
+        })
+    };
+    built(&settings, prepared)
+}
+
+/// Builds a client. A system without CA certificates can still reach plain HTTP servers.
+fn built(
+    settings: &HttpSettings,
+    prepared: impl Fn() -> Result<ClientBuilder, TlsError>,
+) -> Result<reqwest::Client, TlsError> {
+    let built = match prepared()?.build() {
+        Err(_) if settings.url.starts_with("http://") => prepared()?.tls_certs_only([]).build(),
         other => other,
     };
     built.map_err(|error| TlsError::Setup {

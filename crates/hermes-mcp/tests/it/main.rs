@@ -18,6 +18,7 @@ mod http_faults;
 mod inquiries;
 mod lazy;
 mod life_cycle;
+mod oauth;
 mod orphans;
 mod process;
 mod real_servers;

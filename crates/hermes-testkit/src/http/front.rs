@@ -16,7 +16,7 @@ use super::connection::HangUp;
 use super::fault::{self, Faults};
 use super::log::{Entry, HttpRequest, Log};
 use super::stream::Event;
-use super::{sse, streamable};
+use super::{Gate, sse, streamable};
 use crate::behaviour::{Behaviour, HttpTransport, Trouble};
 use crate::script::{Outlet, Script, Session};
 
@@ -33,6 +33,7 @@ pub(super) struct Front {
     session_begun: AtomicBool,
     faults: Faults,
     log: Log,
+    gate: Option<Arc<dyn Gate>>,
 }
 
 /// A client with a session.
@@ -57,7 +58,7 @@ pub(super) struct Received {
 }
 
 impl Front {
-    pub(super) fn new(script: Arc<Script>) -> Self {
+    pub(super) fn new(script: Arc<Script>, gate: Option<Arc<dyn Gate>>) -> Self {
         Self {
             faults: Faults::new(&script.behaviour().http.faults),
             script,
@@ -66,6 +67,7 @@ impl Front {
             numbers: AtomicU64::new(0),
             session_begun: AtomicBool::new(false),
             log: Log::default(),
+            gate,
         }
     }
 
@@ -114,30 +116,20 @@ async fn handle(
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let message = serde_json::from_slice::<Value>(&body).ok();
-    let entry = front.log.add(HttpRequest {
-        method: parts.method.to_string(),
-        path: parts
-            .uri
-            .path_and_query()
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-        headers: parts
-            .headers
-            .iter()
-            .map(|(name, value)| {
-                let value = String::from_utf8_lossy(value.as_bytes());
-                (name.to_string(), value.into_owned())
-            })
-            .collect(),
-        body: String::from_utf8_lossy(&body).into_owned(),
-        abandoned: false,
-    });
+    let seen = HttpRequest::read(&parts, &body);
+    let for_gate = front.gate.as_ref().map(|gate| (gate, seen.clone()));
+    let entry = front.log.add(seen);
     let trouble = front.faults.strike(parts.method.as_str(), message.as_ref());
     if let Some(trouble) = &trouble {
         let reply = front.behaviour().http.reply;
         if let Some(response) = fault::instead(trouble, reply, &hang_up).await {
             return response;
         }
+    }
+    if let Some((gate, request)) = &for_gate
+        && let Some(response) = gate.answer(request).await
+    {
+        return response;
     }
     if let Some(refusal) = front.refuse_stranger(&parts.headers) {
         return refusal;

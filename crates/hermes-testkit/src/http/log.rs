@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use axum::http::request::Parts;
 use serde_json::Value;
+use url::form_urlencoded;
 
 use crate::script::lock;
 
@@ -22,6 +24,45 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
+    pub(crate) fn read(parts: &Parts, body: &[u8]) -> Self {
+        let headers = parts.headers.iter().map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.to_string(), value.into_owned())
+        });
+        let path = parts.uri.path_and_query();
+        Self {
+            method: parts.method.to_string(),
+            path: path.map(ToString::to_string).unwrap_or_default(),
+            headers: headers.collect(),
+            body: String::from_utf8_lossy(body).into_owned(),
+            abandoned: false,
+        }
+    }
+
+    /// A parameter of the query or of a form in the body, decoded. One that is there twice is as good as absent.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        let is_form = self
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
+        let form = if is_form { self.body.as_str() } else { "" };
+        let pairs = [query, form]
+            .into_iter()
+            .flat_map(|text| form_urlencoded::parse(text.as_bytes()));
+        let mut values = pairs.filter(|(known, _)| known == name);
+        match (values.next(), values.next()) {
+            (Some((_, value)), None) => Some(value.into_owned()),
+            _ => None,
+        }
+    }
+
+    /// The path without its query.
+    pub fn place(&self) -> &str {
+        self.path
+            .split_once('?')
+            .map_or(&self.path, |(path, _)| path)
+    }
+
     /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers

@@ -5,6 +5,7 @@
     reason = "clients in tests fail the test"
 )]
 
+mod authorization;
 mod http;
 mod model;
 mod pipe;

@@ -19,6 +19,12 @@ pub(crate) enum McpCommand {
     Remove(RemoveArgs),
     /// Connect to a server, list what it offers, disconnect.
     Test(Later<TestArgs>),
+    /// Log in to a remote server.
+    Login(Later<LoginArgs>),
+    /// Forget a login.
+    Logout(LogoutArgs),
+    /// Log in again, to one server or to all.
+    Reauth(ReauthArgs),
     /// Call a tool.
     Call(Later<CallArgs>),
     /// List tools, or choose which are offered.
@@ -156,6 +162,52 @@ pub(crate) struct TestArgs {
     /// Seconds to wait (default: the server's `connect_timeout` if set, else 30).
     #[arg(long)]
     pub(crate) timeout: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A browser is opened, and its answer waited for. Where there is none, open the address on any machine and paste the one
+that the browser ends at, even if nothing is shown there. Without a terminal, a second command brings it: `--code`.
+
+Examples:
+  hermes mcp login docs
+  hermes mcp login docs --no-browser
+  hermes mcp login docs --code 'http://127.0.0.1:8765/callback?code=…&state=…'
+  hermes mcp login docs --flow device")]
+pub(crate) struct LoginArgs {
+    /// The server's name.
+    pub(crate) name: String,
+    /// Do not open a browser here.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// The address that the browser ended at, for a login that was begun before.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["no_browser", "flow"])]
+    pub(crate) code: Option<String>,
+    /// The way to log in, instead of the one that fits.
+    #[arg(long, value_parser = ["browser", "paste", "device", "client_credentials"])]
+    pub(crate) flow: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The server's name.
+    pub(crate) name: String,
+    /// Forget the registered client too: the next login registers anew.
+    #[arg(long)]
+    pub(crate) client: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReauthArgs {
+    /// The server's name.
+    #[arg(required_unless_present = "all")]
+    pub(crate) name: Option<String>,
+    /// Every enabled server with `auth: oauth`, one after the other.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) all: bool,
+    /// Do not open a browser here.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
 }
 
 #[derive(Debug, Args)]

@@ -14,10 +14,13 @@ mod import;
 mod install;
 mod leftovers;
 mod list;
+mod login;
+mod logout;
 mod offer;
 mod presets;
 mod probe;
 mod ps;
+mod reauth;
 mod reload;
 mod remembered;
 mod remove;
@@ -39,6 +42,9 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::List => list::run(context),
         McpCommand::Remove(args) => remove::run(context, &args),
         McpCommand::Test(args) => test::run(context, &args),
+        McpCommand::Login(args) => login::run(context, &args),
+        McpCommand::Logout(args) => logout::run(context, &args),
+        McpCommand::Reauth(args) => reauth::run(context, &args),
         McpCommand::Call(args) => call::run(context, &args),
         McpCommand::Tools(args) => tools::run(context, &args),
         McpCommand::Configure(args) => configure::run(context, &args),

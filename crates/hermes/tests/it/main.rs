@@ -16,6 +16,7 @@ mod gateway;
 mod hub;
 mod interactive;
 mod model;
+mod oauth;
 mod observe;
 mod program;
 mod pty;

@@ -63,6 +63,26 @@ impl Terminal {
         }
     }
 
+    /// Waits for a word with this text in it, such as an address.
+    #[track_caller]
+    pub(crate) fn word_with(&mut self, text: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            // The last word may not be complete.
+            let complete = screen.rsplit_once(char::is_whitespace);
+            let mut words = complete.map_or("", |(words, _)| words).split_whitespace();
+            if let Some(word) = words.find(|word| word.contains(text)) {
+                return word.to_owned();
+            }
+            assert!(
+                began.elapsed() < PATIENCE && self.child.try_wait().unwrap().is_none(),
+                "no word with `{text}` in:\n{screen}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Types.
     pub(crate) fn send(&mut self, keys: &str) -> &mut Self {
         self.keyboard.write_all(keys.as_bytes()).unwrap();

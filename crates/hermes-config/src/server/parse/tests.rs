@@ -3,7 +3,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::server::{ClientCertificate, HttpSettings, StdioSettings, TlsVerification};
+
+use crate::server::{
+    ClientCertificate, DpopUse, EnterpriseSettings, HttpSettings, OAuthGrant, OAuthSettings,
+    StdioSettings, TlsVerification,
+};
 
 fn parse(template: Value) -> (Result<Server, ServerProblem>, Vec<String>) {
     let (entry, warnings) = ServerEntry::parse(
@@ -384,6 +388,8 @@ fn the_oauth_keys() {
             "client_id": 123, "client_secret": "${S}", "scope": ["a", "b"], "redirect_port": "8765",
             "redirect_uri": "https://me/cb", "redirect_host": "localhost", "client_name": "n",
             "timeout": 10, "grant": "device_code", "client_metadata_url": "https://me/c.json",
+            "private_key": "${file:key.pem}", "issuer": "https://as", "assertion": "${file:token}", "dpop": true,
+            "enterprise": {"issuer": "https://idp", "client_id": "c", "id_token": "${file:id}"},
         },
     });
     let (server, warnings) = parse(keys);
@@ -401,10 +407,29 @@ fn the_oauth_keys() {
             redirect_host: "localhost".into(),
             client_name: "n".into(),
             timeout: Duration::from_secs(10),
-            grant: OAuthGrant::DeviceCode,
+            grant: Some(OAuthGrant::DeviceCode),
             client_metadata_url: Some("https://me/c.json".into()),
+            private_key: Some("${file:key.pem}".into()),
+            issuer: Some("https://as".into()),
+            assertion: Some("${file:token}".into()),
+            enterprise: Some(EnterpriseSettings {
+                issuer: Some("https://idp".into()),
+                token_endpoint: None,
+                client_id: Some("c".into()),
+                client_secret: None,
+                id_token: "${file:id}".into(),
+            }),
+            dpop: DpopUse::On,
         }
     );
+    for (enterprise, missing) in [
+        (json!({"issuer": "https://idp"}), "id_token"),
+        (json!({"id_token": "x"}), "issuer"),
+    ] {
+        let keys = json!({"url": "https://x", "oauth": {"enterprise": enterprise}});
+        let problem = parse(keys).0.unwrap_err().to_string();
+        assert!(problem.contains(missing), "{problem}");
+    }
     assert_eq!(
         warned(json!({"oauth": {"redirect_port": 70000}}))
             .0

@@ -8,6 +8,7 @@ use rmcp::transport::streamable_http_client::{
 };
 
 use super::PeerError;
+use crate::oauth::OAuthError;
 
 /// A request that did not end in an MCP reply.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum HttpError {
     /// A 401 or 403 that does not say how to authorize.
     #[error("{0}")]
     Auth(#[source] AuthChallenge),
+    /// There is no token to send, or the server does not take it.
+    #[error("{0}")]
+    OAuth(OAuthError),
     /// Any other status that is no success.
     #[error("HTTP {status}{}", after_colon(.excerpt))]
     Status {
@@ -106,7 +110,7 @@ pub(super) fn auth_error(status: StatusCode, headers: &HeaderMap, excerpt: Strin
 }
 
 /// The challenge to act on: `Bearer` where several are offered.
-fn challenge(headers: &HeaderMap) -> Option<String> {
+pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
     let challenges: Vec<&str> = headers
         .get_all(header::WWW_AUTHENTICATE)
         .iter()

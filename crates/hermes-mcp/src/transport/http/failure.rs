@@ -11,7 +11,7 @@ use rmcp::{
 };
 
 use super::{AuthChallenge, HttpError, PeerError, PreflightError, error::innermost, reply};
-use crate::transport::tls::TlsError;
+use crate::{oauth::OAuthError, transport::tls::TlsError};
 
 /// Why a server could not be used. The text says the cause and, where there is one, the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -137,6 +137,12 @@ fn of_http(error: &HttpError) -> Option<HttpFailure> {
         HttpError::Request { origin, source } => of_request(origin, source),
         HttpError::Status { status, .. } => HttpFailure::Status(*status),
         HttpError::TooLarge { cap } => HttpFailure::TooLarge { cap: *cap },
+        HttpError::OAuth(error @ OAuthError::ScopeMissing { .. }) => HttpFailure::Forbidden {
+            challenge: Some(error.to_string()),
+        },
+        HttpError::OAuth(error) if error.needs_person() => HttpFailure::Auth {
+            challenge: Some(error.to_string()),
+        },
         // Its cause is the challenge.
         HttpError::Auth(_) => return None,
         other => HttpFailure::Other(other.to_string()),

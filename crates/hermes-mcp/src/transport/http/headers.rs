@@ -103,8 +103,10 @@ impl Configured {
         if !hop.is_configured_origin() {
             return headers;
         }
+        let has_token = token.is_some() || !hop.authorization().is_empty();
+        headers.extend(hop.authorization().iter().cloned());
         for (name, value) in &self.headers {
-            if token.is_some() && name == header::AUTHORIZATION {
+            if has_token && name == header::AUTHORIZATION {
                 continue;
             }
             if name == PROTOCOL_VERSION || !headers.contains_key(name) {
@@ -234,6 +236,8 @@ mod tests {
         let none = HashMap::new();
         assert_eq!(configured.headers_for(&hop, &none, None).len(), 1);
         assert_eq!(configured.headers_for(&hop, &none, Some("token")).len(), 0);
+        let sent = configured.headers_for(&hop.with_authorization("Bearer t"), &none, None);
+        assert_eq!(sent[&header::AUTHORIZATION], "Bearer t");
     }
 
     #[test]

@@ -5,12 +5,13 @@
 
 use std::{error::Error, sync::Arc};
 
-use http::{Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::redirect::Policy;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use url::Url;
 
 use super::{HttpError, PeerError, headers::Configured};
+use crate::oauth::{Credentials, OAuthError};
 
 /// The longest chain of redirects followed for one request.
 const MAX_REDIRECTS: usize = 10;
@@ -40,6 +41,8 @@ pub(crate) struct Hop {
     /// The address of this request.
     pub(crate) url: Arc<str>,
     origin: HopOrigin,
+    /// Headers made from a login, for this request alone.
+    authorization: Vec<(HeaderName, HeaderValue)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +57,22 @@ impl Hop {
         Self {
             url,
             origin: HopOrigin::Configured,
+            authorization: Vec::new(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_authorization(self, value: &'static str) -> Self {
+        let header = (http::header::AUTHORIZATION, HeaderValue::from_static(value));
+        Self {
+            authorization: vec![header],
+            ..self
+        }
+    }
+
+    /// Headers made from a login.
+    pub(super) fn authorization(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.authorization
     }
 
     pub(super) fn is_configured_origin(&self) -> bool {
@@ -85,13 +103,32 @@ impl<'a> Route<'a> {
         Self {
             configured,
             method,
-            hop: Hop { url, origin },
+            hop: Hop {
+                url,
+                origin,
+                authorization: Vec::new(),
+            },
             redirects: 0,
         }
     }
 
-    pub(super) fn hop(&self) -> Hop {
-        self.hop.clone()
+    /// The next hop, with what may go along.
+    pub(super) fn hop(&self, credentials: Option<&Credentials>) -> Result<Hop, OAuthError> {
+        let mut hop = self.hop.clone();
+        if let (Some(credentials), Some(url)) = (hop.secret(credentials), self.url()) {
+            hop.authorization = credentials.headers(&self.method, &url)?;
+        }
+        Ok(hop)
+    }
+
+    /// Whether the request has not left the configured origin.
+    pub(super) fn is_at_home(&self) -> bool {
+        self.hop.is_configured_origin()
+    }
+
+    /// Where the request is now.
+    pub(super) fn url(&self) -> Option<Url> {
+        Url::parse(&self.hop.url).ok()
     }
 
     /// Takes the redirect that a request failed with; any other failure is returned.

@@ -7,6 +7,7 @@ use hermes_mcp::control::{self, Answer, Question};
 use serde_json::{Value, json};
 
 use super::{
+    login::{self, Browser},
     offer::{self, Knowledge, Offer, OfferedTool},
     secrets,
 };
@@ -84,7 +85,7 @@ pub(super) fn add(
 
     let settings = with_server(settings, &server, &mut warnings)?;
     let mut state = wishes.state;
-    let offer = match probe(context, &settings, &name, wishes.probe) {
+    let offer = match probe_logged_in(context, questions, &settings, &name, wishes.probe) {
         Ok(offer) => offer,
         Err(failure) if wants_login(&settings, &name, &failure) => {
             warnings.push(format!(
@@ -170,6 +171,30 @@ fn with_server(
         variables,
         ..settings.clone()
     })
+}
+
+/// The same, with a login on the way where the server wants one and somebody is there for it.
+fn probe_logged_in(
+    context: &Context,
+    questions: Questions,
+    settings: &Settings,
+    name: &ServerName,
+    wish: Probe,
+) -> Result<Option<Offer>, Failure> {
+    match probe(context, settings, name, wish) {
+        Err(failure) if wants_login(settings, name, &failure) && questions.can_ask() => {
+            let entry = settings.server(name.as_str()).ok_or(failure)?;
+            match login::log_in_quietly(context, settings, entry, None, Browser::Opens) {
+                Ok(_) => probe(context, settings, name, wish),
+                Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
+                Err(failure) => {
+                    context.output.warning(&failure.message);
+                    Err(Failure::new(Kind::NeedsLogin, failure.message))
+                }
+            }
+        }
+        other => other,
+    }
 }
 
 /// What the server offers; `None` if it is not to be asked.

@@ -1,0 +1,149 @@
+//! Logs in where the server wants it, by the product's own login. The browser alone is played: it asks for the page it is
+//! sent to and follows where that leads, as if its user had consented at once.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use futures::future::BoxFuture;
+use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettings};
+use hermes_mcp::{
+    CallOptions, Host, Outcome, RegisteredTool,
+    link::Status,
+    oauth::{ClientIdentity, DeviceCode, Login, OAuthError, Person, Presence, TokenFiles, Visit},
+};
+use serde_json::{Map, Value, json};
+
+/// The document that the suite expects a client to be described by.
+const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
+/// How often a server may ask for a login before something else is wrong.
+const MOST_LOGINS: usize = 5;
+/// How often one call is worth a login.
+const LOGINS_PER_CALL: usize = 2;
+
+/// The keys under `oauth` that the context asks for.
+pub(super) fn keys(context: &Value) -> Value {
+    let mut keys = json!({"client_metadata_url": CLIENT_METADATA, "timeout": 20});
+    for (given, key) in [
+        ("client_id", "client_id"),
+        ("client_secret", "client_secret"),
+        ("private_key_pem", "private_key"),
+        ("issuer", "issuer"),
+        ("valid_jwt", "assertion"),
+    ] {
+        if let Some(value) = context.get(given) {
+            keys[key] = value.clone();
+        }
+    }
+    if let Some(id_token) = context.get("idp_id_token") {
+        keys["enterprise"] = json!({
+            "issuer": context["idp_issuer"],
+            "token_endpoint": context["idp_token_endpoint"],
+            "client_id": context["idp_client_id"],
+            "id_token": id_token,
+        });
+    }
+    keys
+}
+
+/// The login of the one server there is.
+pub(super) fn login(home: &Home, settings: &Settings, name: &str) -> anyhow::Result<Login> {
+    let entry = settings.server(name).context("the server is missing")?;
+    let server = entry.server.as_ref().map_err(Clone::clone)?;
+    let resolved = server.resolve(home, &settings.variables, ReferencePolicy::owner())?;
+    let TransportSettings::Http(http) = resolved.transport else {
+        bail!("the suite speaks HTTP");
+    };
+    let files = TokenFiles::new(home, [&entry.name], &entry.name);
+    Ok(Login::new(entry.name.clone(), http, resolved.oauth, files))
+}
+
+/// Logs in as often as it takes until the server is connected, or has failed for another reason.
+pub(super) async fn until_connected(
+    host: &Host,
+    server: &ServerName,
+    login: &Login,
+    limit: Duration,
+) -> anyhow::Result<()> {
+    let mut link = host.link(server).context("no connection")?;
+    for _ in 0..MOST_LOGINS {
+        let (status, attempts) = {
+            let link = link.borrow_and_update();
+            (link.status, link.attempts_ended)
+        };
+        if status != Status::NeedsAuth {
+            return Ok(());
+        }
+        login.run(&Browser::default(), None).await?;
+        host.wake(server);
+        let next = link.wait_for(|link| link.attempts_ended > attempts);
+        tokio::time::timeout(limit, next).await??;
+    }
+    bail!("the server asks for one login after the other");
+}
+
+/// Calls a tool, with a login where the server wants more rights for it.
+pub(super) async fn call(
+    host: &Host,
+    tool: &RegisteredTool,
+    arguments: Map<String, Value>,
+    options: &CallOptions,
+    login: &Login,
+) -> anyhow::Result<Outcome> {
+    let mut outcome = host.call_tool(tool, arguments.clone(), options).await;
+    for _ in 0..LOGINS_PER_CALL {
+        let told: Value = serde_json::from_str(&outcome.to_json())?;
+        if told["needs_reauth"] != true {
+            break;
+        }
+        login.run(&Browser::default(), None).await?;
+        let limit = Duration::from_secs(20);
+        until_connected(host, &tool.server, login, limit).await?;
+        outcome = host.call_tool(tool, arguments.clone(), options).await;
+    }
+    Ok(outcome)
+}
+
+/// A browser whose user agrees to everything.
+#[derive(Default)]
+struct Browser {
+    page: Mutex<Option<String>>,
+}
+
+impl Person for Browser {
+    fn presence(&self) -> Presence {
+        Presence::Here
+    }
+
+    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(visit.url.clone());
+        Box::pin(async {})
+    }
+
+    /// Nothing is pasted. But this runs while the callback is waited for, which is when a browser is at work.
+    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+        Box::pin(async {
+            let page = self
+                .page
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if let Some(page) = page
+                && let Err(error) = reqwest::get(page).await
+            {
+                super::tell(&format!("the browser: {error}"));
+            }
+            std::future::pending().await
+        })
+    }
+
+    fn enter<'a>(&'a self, _: &'a DeviceCode) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
+    fn client<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
+        Box::pin(async { None })
+    }
+}

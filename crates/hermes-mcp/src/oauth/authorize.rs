@@ -1,0 +1,256 @@
+//! The authorization code flow: the address that a person goes to, the answer that comes back, the code that becomes
+//! tokens.
+
+use std::time::SystemTime;
+
+use hermes_config::server::OAuthGrant;
+use url::Url;
+
+use super::{
+    Flow, LoggedIn, Login, OAuthError, PendingLogin, Person, Presence, Redirect, Tokens, Visit,
+    callback::{Listener, Reply},
+    client::Client,
+    dpop::DpopKey,
+    login::Prepared,
+    pkce,
+    requests::Requests,
+};
+
+/// Where a callback listens, and under which address the authorization server knows it.
+struct Way {
+    redirect_uri: String,
+    /// `None`: the person brings the answer.
+    listener: Option<Listener>,
+}
+
+/// A login that was begun.
+struct Begun {
+    visit: Visit,
+    pending: PendingLogin,
+    client: Client,
+    listener: Option<Listener>,
+}
+
+impl Login {
+    /// Sends a person to the authorization server and waits for the answer, whichever way it comes.
+    pub(super) async fn by_code(
+        &self,
+        prepared: &Prepared,
+        person: &dyn Person,
+        flow: Option<Flow>,
+    ) -> Result<Tokens, OAuthError> {
+        let is_here = person.presence() == Presence::Here;
+        let listens = is_here && flow != Some(Flow::Paste);
+        let begun = self.begin(prepared, person, listens).await?;
+        if !is_here {
+            self.files.store_pending(&begun.pending)?;
+            let server = self.server.to_string();
+            let url = begun.visit.url;
+            return Err(OAuthError::AnswerPending { server, url });
+        }
+        person.visit(&begun.visit).await;
+        let callback = Url::parse(&begun.visit.redirect_uri);
+        let callback = callback.map_or_else(|_| "/callback".into(), |url| url.path().to_owned());
+        let (redirect, reply) = match &begun.listener {
+            Some(listener) => tokio::select! {
+                heard = listener.wait(&callback) => heard?,
+                pasted = pasted(person) => (pasted?, Reply::nobody()),
+            },
+            None => (pasted(person).await?, Reply::nobody()),
+        };
+        let tokens = self
+            .exchange(&prepared.requests, &begun.pending, &begun.client, &redirect)
+            .await;
+        reply.send(tokens.as_ref().err()).await;
+        tokens
+    }
+
+    /// Ends a login that was begun before, with the address that the browser was sent to.
+    pub async fn finish_pending(&self, answer: &str) -> Result<LoggedIn, OAuthError> {
+        let nothing = || OAuthError::NothingPending {
+            server: self.server.to_string(),
+        };
+        let pending = self.files.pending().ok_or_else(nothing)?;
+        let age = now().saturating_sub(pending.began);
+        // A code lives for minutes; what lies around longer is no use to anybody but a thief.
+        if age > 2 * self.settings.timeout.as_secs() {
+            self.files.forget_pending();
+            return Err(nothing());
+        }
+        let redirect = Redirect::parse(answer)?;
+        let requests = Requests::new(&self.http).await?;
+        let need = self.need(&requests, &pending.metadata);
+        let client = need
+            .known()?
+            .filter(|client| client.id == pending.client_id)
+            .ok_or_else(nothing)?;
+        let tokens = self
+            .exchange(&requests, &pending, &client, &redirect)
+            .await?;
+        let metadata = pending.metadata;
+        self.keep(&metadata, tokens).await
+    }
+
+    async fn begin(
+        &self,
+        prepared: &Prepared,
+        person: &dyn Person,
+        listens: bool,
+    ) -> Result<Begun, OAuthError> {
+        let found = &prepared.found;
+        let metadata = &found.metadata;
+        let offers_s256 = metadata
+            .code_challenge_methods_supported
+            .as_ref()
+            .is_some_and(|methods| methods.iter().any(|method| method == "S256"));
+        if !offers_s256 {
+            return Err(OAuthError::NoPkce {
+                issuer: metadata.issuer.clone(),
+            });
+        }
+        let mut address = metadata.authorization_url()?;
+        prepared.requests.check(&address)?;
+        let way = self.way(prepared, listens).await?;
+        let scope = self.scope(prepared, OAuthGrant::AuthorizationCode);
+        let client = self
+            .client(prepared, person, &way.redirect_uri, scope.as_deref())
+            .await?;
+        self.need(&prepared.requests, metadata)
+            .remember(&client, &way.redirect_uri)?;
+        let pending = PendingLogin {
+            state: pkce::random()?,
+            verifier: pkce::random()?,
+            redirect_uri: way.redirect_uri.clone(),
+            resource: found.resource.clone(),
+            scope,
+            dpop_key: self.key(prepared)?.map(|key| key.to_pkcs8().to_owned()),
+            metadata: metadata.clone(),
+            client_id: client.id.clone(),
+            began: now(),
+        };
+        write_question(&mut address, &pending);
+        Ok(Begun {
+            visit: Visit {
+                url: address.into(),
+                issuer: metadata.issuer.clone(),
+                redirect_uri: way.redirect_uri,
+                is_waited_for: way.listener.is_some(),
+            },
+            pending,
+            client,
+            listener: way.listener,
+        })
+    }
+
+    /// The callback: the user's own address, else a port of this machine; the one that is registered, if it is free.
+    async fn way(&self, prepared: &Prepared, listens: bool) -> Result<Way, OAuthError> {
+        let settings = &self.settings;
+        let host = &settings.redirect_host;
+        let at = |port: u16| format!("http://{host}:{port}/callback");
+        let registered = || {
+            let need = self.need(&prepared.requests, &prepared.found.metadata);
+            let uris = need.kept()?.redirect_uris;
+            uris.iter().find_map(|uri| {
+                let port = Url::parse(uri).ok()?.port()?;
+                (at(port) == *uri).then_some(port)
+            })
+        };
+        if let Some(own) = &settings.redirect_uri {
+            let listener = match settings.redirect_port {
+                port if port != 0 && listens => Some(Listener::bind(port).await?),
+                _ => None,
+            };
+            return Ok(Way {
+                redirect_uri: own.clone(),
+                listener,
+            });
+        }
+        if !listens {
+            let port = match settings.redirect_port {
+                // Nobody listens there: any number will do, and the browser shows the answer in its address line.
+                0 => registered().unwrap_or(8765),
+                port => port,
+            };
+            return Ok(Way {
+                redirect_uri: at(port),
+                listener: None,
+            });
+        }
+        let listener = match (settings.redirect_port, registered()) {
+            (0, Some(port)) => match Listener::bind(port).await {
+                Ok(listener) => listener,
+                // The client is registered anew for the port that is found.
+                Err(_) => Listener::bind(0).await?,
+            },
+            (port, _) => Listener::bind(port).await?,
+        };
+        Ok(Way {
+            redirect_uri: at(listener.port()),
+            listener: Some(listener),
+        })
+    }
+
+    /// Turns the code of an answer into tokens.
+    async fn exchange(
+        &self,
+        requests: &Requests,
+        pending: &PendingLogin,
+        client: &Client,
+        redirect: &Redirect,
+    ) -> Result<Tokens, OAuthError> {
+        let code = redirect.code_for(&pending.state, &pending.metadata)?;
+        let key = pending
+            .dpop_key
+            .as_deref()
+            .map(DpopKey::from_pkcs8)
+            .transpose()?;
+        let form = vec![
+            ("grant_type", "authorization_code".to_owned()),
+            ("code", code),
+            ("redirect_uri", pending.redirect_uri.clone()),
+            ("code_verifier", pending.verifier.clone()),
+            ("resource", pending.resource.clone()),
+        ];
+        let endpoint = self.endpoint(requests, &pending.metadata, client, key.as_ref());
+        let tokens = endpoint.ask(form).await;
+        if let Err(OAuthError::Refused { error, .. }) = &tokens
+            && error == "invalid_client"
+        {
+            self.need(requests, &pending.metadata).reject(client)?;
+        }
+        Ok(Tokens {
+            resource: Some(pending.resource.clone()),
+            requested_scope: pending.scope.clone(),
+            ..tokens?
+        })
+    }
+}
+
+/// Waits for a usable answer by hand.
+async fn pasted(person: &dyn Person) -> Result<Redirect, OAuthError> {
+    Redirect::parse(&person.paste().await?)
+}
+
+fn write_question(address: &mut Url, pending: &PendingLogin) {
+    let mut query = address.query_pairs_mut();
+    query
+        .append_pair("response_type", "code")
+        .append_pair("client_id", &pending.client_id)
+        .append_pair("redirect_uri", &pending.redirect_uri)
+        .append_pair("state", &pending.state)
+        .append_pair("code_challenge", &pkce::challenge(&pending.verifier))
+        .append_pair("code_challenge_method", "S256")
+        .append_pair("resource", &pending.resource);
+    if let Some(scope) = &pending.scope {
+        query.append_pair("scope", scope);
+        if scope.split(' ').any(|word| word == "offline_access") {
+            // OpenID Connect gives out tokens for later only to people who were asked.
+            query.append_pair("prompt", "consent");
+        }
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}

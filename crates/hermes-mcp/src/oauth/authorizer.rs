@@ -1,0 +1,400 @@
+//! What a connected server's requests are authorized with. Nobody is ever asked here: what only a person can do is an
+//! error, and the server's state says so.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
+use hermes_config::{
+    Redactor, Secret,
+    server::{OAuthGrant, OAuthSettings},
+};
+use http::{HeaderName, HeaderValue, Method, header};
+use url::Url;
+
+use super::{
+    Challenge, Login, OAuthError, TokenFiles, Tokens,
+    discovery::is_resource_of,
+    dpop::{DpopKey, Nonces},
+    files::Stamp,
+    refresh::Occasion,
+    scope,
+    token_endpoint::{PROOF, secret_header},
+    tokens::Age,
+};
+
+/// How long all that can be done about a refusal may take.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(15);
+/// After a renewal that failed, the old token is used this long before the next one.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+
+/// Fills in the settings anew: an identity token in a file is replaced all the time.
+pub(crate) type OAuthSource =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<OAuthSettings, OAuthError>> + Send + Sync>;
+
+/// Authorizes the requests to one server.
+pub(crate) struct Authorizer {
+    login: Login,
+    source: OAuthSource,
+    state: Mutex<State>,
+    /// Held by the one who renews; the others wait and use what came of it.
+    renewing: tokio::sync::Mutex<()>,
+    redactor: Arc<ArcSwap<Redactor>>,
+    /// Secrets of the configuration.
+    secrets: Vec<Secret<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The version of the file that was read.
+    stamp: Option<Stamp>,
+    credentials: Option<Arc<Credentials>>,
+    /// No renewal before this time: the last one failed.
+    not_before: Option<Instant>,
+    /// A refresh token that the authorization server does not take any more.
+    dead: Option<String>,
+}
+
+/// What one request is sent with.
+pub(crate) struct Credentials {
+    tokens: Tokens,
+    key: Option<DpopKey>,
+    nonces: Nonces,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials")
+            .field("tokens", &self.tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authorizer")
+            .field("server", &self.login.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A server's 401 or 403.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) challenge: Option<String>,
+}
+
+/// What to do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Send the request again: there are other credentials now.
+    Repeat,
+    /// Let it stand.
+    Stands,
+}
+
+impl Credentials {
+    /// The headers for one request.
+    pub(crate) fn headers(
+        &self,
+        method: &Method,
+        url: &Url,
+    ) -> Result<Vec<(HeaderName, HeaderValue)>, OAuthError> {
+        let token = &self.tokens.access_token;
+        let Some(key) = &self.key else {
+            let value = secret_header(&format!("Bearer {token}"))?;
+            return Ok(vec![(header::AUTHORIZATION, value)]);
+        };
+        let nonce = self.nonces.of(url);
+        let proof = key.proof(method.as_str(), url, Some(token), nonce.as_deref())?;
+        Ok(vec![
+            (
+                header::AUTHORIZATION,
+                secret_header(&format!("DPoP {token}"))?,
+            ),
+            (PROOF, secret_header(&proof)?),
+        ])
+    }
+}
+
+impl Authorizer {
+    pub(crate) fn new(
+        login: Login,
+        source: OAuthSource,
+        redactor: Arc<ArcSwap<Redactor>>,
+        secrets: Vec<Secret<String>>,
+    ) -> Self {
+        Self {
+            login,
+            source,
+            state: Mutex::default(),
+            renewing: tokio::sync::Mutex::default(),
+            redactor,
+            secrets,
+        }
+    }
+
+    pub(crate) fn files(&self) -> &TokenFiles {
+        &self.login.files
+    }
+
+    /// Resolves when the token file is another one than was last read.
+    pub(crate) async fn changed(&self) {
+        const PAUSE: Duration = Duration::from_secs(1);
+        while self.files().stamp() == self.state().stamp {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Remembers a nonce that the server wants in the next proofs.
+    pub(crate) fn note_nonce(&self, url: &Url, nonce: &str) {
+        self.login.nonces.note(url, nonce);
+    }
+
+    /// What to send with the next request; `None` while nobody has logged in.
+    pub(crate) async fn credentials(&self) -> Result<Option<Arc<Credentials>>, OAuthError> {
+        let current = self.load();
+        let Some(current) = current else {
+            return Ok(None);
+        };
+        let can_renew = {
+            let state = self.state();
+            let refresh_token = &current.tokens.refresh_token;
+            let is_alive = refresh_token.is_some() && *refresh_token != state.dead;
+            (is_alive || self.login.may_need_nobody())
+                && state.not_before.is_none_or(|time| Instant::now() >= time)
+        };
+        if !can_renew || current.tokens.age(SystemTime::now()) == Age::Fresh {
+            return Ok(Some(current));
+        }
+        let renewal = self.recover(Some(&current), Occasion::Due);
+        match tokio::time::timeout(RECOVERY_LIMIT, renewal).await {
+            Ok(Ok(())) => {}
+            // The server has the last word: this clock may be wrong, or the token may hold a little longer.
+            Ok(Err(error)) => self.put_off(&error),
+            Err(_) => self.put_off(&OAuthError::TimedOut(RECOVERY_LIMIT)),
+        }
+        Ok(self.load())
+    }
+
+    /// Does what can be done about a refusal without a person.
+    pub(crate) async fn refused(
+        &self,
+        used: Option<&Arc<Credentials>>,
+        refusal: &Refusal,
+    ) -> Result<Verdict, OAuthError> {
+        let challenge = refusal.challenge.as_deref().map(Challenge::parse);
+        let challenge = challenge.unwrap_or_default();
+        if challenge.error.as_deref() == Some("use_dpop_nonce") {
+            return Ok(Verdict::Repeat);
+        }
+        let outcome = async {
+            if refusal.status != 403 {
+                return self.recover(used, Occasion::Rejected(&challenge)).await;
+            }
+            self.step_up(used, &challenge).await
+        };
+        if refusal.status == 403 && !challenge.is_insufficient_scope() {
+            return Ok(Verdict::Stands);
+        }
+        match tokio::time::timeout(RECOVERY_LIMIT, Box::pin(outcome)).await {
+            Ok(Ok(())) => Ok(Verdict::Repeat),
+            Ok(Err(error)) => {
+                if error.needs_person() && refusal.status != 403 {
+                    self.remember(&challenge);
+                }
+                Err(error)
+            }
+            Err(_) => Err(OAuthError::TimedOut(RECOVERY_LIMIT)),
+        }
+    }
+
+    /// Gets other credentials than those that were used. One at a time: all who were refused share what comes of it.
+    async fn recover(
+        &self,
+        used: Option<&Arc<Credentials>>,
+        occasion: Occasion<'_>,
+    ) -> Result<(), OAuthError> {
+        let _one_at_a_time = self.renewing.lock().await;
+        let current = self.load();
+        if is_other(used, current.as_ref()) {
+            return Ok(());
+        }
+        if self.login.may_need_nobody() && self.get_alone(occasion, None).await? {
+            return Ok(());
+        }
+        let Some(current) = current else {
+            return Err(OAuthError::NotLoggedIn);
+        };
+        if current.tokens.refresh_token.is_some()
+            && current.tokens.refresh_token == self.state().dead
+        {
+            return Err(OAuthError::LoginOver {
+                reason: "the authorization server does not renew it any more".into(),
+            });
+        }
+        let renewed = self.login.renew(&current.tokens, occasion).await;
+        if let Err(OAuthError::LoginOver { .. }) = &renewed {
+            self.state().dead.clone_from(&current.tokens.refresh_token);
+        }
+        let renewed = renewed?;
+        self.load();
+        // Nothing was gained if the very token came back that the server refuses.
+        match occasion {
+            Occasion::Rejected(_) if renewed.access_token == current.tokens.access_token => {
+                Err(OAuthError::LoginOver {
+                    reason: "the server does not accept it any more".into(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gets tokens by a grant that needs nobody, if that is the way here.
+    async fn get_alone(
+        &self,
+        occasion: Occasion<'_>,
+        more: Option<&str>,
+    ) -> Result<bool, OAuthError> {
+        let login = Login {
+            settings: (self.source)().await?,
+            ..self.login.clone()
+        };
+        let challenge = match occasion {
+            Occasion::Rejected(challenge) => challenge.clone(),
+            Occasion::Due => login.files.challenge().unwrap_or_default(),
+        };
+        let prepared = login.prepare(Some(&challenge)).await?;
+        let grant = login.grant(&prepared.found.metadata);
+        if matches!(
+            grant,
+            OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode
+        ) {
+            return Ok(false);
+        }
+        let tokens = login.by_machine(&prepared, grant, more).await?;
+        login.keep(&prepared.found.metadata, tokens).await?;
+        if let Occasion::Rejected(challenge) = occasion {
+            // How the server wants to be asked is needed again when these tokens end.
+            self.remember(challenge);
+        }
+        self.load();
+        Ok(true)
+    }
+
+    /// The server wants scopes that the token lacks.
+    async fn step_up(
+        &self,
+        used: Option<&Arc<Credentials>>,
+        challenge: &Challenge,
+    ) -> Result<(), OAuthError> {
+        let _one_at_a_time = self.renewing.lock().await;
+        let current = self.load();
+        if is_other(used, current.as_ref()) {
+            return Ok(());
+        }
+        let wanted = challenge.scope.clone().unwrap_or_default();
+        let had = current.and_then(|current| current.tokens.all_scopes());
+        let is_had = had.is_some_and(|had| scope::covers(&had, &wanted));
+        if self.login.may_need_nobody() {
+            if is_had {
+                return Err(OAuthError::ScopeRefused { scope: wanted });
+            }
+            if self
+                .get_alone(Occasion::Rejected(challenge), Some(&wanted))
+                .await?
+            {
+                return Ok(());
+            }
+        }
+        // A login that has asked for the scope already may have been one of another account: once more is worth a try.
+        let before = self.files().challenge().map_or(0, |before| before.repeated);
+        let repeated = if is_had { before + 1 } else { 0 };
+        if repeated > 1 {
+            return Err(OAuthError::ScopeRefused { scope: wanted });
+        }
+        self.remember(&Challenge {
+            repeated,
+            ..challenge.clone()
+        });
+        Err(OAuthError::ScopeMissing { scope: wanted })
+    }
+
+    /// Keeps what the server said for the login that follows.
+    fn remember(&self, challenge: &Challenge) {
+        if self.files().challenge().as_ref() == Some(challenge) {
+            return;
+        }
+        if let Err(error) = self.files().store_challenge(challenge) {
+            tracing::warn!(server = %self.login.server, %error, "what the server asks for is not kept");
+        }
+    }
+
+    fn put_off(&self, error: &OAuthError) {
+        tracing::warn!(server = %self.login.server, %error, "the login could not be renewed");
+        self.state().not_before = Some(Instant::now() + RENEWAL_PAUSE);
+    }
+
+    /// The credentials in the file, which is read when it has changed.
+    fn load(&self) -> Option<Arc<Credentials>> {
+        let stamp = self.files().stamp();
+        let mut state = self.state();
+        if state.stamp == stamp {
+            return state.credentials.clone();
+        }
+        let tokens = self
+            .files()
+            .tokens()
+            .filter(|tokens| self.is_for_us(tokens));
+        let read = tokens.and_then(|tokens| {
+            let key = tokens.dpop_key.as_deref().map(DpopKey::from_pkcs8);
+            Some(Arc::new(Credentials {
+                key: key.transpose().ok()?,
+                nonces: self.login.nonces.clone(),
+                tokens,
+            }))
+        });
+        *state = State {
+            stamp,
+            credentials: read.clone(),
+            not_before: None,
+            dead: state.dead.take(),
+        };
+        drop(state);
+        self.hide(read.as_deref());
+        read
+    }
+
+    /// Whether tokens were got for the server as it is configured now: its address may have changed since.
+    fn is_for_us(&self, tokens: &Tokens) -> bool {
+        match (&tokens.resource, self.login.url()) {
+            (Some(resource), Ok(url)) => is_resource_of(resource, &url),
+            _ => true,
+        }
+    }
+
+    /// Sees to it that no message shows the tokens.
+    fn hide(&self, credentials: Option<&Credentials>) {
+        let tokens = credentials.map(|credentials| &credentials.tokens);
+        let tokens = tokens
+            .into_iter()
+            .flat_map(|tokens| std::iter::once(&tokens.access_token).chain(&tokens.refresh_token));
+        let tokens = tokens.map(|token| Secret::new(token.clone()));
+        let all = self.secrets.iter().cloned().chain(tokens);
+        self.redactor.store(Arc::new(Redactor::new(all)));
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the credentials have been replaced since a request was sent with these.
+fn is_other(used: Option<&Arc<Credentials>>, current: Option<&Arc<Credentials>>) -> bool {
+    let token = |credentials: &Arc<Credentials>| credentials.tokens.access_token.clone();
+    current.is_some() && used.map(token) != current.map(token)
+}

@@ -1,0 +1,112 @@
+//! Device codes (RFC 8628): a short code is shown here and entered on any other machine.
+
+use std::time::Duration;
+
+use hermes_config::server::OAuthGrant;
+use serde::Deserialize;
+
+use super::{
+    Login, OAuthError, Person, Tokens, address::shown, login::Prepared, token_endpoint::Form,
+};
+
+/// The grant, as authorization servers name it.
+pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+/// Between questions, where the authorization server does not say.
+const PAUSE: u64 = 5;
+
+/// What a person has to do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct DeviceCode {
+    /// The code to enter.
+    pub user_code: String,
+    /// Where.
+    #[serde(alias = "verification_url")]
+    pub verification_uri: String,
+    /// The same address with the code in it.
+    #[serde(default)]
+    pub verification_uri_complete: Option<String>,
+    /// For how many seconds it holds.
+    #[serde(default = "ten_minutes")]
+    pub expires_in: u64,
+    device_code: String,
+    #[serde(default = "usual_pause")]
+    interval: u64,
+}
+
+fn ten_minutes() -> u64 {
+    600
+}
+
+fn usual_pause() -> u64 {
+    PAUSE
+}
+
+impl Login {
+    /// Shows a code and asks until it was entered.
+    pub(super) async fn by_device(
+        &self,
+        prepared: &Prepared,
+        person: &dyn Person,
+    ) -> Result<Tokens, OAuthError> {
+        let found = &prepared.found;
+        let metadata = &found.metadata;
+        let url = metadata.url(
+            "device_authorization_endpoint",
+            metadata.device_authorization_endpoint.as_deref(),
+        )?;
+        let scope = self.scope(prepared, OAuthGrant::DeviceCode);
+        // Nothing comes back by a browser; a registration wants an address all the same.
+        let redirect_uri = format!("http://{}:8765/callback", self.settings.redirect_host);
+        let client = self
+            .client(prepared, person, &redirect_uri, scope.as_deref())
+            .await?;
+        self.need(&prepared.requests, metadata)
+            .remember(&client, &redirect_uri)?;
+        let key = self.key(prepared)?;
+        let endpoint = self.endpoint(&prepared.requests, metadata, &client, key.as_ref());
+        let mut form: Form = vec![("resource", found.resource.clone())];
+        form.extend(scope.clone().map(|scope| ("scope", scope)));
+        let reply = endpoint.post(&url, form).await?;
+        let code = reply
+            .json()
+            .and_then(|body| serde_json::from_value::<DeviceCode>(body).ok())
+            .ok_or_else(|| OAuthError::Unavailable {
+                what: shown(&url),
+                reason: "its reply holds no code".into(),
+            })?;
+        let life = Duration::from_secs(code.expires_in);
+        person.enter(&code).await;
+        let mut pause = Duration::from_secs(code.interval.max(1));
+        let asking = async {
+            loop {
+                tokio::time::sleep(pause).await;
+                let form = vec![
+                    ("grant_type", GRANT.to_owned()),
+                    ("device_code", code.device_code.clone()),
+                    ("resource", found.resource.clone()),
+                ];
+                match endpoint.ask(form).await {
+                    Err(OAuthError::Refused { error, .. }) if error == "authorization_pending" => {}
+                    Err(OAuthError::Refused { error, .. }) if error == "slow_down" => {
+                        pause += Duration::from_secs(PAUSE);
+                    }
+                    // A token endpoint that is away for a moment does not end the login.
+                    Err(OAuthError::Unavailable { .. }) => pause = (pause * 2).min(life),
+                    Err(OAuthError::Refused { error, .. }) if error == "access_denied" => {
+                        return Err(OAuthError::Denied(error));
+                    }
+                    other => return other,
+                }
+            }
+        };
+        let tokens = match tokio::time::timeout(life, asking).await {
+            Ok(tokens) => tokens?,
+            Err(_) => return Err(OAuthError::TimedOut(life)),
+        };
+        Ok(Tokens {
+            resource: Some(found.resource.clone()),
+            requested_scope: scope,
+            ..tokens
+        })
+    }
+}

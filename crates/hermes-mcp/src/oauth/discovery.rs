@@ -1,0 +1,230 @@
+//! Finds out who gives out tokens for a server: the server's own metadata, then that of its authorization server.
+
+use serde::Deserialize;
+use url::Url;
+
+use super::{
+    Challenge, OAuthError, ServerMetadata,
+    address::shown,
+    metadata::is_same_issuer,
+    requests::{Reply, Requests},
+};
+
+const RESOURCE: &str = "/.well-known/oauth-protected-resource";
+const SERVER: &str = "/.well-known/oauth-authorization-server";
+const OPENID: &str = "/.well-known/openid-configuration";
+
+/// A server and its authorization server.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Discovered {
+    /// The server's name for itself, exactly as published: tokens are asked for in this name.
+    pub(super) resource: String,
+    /// What the server says it knows.
+    pub(super) scopes_supported: Option<Vec<String>>,
+    /// Whether the server says that tokens are bound to keys.
+    pub(super) wants_dpop: bool,
+    pub(super) metadata: ServerMetadata,
+}
+
+/// Protected resource metadata.
+#[derive(Debug, Deserialize)]
+struct ResourceMetadata {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+    scopes_supported: Option<Vec<String>>,
+    dpop_bound_access_tokens_required: Option<bool>,
+}
+
+/// Looks for both. The challenge says where to begin, if there is one.
+pub(super) async fn discover(
+    requests: &Requests,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Discovered, OAuthError> {
+    if let Some(found) = resource_metadata(requests, server, challenge).await? {
+        let Some(issuer) = found.authorization_servers.first() else {
+            return Err(OAuthError::NoAuthorizationServer {
+                server: shown(server),
+                reason: "its metadata names none".into(),
+            });
+        };
+        return Ok(Discovered {
+            metadata: server_metadata(requests, issuer).await?,
+            resource: found.resource,
+            scopes_supported: found.scopes_supported,
+            wants_dpop: found.dpop_bound_access_tokens_required == Some(true),
+        });
+    }
+    // A server of the revision 2025-03-26 is its own authorization server, at its root.
+    let issuer = server.origin().ascii_serialization();
+    let metadata = server_metadata(requests, &issuer).await;
+    let metadata = metadata.map_err(|error| match error {
+        OAuthError::NoAuthorizationServer { .. } => OAuthError::NoAuthorizationServer {
+            server: shown(server),
+            reason: format!(
+                "there is no metadata at {RESOURCE} nor at {SERVER}; does it support OAuth?"
+            ),
+        },
+        other => other,
+    })?;
+    let mut resource = server.clone();
+    resource.set_fragment(None);
+    Ok(Discovered {
+        resource: resource.into(),
+        scopes_supported: None,
+        wants_dpop: false,
+        metadata,
+    })
+}
+
+/// The server's own metadata: where it says, then below its path, then at its root.
+async fn resource_metadata(
+    requests: &Requests,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Option<ResourceMetadata>, OAuthError> {
+    let mut places = Vec::new();
+    if let Some(place) = &challenge.resource_metadata {
+        let place = server.join(place).map_err(|error| OAuthError::Metadata {
+            url: shown(server),
+            reason: format!("`resource_metadata` of its challenge: {error}"),
+        })?;
+        places.push(place);
+    }
+    let path = server.path().trim_end_matches('/');
+    places.push(at(server, &format!("{RESOURCE}{path}")));
+    if !path.is_empty() {
+        places.push(at(server, RESOURCE));
+    }
+    for place in places {
+        let Some(found) = document::<ResourceMetadata>(requests, &place).await? else {
+            continue;
+        };
+        if !is_resource_of(&found.resource, server) {
+            return Err(OAuthError::Metadata {
+                url: shown(&place),
+                reason: format!(
+                    "it describes the resource `{}`, not {}",
+                    super::requests::one_line(&found.resource),
+                    shown(server)
+                ),
+            });
+        }
+        return Ok(Some(found));
+    }
+    Ok(None)
+}
+
+/// An authorization server's metadata, which has to name the issuer it was looked for by.
+pub(super) async fn server_metadata(
+    requests: &Requests,
+    issuer: &str,
+) -> Result<ServerMetadata, OAuthError> {
+    let url = Url::parse(issuer).map_err(|error| OAuthError::Metadata {
+        url: super::requests::one_line(issuer),
+        reason: error.to_string(),
+    })?;
+    let path = url.path().trim_end_matches('/');
+    let mut places = vec![
+        at(&url, &format!("{SERVER}{path}")),
+        at(&url, &format!("{OPENID}{path}")),
+    ];
+    if !path.is_empty() {
+        places.push(at(&url, &format!("{path}{OPENID}")));
+    }
+    for place in &places {
+        let Some(metadata) = document::<ServerMetadata>(requests, place).await? else {
+            continue;
+        };
+        if !is_same_issuer(&metadata.issuer, issuer) {
+            return Err(OAuthError::Metadata {
+                url: shown(place),
+                reason: format!(
+                    "its issuer is `{}`, not `{issuer}`",
+                    super::requests::one_line(&metadata.issuer)
+                ),
+            });
+        }
+        return Ok(metadata);
+    }
+    Err(OAuthError::NoAuthorizationServer {
+        server: shown(&url),
+        reason: "it publishes no metadata".into(),
+    })
+}
+
+/// A document, or `None` if there is none at that place. A server that fails is not taken for one that has none.
+async fn document<T: for<'de> Deserialize<'de>>(
+    requests: &Requests,
+    place: &Url,
+) -> Result<Option<T>, OAuthError> {
+    let reply: Reply = requests.get(place).await?;
+    if reply.status.is_server_error() {
+        return Err(OAuthError::Unavailable {
+            what: shown(place),
+            reason: format!("HTTP {}", reply.status),
+        });
+    }
+    if !reply.status.is_success() {
+        return Ok(None);
+    }
+    // Web applications answer any address with their front page.
+    let Some(value) = reply.json() else {
+        return Ok(None);
+    };
+    let document = serde_json::from_value(value).map_err(|error| OAuthError::Metadata {
+        url: shown(place),
+        reason: error.to_string(),
+    })?;
+    Ok(Some(document))
+}
+
+fn at(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// Whether a server may call itself so: its own address, or one above it on the same origin.
+pub(super) fn is_resource_of(resource: &str, server: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else {
+        return false;
+    };
+    let (above, path) = (resource.path().trim_end_matches('/'), server.path());
+    resource.origin() == server.origin()
+        && path
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_named_by_its_address_or_one_above_it() {
+        let server = Url::parse("https://h.example/a/mcp").unwrap();
+        for good in [
+            "https://h.example/a/mcp",
+            "https://h.example/a/mcp/",
+            "https://h.example/a",
+            "https://h.example",
+            "https://H.example:443/",
+        ] {
+            assert!(is_resource_of(good, &server), "{good}");
+        }
+        for bad in [
+            "https://evil.example/a/mcp",
+            "http://h.example/a/mcp",
+            "https://h.example:444/a/mcp",
+            "https://h.example/a/m",
+            "https://h.example/a/mcp/more",
+            "nonsense",
+        ] {
+            assert!(!is_resource_of(bad, &server), "{bad}");
+        }
+    }
+}

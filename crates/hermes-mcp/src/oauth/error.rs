@@ -1,0 +1,184 @@
+//! Why there is no token. The texts never hold one.
+
+use std::time::Duration;
+
+/// Why authorization failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OAuthError {
+    /// There is no token, and only a person can get one.
+    #[error("nobody has logged in yet")]
+    NotLoggedIn,
+    /// The authorization server does not renew the login any more.
+    #[error("the login is over: {reason}")]
+    LoginOver {
+        /// In the authorization server's words.
+        reason: String,
+    },
+    /// The server wants scopes that the login did not ask for.
+    #[error("the server wants more rights than the login has: `{scope}`")]
+    ScopeMissing {
+        /// What is missing, separated by spaces.
+        scope: String,
+    },
+    /// The server wants scopes again and again, though the login asked for them.
+    #[error(
+        "the server keeps asking for `{scope}`, which the login has asked for already; your account may lack that right"
+    )]
+    ScopeRefused {
+        /// What it asks for.
+        scope: String,
+    },
+    /// Something on the way did not answer, or with a failure of its own. Trying later may help.
+    #[error("{what} does not answer: {reason}")]
+    Unavailable {
+        /// Which part, with its address.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The server names nobody who gives out tokens for it.
+    #[error("no authorization server is found for {server}: {reason}")]
+    NoAuthorizationServer {
+        /// The server's address.
+        server: String,
+        /// What was looked for.
+        reason: String,
+    },
+    /// Metadata that can not be used.
+    #[error("the metadata at {url} can not be used: {reason}")]
+    Metadata {
+        /// Where it lies.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An address that must not be asked.
+    #[error("{url} is not asked: {reason}")]
+    Address {
+        /// The address, without its query.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A redirect that leads elsewhere.
+    #[error("{url} redirects to {target}, which is not followed")]
+    Redirected {
+        /// What was asked.
+        url: String,
+        /// Where it leads to.
+        target: String,
+    },
+    /// The authorization server does not protect codes by PKCE.
+    #[error(
+        "the authorization server {issuer} does not offer PKCE with S256, without which a login is not safe"
+    )]
+    NoPkce {
+        /// Which one.
+        issuer: String,
+    },
+    /// A client is kept for another authorization server.
+    #[error(
+        "the client belongs to {bound}, but the server now names {found}; if that is right, set `oauth.issuer`, or forget \
+         the old one with `hermes mcp logout --client`"
+    )]
+    ForeignClient {
+        /// Whom it was registered with.
+        bound: String,
+        /// Who asks for it now.
+        found: String,
+    },
+    /// There is no way to become a client of the authorization server.
+    #[error(
+        "the authorization server {issuer} registers no clients by itself; register one there and set `oauth.client_id`"
+    )]
+    NoClient {
+        /// Which one.
+        issuer: String,
+    },
+    /// An answer to a login that was not this one.
+    #[error("the answer does not belong to this login (its `state` is wrong); begin again")]
+    WrongState,
+    /// An answer in the name of another authorization server.
+    #[error("the answer comes from `{found}`, but the login began at `{expected}`; it is not used")]
+    WrongIssuer {
+        /// Where the login began.
+        expected: String,
+        /// Who answered.
+        found: String,
+    },
+    /// The answer has neither code nor error.
+    #[error("that is no answer to a login: it holds no `code`")]
+    NoCode,
+    /// The authorization server or the person said no.
+    #[error("the login was refused: {0}")]
+    Denied(String),
+    /// The token endpoint refused.
+    #[error("the authorization server refused: {error}{}", .description.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    Refused {
+        /// The code, such as `invalid_grant`.
+        error: String,
+        /// More words.
+        description: Option<String>,
+    },
+    /// The callback port is in use.
+    #[error(
+        "port {port}, where the browser's answer is waited for, is in use: {reason}; end what uses it, or set \
+         `oauth.redirect_port` to another one"
+    )]
+    PortTaken {
+        /// Which one.
+        port: u16,
+        /// What the system says.
+        reason: String,
+    },
+    /// The person did not come back in time.
+    #[error("the login did not end within {} s; `oauth.timeout` allows more", .0.as_secs())]
+    TimedOut(Duration),
+    /// The person does not want to.
+    #[error("the login was left")]
+    Skipped,
+    /// The person has to go somewhere first; what is waited for comes by another command.
+    #[error(
+        "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code ADDRESS`"
+    )]
+    AnswerPending {
+        /// The server.
+        server: String,
+        /// Where to go.
+        url: String,
+    },
+    /// No login was begun that this would be the answer to.
+    #[error(
+        "no login waits for an answer; begin one with `hermes mcp login {server} --no-browser`"
+    )]
+    NothingPending {
+        /// The server.
+        server: String,
+    },
+    /// A setting is missing or can not be used.
+    #[error("`{key}`: {reason}")]
+    Setting {
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file of the home.
+    #[error("{path}: {reason}")]
+    File {
+        /// Which one.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl OAuthError {
+    /// Whether nothing but a login by a person helps.
+    pub fn needs_person(&self) -> bool {
+        matches!(
+            self,
+            Self::NotLoggedIn | Self::LoginOver { .. } | Self::ScopeMissing { .. }
+        )
+    }
+}

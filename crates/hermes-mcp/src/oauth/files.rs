@@ -1,0 +1,306 @@
+//! The files of one server's login, in `mcp-tokens` of the home: tokens, client, metadata, and what is under way.
+//!
+//! Everything is for its owner alone and replaced as a whole. Hermes Agent in Python uses the first three by the same
+//! names.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use hermes_config::{Home, ServerName};
+use serde::{Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens, lock::Lock, pkce,
+};
+
+/// The longest name of a file, without its ending.
+const LONGEST_NAME: usize = 128;
+/// How long another process may hold the lock.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// Where one server's login is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenFiles {
+    directory: PathBuf,
+    name: String,
+}
+
+/// What is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The tokens.
+    Login,
+    /// The registered client too.
+    Everything,
+}
+
+/// Tells one version of a file from another.
+pub(crate) type Stamp = (SystemTime, u64, u64);
+
+impl TokenFiles {
+    /// The files of a server, `name`, among all that are configured.
+    pub fn new<'a>(
+        home: &Home,
+        servers: impl IntoIterator<Item = &'a ServerName>,
+        name: &ServerName,
+    ) -> Self {
+        let plain = plain_name(name.as_str());
+        let mut earlier = servers.into_iter().take_while(|other| *other != name);
+        let name = if earlier.any(|other| plain_name(other.as_str()) == plain) {
+            let hash = Sha256::digest(name.as_str().as_bytes());
+            let number = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
+            format!("{plain}_{number:08x}")
+        } else {
+            plain
+        };
+        Self {
+            directory: home.tokens_dir(),
+            name,
+        }
+    }
+
+    /// The tokens, if there are any that can be read.
+    pub fn tokens(&self) -> Option<Tokens> {
+        let path = self.path("json");
+        let tokens: Tokens = self.read(&path)?;
+        let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
+        Some(tokens.with_file_time(written.unwrap_or_else(|_| SystemTime::now())))
+    }
+
+    /// Keeps new tokens in the place of the old ones.
+    pub fn store_tokens(&self, tokens: &Tokens) -> Result<(), OAuthError> {
+        self.write(&self.path("json"), tokens)
+    }
+
+    /// The client that logins go by.
+    pub fn client(&self) -> Option<ClientFile> {
+        self.read(&self.path("client.json"))
+    }
+
+    pub(super) fn store_client(&self, client: &ClientFile) -> Result<(), OAuthError> {
+        self.write(&self.path("client.json"), client)
+    }
+
+    /// Puts a client aside that its authorization server does not know any more.
+    pub(super) fn retire_client(&self) -> Result<(), OAuthError> {
+        let path = self.path("client.json");
+        fs::rename(&path, self.path("client.json.bak")).map_err(|error| problem(&path, &error))
+    }
+
+    /// What the authorization server says of itself.
+    pub fn metadata(&self) -> Option<ServerMetadata> {
+        self.read(&self.path("meta.json"))
+    }
+
+    pub(super) fn store_metadata(&self, metadata: &ServerMetadata) -> Result<(), OAuthError> {
+        self.write(&self.path("meta.json"), metadata)
+    }
+
+    /// What the server said when it last refused.
+    pub fn challenge(&self) -> Option<Challenge> {
+        self.read(&self.path("challenge.json"))
+    }
+
+    pub(super) fn store_challenge(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        self.write(&self.path("challenge.json"), challenge)
+    }
+
+    /// A login whose answer comes by another process.
+    pub(super) fn pending(&self) -> Option<PendingLogin> {
+        self.read(&self.path("login.json"))
+    }
+
+    pub(super) fn store_pending(&self, pending: &PendingLogin) -> Result<(), OAuthError> {
+        self.write(&self.path("login.json"), pending)
+    }
+
+    pub(super) fn forget_pending(&self) {
+        let _ = fs::remove_file(self.path("login.json"));
+    }
+
+    /// Deletes files and returns the names of those that were there.
+    pub fn forget(&self, what: Forgotten) -> io::Result<Vec<String>> {
+        let endings: &[&str] = match what {
+            Forgotten::Login => &["json", "challenge.json", "login.json"],
+            Forgotten::Everything => &[
+                "json",
+                "challenge.json",
+                "login.json",
+                "client.json",
+                "client.json.bak",
+                "meta.json",
+            ],
+        };
+        let mut removed = Vec::new();
+        for ending in endings {
+            let path = self.path(ending);
+            match fs::remove_file(&path) {
+                Ok(()) => removed.push(format!("{}.{ending}", self.name)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// All files there are, of whatever kind.
+    pub fn all(&self) -> io::Result<Vec<PathBuf>> {
+        let listing = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            listing => listing?,
+        };
+        let start = format!("{}.", self.name);
+        let mut files = Vec::new();
+        for file in listing {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with(&start) {
+                files.push(file.path());
+            }
+        }
+        Ok(files)
+    }
+
+    /// Changes with the token file.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        let metadata = fs::metadata(self.path("json")).ok()?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Some((metadata.modified().ok()?, metadata.len(), inode))
+    }
+
+    /// Waits until no other process changes this login.
+    pub(super) async fn lock(&self) -> Result<Lock, OAuthError> {
+        self.create_directory()?;
+        let path = self.path("lock");
+        match tokio::time::timeout(LOCK_LIMIT, Lock::take(&path)).await {
+            Ok(taken) => taken.map_err(|error| problem(&path, &error)),
+            Err(_) => Err(OAuthError::Unavailable {
+                what: path.display().to_string(),
+                reason: "another process holds the lock and does not let go".into(),
+            }),
+        }
+    }
+
+    fn path(&self, ending: &str) -> PathBuf {
+        self.directory.join(format!("{}.{ending}", self.name))
+    }
+
+    /// A file that is damaged counts as missing, with a warning. One that others could read is closed.
+    fn read<T: DeserializeOwned>(&self, path: &Path) -> Option<T> {
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!("{}: {error}; it is left aside", path.display());
+                return None;
+            }
+        };
+        close_to_others(path);
+        match serde_json::from_slice(&text) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                // The error says where, and nothing of what is there.
+                let place = format!("line {}, column {}", error.line(), error.column());
+                tracing::warn!(
+                    "{} is damaged ({place}) and left aside; log in again",
+                    path.display()
+                );
+                None
+            }
+        }
+    }
+
+    fn write(&self, path: &Path, value: &impl Serialize) -> Result<(), OAuthError> {
+        self.create_directory()?;
+        let written = || -> io::Result<()> {
+            let mut text = serde_json::to_vec_pretty(value)?;
+            text.push(b'\n');
+            let suffix = pkce::random().map_err(io::Error::other)?;
+            let temporary = path.with_extension(format!("{}.tmp", &suffix[..8]));
+            let result = write_new(&temporary, &text).and_then(|()| fs::rename(&temporary, path));
+            if result.is_err() {
+                let _ = fs::remove_file(&temporary);
+            }
+            result
+        };
+        written().map_err(|error| problem(path, &error))
+    }
+
+    fn create_directory(&self) -> Result<(), OAuthError> {
+        let made = || -> io::Result<()> {
+            fs::create_dir_all(&self.directory)?;
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                if fs::metadata(&self.directory)?.permissions().mode() & 0o077 != 0 {
+                    fs::set_permissions(&self.directory, fs::Permissions::from_mode(0o700))?;
+                }
+            }
+            Ok(())
+        };
+        made().map_err(|error| problem(&self.directory, &error))
+    }
+}
+
+fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    io::Write::write_all(&mut file, text)?;
+    file.sync_all()
+}
+
+/// Takes the rights of others away from a file, and says that they had any.
+fn close_to_others(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let Ok(metadata) = fs::metadata(path) else {
+            return;
+        };
+        if metadata.permissions().mode() & 0o077 == 0 {
+            return;
+        }
+        let closed = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+        let done = match closed {
+            Ok(()) => "it is closed to them now".to_owned(),
+            Err(error) => format!("that can not be changed: {error}"),
+        };
+        tracing::warn!(
+            "others on this machine could read {}; {done}. If that worries you, log in again",
+            path.display()
+        );
+    }
+}
+
+fn problem(path: &Path, error: &io::Error) -> OAuthError {
+    OAuthError::File {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    }
+}
+
+/// A server's name as the name of a file, the one that Hermes Agent in Python uses.
+fn plain_name(name: &str) -> String {
+    let safe = |character: char| match character {
+        '_' | '-' => character,
+        other if other.is_alphanumeric() => other,
+        _ => '_',
+    };
+    let safe: String = name.chars().map(safe).collect();
+    match safe.trim_matches('_') {
+        "" => "default".into(),
+        name => name.chars().take(LONGEST_NAME).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Tokens without a person: a client's own credentials, a workload's identity, an employer's identity provider.
+
+use hermes_config::server::{EnterpriseSettings, OAuthGrant};
+use url::Url;
+
+use super::{
+    Login, OAuthError, ServerMetadata, Tokens,
+    client::{Client, ClientOrigin, ClientProof},
+    discovery,
+    login::Prepared,
+    scope,
+    token_endpoint::{Form, TokenEndpoint},
+};
+
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+/// A statement of an identity provider that a person may use a server.
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
+impl Login {
+    /// Gets tokens by a grant that needs nobody. `more` are scopes that the server wants besides.
+    pub(super) async fn by_machine(
+        &self,
+        prepared: &Prepared,
+        grant: OAuthGrant,
+        more: Option<&str>,
+    ) -> Result<Tokens, OAuthError> {
+        let found = &prepared.found;
+        let client = self.machine_client(prepared, grant)?;
+        let wanted = self.scope(prepared, grant);
+        let wanted = scope::union(wanted.as_deref().into_iter().chain(more));
+        let mut form: Form = match grant {
+            OAuthGrant::JwtBearer => {
+                let assertion = self.settings.assertion.clone();
+                let assertion = assertion.ok_or_else(|| missing("oauth.assertion"))?;
+                vec![
+                    ("grant_type", JWT_BEARER.into()),
+                    ("assertion", assertion.trim().to_owned()),
+                ]
+            }
+            OAuthGrant::EnterpriseManaged => {
+                let statement = self.id_jag(prepared, wanted.as_deref()).await?;
+                vec![("grant_type", JWT_BEARER.into()), ("assertion", statement)]
+            }
+            _ => vec![("grant_type", "client_credentials".into())],
+        };
+        form.push(("resource", found.resource.clone()));
+        form.extend(wanted.clone().map(|scope| ("scope", scope)));
+        let key = self.key(prepared)?;
+        let endpoint = self.endpoint(&prepared.requests, &found.metadata, &client, key.as_ref());
+        let tokens = endpoint.ask(form).await?;
+        Ok(Tokens {
+            resource: Some(found.resource.clone()),
+            requested_scope: wanted,
+            // There is nothing to renew: the same question is asked again.
+            refresh_token: None,
+            ..tokens
+        })
+    }
+
+    /// A workload's identity token says enough; the other grants want a client of the user's own.
+    fn machine_client(&self, prepared: &Prepared, grant: OAuthGrant) -> Result<Client, OAuthError> {
+        let need = self.need(&prepared.requests, &prepared.found.metadata);
+        match (need.known()?, grant) {
+            (Some(client), _) => Ok(client),
+            (None, OAuthGrant::JwtBearer) => Ok(Client::nobody()),
+            (None, _) => Err(missing("oauth.client_id")),
+        }
+    }
+
+    /// Has the identity provider state that its person may use this server.
+    async fn id_jag(&self, prepared: &Prepared, scope: Option<&str>) -> Result<String, OAuthError> {
+        let enterprise = self.settings.enterprise.as_ref();
+        let enterprise = enterprise.ok_or_else(|| missing("oauth.enterprise"))?;
+        let provider = self.provider(prepared, enterprise).await?;
+        let client = Client {
+            id: enterprise.client_id.clone().unwrap_or_default(),
+            secret: enterprise.client_secret.clone(),
+            proof: match &enterprise.client_secret {
+                None => ClientProof::None,
+                Some(_) if provider.accepts_client_by("client_secret_basic") => {
+                    ClientProof::SecretInHeader
+                }
+                Some(_) => ClientProof::SecretInForm,
+            },
+            origin: ClientOrigin::Configured,
+        };
+        let found = &prepared.found;
+        let mut form: Form = vec![
+            ("grant_type", TOKEN_EXCHANGE.into()),
+            ("requested_token_type", ID_JAG.into()),
+            ("subject_token", enterprise.id_token.trim().to_owned()),
+            ("subject_token_type", ID_TOKEN.into()),
+            ("audience", found.metadata.issuer.clone()),
+            ("resource", found.resource.clone()),
+        ];
+        form.extend(scope.map(|scope| ("scope", scope.to_owned())));
+        let endpoint = TokenEndpoint {
+            metadata: &provider,
+            ..self.endpoint(&prepared.requests, &found.metadata, &client, None)
+        };
+        let reply = endpoint.post(&provider.token_url()?, form).await?;
+        let statement = reply
+            .json()
+            .and_then(|body| Some(body.get("access_token")?.as_str()?.to_owned()));
+        statement.ok_or_else(|| OAuthError::Unavailable {
+            what: provider.issuer.clone(),
+            reason: "the identity provider's reply holds no statement".into(),
+        })
+    }
+
+    /// The identity provider, by its metadata or its token endpoint alone. The user named it, so it may lie anywhere.
+    async fn provider(
+        &self,
+        prepared: &Prepared,
+        enterprise: &EnterpriseSettings,
+    ) -> Result<ServerMetadata, OAuthError> {
+        if let Some(endpoint) = &enterprise.token_endpoint {
+            let issuer = enterprise.issuer.clone();
+            let origin = || Some(Url::parse(endpoint).ok()?.origin().ascii_serialization());
+            return Ok(ServerMetadata {
+                issuer: issuer.or_else(origin).unwrap_or_default(),
+                token_endpoint: Some(endpoint.clone()),
+                ..ServerMetadata::default()
+            });
+        }
+        let issuer = enterprise.issuer.as_deref();
+        let issuer = issuer.ok_or_else(|| missing("oauth.enterprise.issuer"))?;
+        discovery::server_metadata(&prepared.requests, issuer).await
+    }
+}
+
+fn missing(key: &'static str) -> OAuthError {
+    OAuthError::Setting {
+        key,
+        reason: "is needed for this kind of login".into(),
+    }
+}

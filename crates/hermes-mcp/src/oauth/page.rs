@@ -1,0 +1,59 @@
+//! What a person sees in the browser at the end of a login.
+
+/// It worked.
+pub(super) fn welcome() -> String {
+    page(
+        "You are logged in",
+        "Hermes has what it needs. You can close this window.",
+    )
+}
+
+/// It did not work. Somebody else's words may be in the reason.
+pub(super) fn sorry(reason: &str) -> String {
+    page("The login did not work", &escaped(reason))
+}
+
+/// Not the address of a login.
+pub(super) fn nothing_here() -> String {
+    page(
+        "There is nothing here",
+        "This address waits for the answer to a login.",
+    )
+}
+
+fn page(title: &str, text: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <style>body{{font:1.1em system-ui,sans-serif;max-width:32em;margin:15vh auto;padding:0 1em}}</style></head>\
+         <body><main><h1>{title}</h1><p>{text}</p></main></body></html>"
+    )
+}
+
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_others_stay_words() {
+        let page = sorry("<img src=x onerror='alert(\"1\")'>&");
+        assert!(
+            page.contains("&lt;img src=x onerror=&#39;alert(&quot;1&quot;)&#39;&gt;&amp;"),
+            "{page}"
+        );
+    }
+}

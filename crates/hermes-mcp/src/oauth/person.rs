@@ -1,0 +1,80 @@
+//! Who logs in, what they are asked, and what comes of it.
+
+use futures::future::BoxFuture;
+
+use super::{DeviceCode, OAuthError};
+
+/// Who logs in. All of it may take as long as a person takes; the login has a limit of its own.
+pub trait Person: Send + Sync {
+    /// Whether the answer can come while the login is waited for.
+    fn presence(&self) -> Presence;
+
+    /// Shows the address to go to, and opens it if that is possible.
+    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()>;
+
+    /// Waits for an answer that the person types or pastes. Pending for ever where nobody can.
+    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>>;
+
+    /// Shows a code to enter elsewhere.
+    fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()>;
+
+    /// Asks for a client that the person has registered; `None` if there is none.
+    fn client<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Option<ClientIdentity>>;
+}
+
+/// Where the person is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// At this machine's browser or terminal.
+    Here,
+    /// Elsewhere: nothing waits, and another command brings the answer.
+    Elsewhere,
+}
+
+/// A client that a person names.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// Its id.
+    pub id: String,
+    /// Its secret, if it has one.
+    pub secret: Option<String>,
+}
+
+/// Where a person is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visit {
+    /// The address to open.
+    pub url: String,
+    /// Who is there.
+    pub issuer: String,
+    /// Where the answer goes.
+    pub redirect_uri: String,
+    /// Whether that is waited for here, or the person has to bring the answer.
+    pub is_waited_for: bool,
+}
+
+/// `--flow`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// A browser on this machine.
+    Browser,
+    /// The answer is pasted; no port is opened.
+    Paste,
+    /// A code that is entered elsewhere.
+    Device,
+    /// No person.
+    ClientCredentials,
+}
+
+/// What a login brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// Who gave out the tokens.
+    pub issuer: String,
+    /// When the access token ends, in seconds since 1970.
+    pub expires_at: Option<u64>,
+    /// What it allows, as far as that was said.
+    pub scope: Option<String>,
+    /// Whether it is renewed without a person.
+    pub is_renewable: bool,
+}

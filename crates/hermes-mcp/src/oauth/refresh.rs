@@ -1,0 +1,133 @@
+//! Renews tokens: one process at a time, and never at another authorization server than the one that gave them out.
+
+use std::time::SystemTime;
+
+use super::{
+    Challenge, Login, OAuthError, ServerMetadata, Tokens, client::ClientNeed, dpop::DpopKey,
+    requests::Requests, tokens::Age,
+};
+
+/// Why tokens are renewed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Occasion<'a> {
+    /// They end soon.
+    Due,
+    /// The server does not take them any more, and says so.
+    Rejected(&'a Challenge),
+}
+
+impl Login {
+    /// Renews tokens, unless another process has done so meanwhile. Returns what is in the file afterwards.
+    pub(super) async fn renew(
+        &self,
+        known: &Tokens,
+        occasion: Occasion<'_>,
+    ) -> Result<Tokens, OAuthError> {
+        let _alone = self.files.lock().await?;
+        // Whoever held the lock before may have done the work.
+        let Some(kept) = self.files.tokens() else {
+            return Err(OAuthError::NotLoggedIn);
+        };
+        let is_new = kept.access_token != known.access_token;
+        if is_new && (kept.age(SystemTime::now()) == Age::Fresh || kept.refresh_token.is_none()) {
+            return Ok(kept);
+        }
+        let Some(refresh_token) = &kept.refresh_token else {
+            return Err(OAuthError::LoginOver {
+                reason: "the server does not accept it any more, and it can not be renewed".into(),
+            });
+        };
+        let requests = Requests::new(&self.http).await?;
+        let metadata = self.metadata_for(&requests, &kept, occasion).await?;
+        let need = self.need(&requests, &metadata);
+        let client = need
+            .known()?
+            .filter(|client| kept.client_id.as_ref().is_none_or(|id| *id == client.id))
+            .ok_or_else(|| OAuthError::LoginOver {
+                reason: "the client that logged in is not known any more".into(),
+            })?;
+        let key = kept
+            .dpop_key
+            .as_deref()
+            .map(DpopKey::from_pkcs8)
+            .transpose()?;
+        let mut form = vec![
+            ("grant_type", "refresh_token".to_owned()),
+            ("refresh_token", refresh_token.clone()),
+        ];
+        form.extend(kept.resource.clone().map(|resource| ("resource", resource)));
+        let endpoint = self.endpoint(&requests, &metadata, &client, key.as_ref());
+        let renewed = match endpoint.ask(form).await {
+            Ok(renewed) => renewed,
+            Err(OAuthError::Refused { error, description }) => {
+                return Err(self.refused(&need, &client, error, description));
+            }
+            Err(other) => return Err(other),
+        };
+        let renewed = Tokens {
+            // Not every authorization server gives a new one each time.
+            refresh_token: renewed.refresh_token.or_else(|| kept.refresh_token.clone()),
+            scope: renewed.scope.or(kept.scope),
+            resource: kept.resource,
+            requested_scope: kept.requested_scope,
+            others: kept.others,
+            ..renewed
+        };
+        self.files.store_tokens(&renewed)?;
+        Ok(renewed)
+    }
+
+    /// The authorization server that gave the tokens out. After a refusal the server is asked whether it is still the one.
+    async fn metadata_for(
+        &self,
+        requests: &Requests,
+        tokens: &Tokens,
+        occasion: Occasion<'_>,
+    ) -> Result<ServerMetadata, OAuthError> {
+        let kept = self.files.metadata();
+        let kept = kept.filter(|metadata| self.is_by(tokens, metadata));
+        let challenge = match (occasion, kept) {
+            (Occasion::Due, Some(kept)) if kept.token_endpoint.is_some() => return Ok(kept),
+            (Occasion::Due, _) => Challenge::default(),
+            (Occasion::Rejected(challenge), _) => challenge.clone(),
+        };
+        let found = super::discovery::discover(requests, &self.url()?, &challenge).await?;
+        if !self.is_by(tokens, &found.metadata) {
+            return Err(OAuthError::LoginOver {
+                reason: format!(
+                    "the server has another authorization server now, {}",
+                    found.metadata.issuer
+                ),
+            });
+        }
+        Ok(found.metadata)
+    }
+
+    /// What a refusal of the token endpoint means.
+    fn refused(
+        &self,
+        need: &ClientNeed<'_>,
+        client: &super::client::Client,
+        error: String,
+        description: Option<String>,
+    ) -> OAuthError {
+        if error == "invalid_client"
+            && let Err(error) = need.reject(client)
+        {
+            tracing::warn!(server = %self.server, %error, "the rejected client stays");
+        }
+        let is_over = matches!(
+            error.as_str(),
+            "invalid_grant" | "invalid_client" | "unauthorized_client" | "invalid_target"
+        );
+        if is_over {
+            let description = description.map(|text| format!(" ({text})"));
+            let description = description.unwrap_or_default();
+            OAuthError::LoginOver {
+                reason: format!("the authorization server says {error}{description}"),
+            }
+        } else {
+            OAuthError::Refused { error, description }
+        }
+    }
+}

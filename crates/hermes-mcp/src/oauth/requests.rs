@@ -1,0 +1,229 @@
+//! Requests to whoever a login involves: metadata, registration, tokens. Small, short, and never led astray.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hermes_config::server::HttpSettings;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::Value;
+use url::{Origin, Url};
+
+use super::{
+    OAuthError,
+    address::{Reach, shown},
+};
+use crate::transport::tls;
+
+/// One request, from the name's resolution to the end of the body.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// More than any document here needs.
+const MOST_BYTES: usize = 1 << 20;
+/// Redirects followed within one origin.
+const MOST_REDIRECTS: usize = 3;
+/// How much of another party's words is repeated.
+const MOST_WORDS: usize = 300;
+
+/// The way out.
+#[derive(Debug, Clone)]
+pub(super) struct Requests {
+    client: reqwest::Client,
+    reach: Reach,
+    /// Where the server itself is: the user chose that address.
+    own: Origin,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Reply {
+    /// The body, if it is JSON.
+    pub(super) fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    /// `error` and `error_description`, if that is what the body holds.
+    pub(super) fn refusal(&self) -> Option<OAuthError> {
+        let body = self.json()?;
+        let text = |key: &str| body.get(key).and_then(Value::as_str).map(one_line);
+        Some(OAuthError::Refused {
+            error: text("error")?,
+            description: text("error_description"),
+        })
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<String> {
+        let value = self.headers.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    }
+}
+
+impl Requests {
+    /// Makes the client. It trusts the certificates that the server's settings name.
+    pub(super) async fn new(settings: &HttpSettings) -> Result<Self, OAuthError> {
+        let url = Url::parse(&settings.url).map_err(|error| OAuthError::Setting {
+            key: "url",
+            reason: error.to_string(),
+        })?;
+        let reach = Reach::of(&url).await;
+        let client =
+            tls::authorization_client(settings, TIME_LIMIT, reach.resolver()).map_err(|error| {
+                OAuthError::Setting {
+                    key: "ssl_verify",
+                    reason: error.to_string(),
+                }
+            })?;
+        Ok(Self {
+            client,
+            reach,
+            own: url.origin(),
+        })
+    }
+
+    /// Whether an address may be asked, or a person be sent there.
+    pub(super) fn check(&self, url: &Url) -> Result<(), OAuthError> {
+        if url.origin() == self.own {
+            return Ok(());
+        }
+        self.reach.check(url)
+    }
+
+    /// Fetches a document. A redirect is followed within its origin.
+    pub(super) async fn get(&self, url: &Url) -> Result<Reply, OAuthError> {
+        let mut url = url.clone();
+        for _ in 0..=MOST_REDIRECTS {
+            let reply = self
+                .send(Method::GET, &url, HeaderMap::new(), Bytes::new())
+                .await?;
+            if !reply.status.is_redirection() {
+                return Ok(reply);
+            }
+            url = redirected(&url, &reply)?;
+        }
+        Err(OAuthError::Unavailable {
+            what: shown(&url),
+            reason: "it redirects without end".into(),
+        })
+    }
+
+    /// Posts a form. What it holds is secret, so it goes to that address and nowhere else.
+    pub(super) async fn post_form(
+        &self,
+        url: &Url,
+        form: &[(&str, String)],
+        mut headers: HeaderMap,
+    ) -> Result<Reply, OAuthError> {
+        let body = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form)
+            .finish();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/x-www-form-urlencoded"),
+        );
+        self.post(url, headers, body.into()).await
+    }
+
+    /// Posts JSON.
+    pub(super) async fn post_json(&self, url: &Url, body: &Value) -> Result<Reply, OAuthError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        self.post(url, headers, body.to_string().into()).await
+    }
+
+    async fn post(&self, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Reply, OAuthError> {
+        let reply = self.send(Method::POST, url, headers, body).await?;
+        if reply.status.is_redirection() {
+            let target = reply.header("location").unwrap_or_default();
+            return Err(foreign(url, &target));
+        }
+        Ok(reply)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, OAuthError> {
+        self.check(url)?;
+        let unavailable = |reason: String| OAuthError::Unavailable {
+            what: shown(url),
+            reason,
+        };
+        let request = self
+            .client
+            .request(method, url.clone())
+            .header(header::ACCEPT, "application/json")
+            .headers(headers)
+            .body(body);
+        let mut response = request
+            .send()
+            .await
+            .map_err(|error| unavailable(innermost(&error)))?;
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| unavailable(innermost(&error)))?
+        {
+            if body.len() + chunk.len() > MOST_BYTES {
+                return Err(unavailable("the answer is too large".into()));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Reply {
+            status: response.status(),
+            headers: std::mem::take(response.headers_mut()),
+            body: body.freeze(),
+        })
+    }
+}
+
+fn redirected(url: &Url, reply: &Reply) -> Result<Url, OAuthError> {
+    let target = reply.header("location").unwrap_or_default();
+    let next = url.join(&target).map_err(|_| foreign(url, &target))?;
+    if next.origin() == url.origin() {
+        Ok(next)
+    } else {
+        Err(foreign(url, next.as_str()))
+    }
+}
+
+fn foreign(url: &Url, target: &str) -> OAuthError {
+    let target = match url.join(target) {
+        Ok(target) => shown(&target),
+        Err(_) => "nowhere".into(),
+    };
+    OAuthError::Redirected {
+        url: shown(url),
+        target,
+    }
+}
+
+/// Somebody else's words, short and on one line.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text
+        .split(|character: char| character.is_whitespace() || character.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join(" ").chars().take(MOST_WORDS).collect()
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return format!("there was no answer within {} s", TIME_LIMIT.as_secs());
+    }
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

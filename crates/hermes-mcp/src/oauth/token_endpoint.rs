@@ -1,0 +1,190 @@
+//! The token endpoint: asks for tokens in whatever way, proves who we are, and reads what comes back.
+
+use std::time::SystemTime;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use hermes_config::server::OAuthSettings;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{
+    OAuthError, ServerMetadata, Tokens,
+    address::shown,
+    client::{Client, ClientProof},
+    dpop::{DpopKey, Nonces},
+    jwt::SigningKey,
+    pkce,
+    requests::{Reply, Requests},
+};
+
+/// Where a proof of possession goes.
+pub(super) const PROOF: HeaderName = HeaderName::from_static("dpop");
+/// Where a server puts a nonce for the next one.
+pub(super) const NONCE: &str = "dpop-nonce";
+
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// How long a signed assertion holds.
+const ASSERTION_LIFE: u64 = 120;
+
+/// Fields of a form.
+pub(super) type Form = Vec<(&'static str, String)>;
+
+/// One authorization server's token endpoint, asked by one client.
+pub(super) struct TokenEndpoint<'a> {
+    pub(super) requests: &'a Requests,
+    pub(super) settings: &'a OAuthSettings,
+    pub(super) metadata: &'a ServerMetadata,
+    pub(super) client: &'a Client,
+    /// Tokens are to be bound to this key.
+    pub(super) key: Option<&'a DpopKey>,
+    pub(super) nonces: &'a Nonces,
+}
+
+#[derive(Deserialize)]
+struct TokenReply {
+    access_token: String,
+    #[serde(default)]
+    token_type: Option<String>,
+    #[serde(default)]
+    expires_in: Option<Value>,
+    #[serde(default)]
+    refresh_token: Option<String>,
+    #[serde(default)]
+    scope: Option<String>,
+}
+
+impl TokenEndpoint<'_> {
+    /// Asks for tokens with this form.
+    pub(super) async fn ask(&self, form: Form) -> Result<Tokens, OAuthError> {
+        let url = self.metadata.token_url()?;
+        let reply = self.post(&url, form).await?;
+        let bad = |reason: &str| OAuthError::Unavailable {
+            what: shown(&url),
+            reason: format!("its reply can not be used: {reason}"),
+        };
+        let body = reply.json().ok_or_else(|| bad("it is no JSON"))?;
+        let reply: TokenReply =
+            serde_json::from_value(body).map_err(|_| bad("it holds no access token"))?;
+        let token_type = reply.token_type.unwrap_or_else(|| "Bearer".into());
+        let (token_type, dpop_key) = match (token_type.to_ascii_lowercase().as_str(), self.key) {
+            ("bearer", _) => ("Bearer", None),
+            ("dpop", Some(key)) => ("DPoP", Some(key.to_pkcs8().to_owned())),
+            _ => return Err(bad("the kind of its token is unknown")),
+        };
+        let life = reply.expires_in.as_ref().and_then(whole_seconds);
+        Ok(Tokens {
+            access_token: reply.access_token,
+            token_type: token_type.to_owned(),
+            expires_in: life,
+            scope: reply.scope.filter(|scope| !scope.is_empty()),
+            refresh_token: reply.refresh_token.filter(|token| !token.is_empty()),
+            expires_at: Tokens::end_of(life, SystemTime::now()),
+            issuer: Some(self.metadata.issuer.clone()),
+            resource: None,
+            client_id: Some(self.client.id.clone()).filter(|id| !id.is_empty()),
+            requested_scope: None,
+            dpop_key,
+            others: serde_json::Map::new(),
+        })
+    }
+
+    /// Posts a form with everything that proves who we are; an error unless it succeeds.
+    pub(super) async fn post(&self, url: &Url, form: Form) -> Result<Reply, OAuthError> {
+        let mut has_retried = false;
+        loop {
+            let (mut form, mut headers) = (form.clone(), HeaderMap::new());
+            self.prove(&mut form, &mut headers)?;
+            if let Some(key) = self.key {
+                let proof = key.proof("POST", url, None, self.nonces.of(url).as_deref())?;
+                headers.insert(PROOF, secret_header(&proof)?);
+            }
+            let reply = self.requests.post_form(url, &form, headers).await?;
+            let is_new_nonce = reply
+                .header(NONCE)
+                .is_some_and(|nonce| self.nonces.note(url, &nonce));
+            if reply.status.is_success() {
+                return Ok(reply);
+            }
+            let refusal = reply.refusal();
+            if let Some(OAuthError::Refused { error, .. }) = &refusal
+                && error == "use_dpop_nonce"
+                && is_new_nonce
+                && !has_retried
+            {
+                has_retried = true;
+                continue;
+            }
+            return Err(match refusal {
+                Some(refusal) if !reply.status.is_server_error() => refusal,
+                _ => OAuthError::Unavailable {
+                    what: shown(url),
+                    reason: format!("HTTP {}", reply.status),
+                },
+            });
+        }
+    }
+
+    fn prove(&self, form: &mut Form, headers: &mut HeaderMap) -> Result<(), OAuthError> {
+        let Client {
+            id, secret, proof, ..
+        } = self.client;
+        let secret = secret.clone().unwrap_or_default();
+        match proof {
+            ClientProof::None if id.is_empty() => {}
+            ClientProof::None => form.push(("client_id", id.clone())),
+            ClientProof::SecretInForm => {
+                form.push(("client_id", id.clone()));
+                form.push(("client_secret", secret));
+            }
+            ClientProof::SecretInHeader => {
+                let encode = |text: &str| {
+                    url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>()
+                };
+                let pair = format!("{}:{}", encode(id), encode(&secret));
+                let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+                headers.insert(header::AUTHORIZATION, secret_header(&value)?);
+            }
+            ClientProof::SignedAssertion => {
+                form.push(("client_id", id.clone()));
+                form.push(("client_assertion_type", ASSERTION_TYPE.into()));
+                form.push(("client_assertion", self.assertion()?));
+            }
+        }
+        Ok(())
+    }
+
+    fn assertion(&self) -> Result<String, OAuthError> {
+        let pem = self.settings.private_key.as_deref().unwrap_or_default();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_secs());
+        let claims = json!({
+            "iss": self.client.id,
+            "sub": self.client.id,
+            "aud": self.metadata.issuer,
+            "jti": pkce::random()?,
+            "iat": now,
+            "exp": now + ASSERTION_LIFE,
+        });
+        SigningKey::from_pem(pem)?.sign(json!({"typ": "JWT"}), &claims)
+    }
+}
+
+/// A header that is not shown.
+pub(super) fn secret_header(value: &str) -> Result<HeaderValue, OAuthError> {
+    let mut header = HeaderValue::try_from(value).map_err(|_| OAuthError::LoginOver {
+        reason: "the token has characters that can not be sent".into(),
+    })?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// Some authorization servers send numbers as text.
+fn whole_seconds(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}

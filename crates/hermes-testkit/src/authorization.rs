@@ -1,0 +1,261 @@
+//! An authorization server and the MCP servers it protects, on loopback sockets.
+//!
+//! It takes what the standards let a server take and refuses the rest: PKCE is verified, codes are good for one use,
+//! refresh tokens rotate and their reuse ends the whole family, tokens are bound to a resource and, if asked for, to a
+//! key. It consents to everything by itself, so that a visit of the authorization endpoint is answered by the redirect.
+//! Every request is recorded, and lies and failures can be ordered at any time. Like [`HttpServer`], it lives in a
+//! thread with a runtime of its own.
+//!
+//! ```no_run
+//! use hermes_testkit::authorization::{AuthorizationServer, Endpoint, EndpointFault, Resource, Setup};
+//!
+//! let server = AuthorizationServer::start(Setup::default());
+//! let mcp = server.protect(Resource::default());
+//! server.fail(Endpoint::Token, EndpointFault::Status(500));
+//! println!("{} wants tokens of {}", mcp.url(), server.issuer());
+//! ```
+
+mod authorize;
+mod browse;
+mod client;
+mod client_authentication;
+mod device;
+mod dpop;
+mod fault;
+mod federation;
+mod grant;
+mod jwt;
+mod ledger;
+mod metadata;
+mod refusal;
+mod registration;
+mod resource;
+mod setup;
+mod state;
+mod token;
+
+pub use browse::{Visit, browse, first_redirect};
+pub use client::Client;
+pub use fault::{CallbackFault, Endpoint, EndpointFault};
+pub use jwt::TokenIssuer;
+pub use resource::{Challenge, MetadataPlace, Resource};
+pub use setup::{Discovery, ProofOfPossession, RefreshTokens, Setup};
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::{HttpRequest, HttpServer};
+use resource::Guard;
+use state::State;
+
+/// An authorization server on a loopback port; it stops when dropped.
+pub struct AuthorizationServer {
+    state: Arc<State>,
+    /// Absent where it shares the origin of the MCP server it protects.
+    address: Option<SocketAddr>,
+    serving: Option<Serving>,
+}
+
+struct Serving {
+    stop: CancellationToken,
+    thread: JoinHandle<()>,
+}
+
+impl AuthorizationServer {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start(setup: Setup) -> Self {
+        let (socket, address) = bind(0);
+        let state = Arc::new(State::new(&format!("http://{address}"), setup));
+        Self {
+            serving: Some(serve(socket, &state)),
+            address: Some(address),
+            state,
+        }
+    }
+
+    /// An authorization server at the origin of the MCP server it protects, as the oldest revision with
+    /// authorization has it. The MCP server has to outlive it.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn at_the_origin_of(setup: Setup, resource: Resource) -> (Self, HttpServer) {
+        let mut made = None;
+        let behaviour = resource.behaviour.clone();
+        let server = HttpServer::start_behind(behaviour, |origin| {
+            let state = Arc::new(State::new(origin, setup));
+            made = Some(Arc::clone(&state));
+            Arc::new(Guard::new(origin, &state, resource).answering_for_it())
+        });
+        let state = made.unwrap_or_else(|| panic!("the gate is made when the server starts"));
+        let authorization = Self {
+            state,
+            address: None,
+            serving: None,
+        };
+        (authorization, server)
+    }
+
+    /// Starts an MCP server that asks for tokens of this one.
+    pub fn protect(&self, resource: Resource) -> HttpServer {
+        let behaviour = resource.behaviour.clone();
+        HttpServer::start_behind(behaviour, |origin| {
+            Arc::new(Guard::new(origin, &self.state, resource))
+        })
+    }
+
+    /// Its identifier: where discovery begins, and what `iss` has to be.
+    pub fn issuer(&self) -> String {
+        self.state.issuer()
+    }
+
+    /// What it signs with, for servers that are to trust it.
+    pub fn identity(&self) -> &TokenIssuer {
+        &self.state.identity
+    }
+
+    /// An ID token for a client, as somebody gets one who has signed on here.
+    pub fn id_token(&self, subject: &str, client: &str) -> String {
+        let token = self
+            .state
+            .identity
+            .signed(subject, client, json!({}), self.state.now());
+        self.state.ledger().remember(&token);
+        token
+    }
+
+    /// Makes a client known.
+    pub fn register(&self, client: Client) {
+        self.state.ledger().add_client(client);
+    }
+
+    /// Lets it find a client's own description at this address.
+    pub fn publish(&self, url: &str, document: Value) {
+        self.state.ledger().publish(url, document);
+    }
+
+    /// Takes assertions of this issuer from now on.
+    pub fn trust(&self, issuer: &TokenIssuer) {
+        self.state.ledger().trust(issuer);
+    }
+
+    /// Says under which name the servers that trust this one know a client of it.
+    pub fn federate(&self, client: &str, known_as: &str) {
+        self.state.ledger().federate(client, known_as);
+    }
+
+    /// Lets an endpoint fail until [`Self::mend`].
+    pub fn fail(&self, endpoint: Endpoint, fault: EndpointFault) {
+        self.state.ledger().fail(endpoint, fault);
+    }
+
+    /// Ends what [`Self::fail`] began.
+    pub fn mend(&self, endpoint: Endpoint) {
+        self.state.ledger().mend(endpoint);
+    }
+
+    /// Spoils the way back from the authorization endpoint, or with `None` does not any more.
+    pub fn spoil_callbacks(&self, fault: Option<CallbackFault>) {
+        self.state.ledger().callback_fault = fault;
+    }
+
+    /// How long access tokens last that are issued from now on.
+    pub fn set_lifetime(&self, lifetime: Duration) {
+        self.state.ledger().lifetime = lifetime;
+    }
+
+    /// Puts the server's clock ahead of the machine's, or behind it, by so many seconds.
+    pub fn set_clock_offset(&self, seconds: i64) {
+        self.state.ledger().clock_offset = seconds;
+    }
+
+    /// Lets every access token expire; refresh tokens stay good.
+    pub fn expire_access_tokens(&self) {
+        self.state.ledger().expire_access_tokens();
+    }
+
+    /// Withdraws every token, as somebody does who takes back a consent.
+    pub fn revoke_everything(&self) {
+        self.state.ledger().revoke_everything();
+    }
+
+    /// Forgets the clients that registered themselves.
+    pub fn forget_registrations(&self) {
+        self.state.ledger().forget_registrations();
+    }
+
+    /// Every request so far, oldest first.
+    pub fn requests(&self) -> Vec<HttpRequest> {
+        self.state.requests()
+    }
+
+    /// The requests to one endpoint.
+    pub fn requests_to(&self, endpoint: Endpoint) -> Vec<HttpRequest> {
+        let is_it = |request: &HttpRequest| self.state.endpoint(request.place()) == Some(endpoint);
+        self.requests().into_iter().filter(is_it).collect()
+    }
+
+    /// Everything it issued or was shown that nobody else should see: tokens, codes, verifiers, secrets.
+    pub fn secrets(&self) -> Vec<String> {
+        self.state.ledger().secrets.clone()
+    }
+
+    /// Cuts all connections and frees the port: whoever asks now is refused. What was issued is remembered.
+    pub fn stop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.stop.cancel();
+            // A panic in there has already been reported.
+            let _ = serving.thread.join();
+        }
+    }
+
+    /// Serves again after [`Self::stop`], at the same address.
+    ///
+    /// # Panics
+    ///
+    /// If the port is taken.
+    pub fn restart(&mut self) {
+        self.stop();
+        if let Some(address) = self.address {
+            let (socket, _) = bind(address.port());
+            self.serving = Some(serve(socket, &self.state));
+        }
+    }
+}
+
+impl Drop for AuthorizationServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn bind(port: u16) -> (TcpListener, SocketAddr) {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok((socket, address))
+    });
+    bound.unwrap_or_else(|error| panic!("no authorization server on port {port}: {error}"))
+}
+
+fn serve(socket: TcpListener, state: &Arc<State>) -> Serving {
+    let stop = CancellationToken::new();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap_or_else(|error| panic!("no runtime for an authorization server: {error}"));
+    let thread = std::thread::spawn({
+        let (state, stop) = (Arc::clone(state), stop.clone());
+        move || runtime.block_on(state::serve(socket, state, stop))
+    });
+    Serving { stop, thread }
+}

@@ -1,0 +1,87 @@
+//! A browser with nobody before it: follows an address wherever it leads, over plain HTTP.
+
+use std::io::{Error, Read as _, Result, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use url::Url;
+
+/// Nobody redirects more often than this.
+const REDIRECTS: usize = 10;
+/// The other side has this long to answer.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Where a visit ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visit {
+    /// The last address.
+    pub url: String,
+    /// The status there.
+    pub status: u16,
+    /// Its headers and the page.
+    pub text: String,
+}
+
+/// Opens an address and follows redirects to the end.
+pub fn browse(url: &str) -> Result<Visit> {
+    let mut url = Url::parse(url).map_err(Error::other)?;
+    for _ in 0..REDIRECTS {
+        let visit = visit(&url)?;
+        match visit.target(&url) {
+            Some(next) => url = next,
+            None => return Ok(visit),
+        }
+    }
+    Err(Error::other("too many redirects"))
+}
+
+/// Opens an address and gives back where it leads next, which a person would copy out of the browser.
+pub fn first_redirect(url: &str) -> Result<String> {
+    let url = Url::parse(url).map_err(Error::other)?;
+    let visit = visit(&url)?;
+    let target = visit.target(&url);
+    target.map_or_else(
+        || Err(Error::other(format!("no redirect: {}", visit.text))),
+        |target| Ok(target.into()),
+    )
+}
+
+impl Visit {
+    fn target(&self, base: &Url) -> Option<Url> {
+        let headers = self.text.lines().take_while(|line| !line.is_empty());
+        let mut headers = headers.filter_map(|line| line.split_once(": "));
+        let (_, target) = headers.find(|(name, _)| name.eq_ignore_ascii_case("location"))?;
+        base.join(target.trim()).ok()
+    }
+}
+
+fn visit(url: &Url) -> Result<Visit> {
+    let text = get(url)?;
+    let status = text.split(' ').nth(1);
+    let status = status.and_then(|status| status.parse().ok());
+    Ok(Visit {
+        url: url.to_string(),
+        status: status.ok_or_else(|| Error::other("not an HTTP response"))?,
+        text,
+    })
+}
+
+fn get(url: &Url) -> Result<String> {
+    let address = url
+        .socket_addrs(|| None)?
+        .first()
+        .copied()
+        .ok_or_else(|| Error::other("no such host"))?;
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_read_timeout(Some(PATIENCE))?;
+    let query = url.query().map(|query| format!("?{query}"));
+    write!(
+        connection,
+        "GET {}{} HTTP/1.1\r\nHost: {address}\r\nAccept: text/html\r\nConnection: close\r\n\r\n",
+        url.path(),
+        query.unwrap_or_default(),
+    )?;
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}

@@ -1,0 +1,150 @@
+//! Clients: who they are and what they may do.
+
+use serde_json::Value;
+use url::Url;
+
+use super::jwt::{PublicKey, TokenIssuer};
+
+/// Who a client is.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub(super) id: String,
+    pub(super) proof: Proof,
+    /// The one way to authenticate, if it has chosen one.
+    pub(super) method: Option<String>,
+    /// Where its users may be sent back to; with none, to any loopback address.
+    pub(super) redirects: Vec<String>,
+    pub(super) origin: Origin,
+}
+
+/// How it proves that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Not at all.
+    None,
+    /// By a secret.
+    Secret(String),
+    /// By signing with its key.
+    Key(PublicKey),
+}
+
+/// How it became known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Somebody entered it.
+    Entered,
+    /// It registered itself.
+    Registered,
+    /// Its name leads to its description.
+    Published,
+    /// It is not known: only what it shows counts.
+    Unknown,
+}
+
+impl Client {
+    /// A client that cannot keep a secret.
+    pub fn public(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            proof: Proof::None,
+            method: None,
+            redirects: Vec::new(),
+            origin: Origin::Entered,
+        }
+    }
+
+    /// A client with a secret.
+    pub fn with_secret(id: &str, secret: &str) -> Self {
+        Self {
+            proof: Proof::Secret(secret.to_owned()),
+            ..Self::public(id)
+        }
+    }
+
+    /// A client that signs with this key.
+    pub fn with_key(id: &str, key: &TokenIssuer) -> Self {
+        Self {
+            proof: Proof::Key(key.public_key()),
+            ..Self::public(id)
+        }
+    }
+
+    /// A bearer of an assertion who gives no name.
+    pub(super) fn unknown() -> Self {
+        Self {
+            origin: Origin::Unknown,
+            ..Self::public("")
+        }
+    }
+
+    /// A client as its own document describes it, if the document is found at the client's name.
+    pub(super) fn published(id: &str, document: &Value) -> Option<Self> {
+        let redirects = document["redirect_uris"].as_array()?;
+        (document["client_id"] == id).then(|| Self {
+            redirects: texts(redirects),
+            origin: Origin::Published,
+            ..Self::public(id)
+        })
+    }
+
+    /// Whether users may be sent back to this address. The port of a loopback address is free (RFC 8252).
+    pub(super) fn may_return_to(&self, address: &str) -> bool {
+        let Ok(wanted) = Url::parse(address) else {
+            return false;
+        };
+        if self.redirects.is_empty() {
+            return is_loopback(&wanted);
+        }
+        let known = self
+            .redirects
+            .iter()
+            .filter_map(|known| Url::parse(known).ok());
+        let mut known = known.map(without_loopback_port);
+        let wanted = without_loopback_port(wanted);
+        known.any(|known| known == wanted)
+    }
+}
+
+pub(super) fn texts(values: &[Value]) -> Vec<String> {
+    let texts = values.iter().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str();
+    url.scheme() == "http" && matches!(host, Some("127.0.0.1" | "[::1]" | "localhost"))
+}
+
+fn without_loopback_port(mut url: Url) -> Url {
+    if is_loopback(&url) {
+        // Only addresses without a host have no port to take away.
+        let _ = url.set_port(None);
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_port_of_a_loopback_address_is_free() {
+        let mut client = Client::public("c");
+        client.redirects = vec![
+            "http://127.0.0.1:1/callback".to_owned(),
+            "https://app.test/back".to_owned(),
+        ];
+        assert!(client.may_return_to("http://127.0.0.1:2/callback"));
+        assert!(client.may_return_to("https://app.test/back"));
+        assert!(!client.may_return_to("http://127.0.0.1:2/other"));
+        assert!(!client.may_return_to("https://app.test:444/back"));
+        assert!(!client.may_return_to("http://evil.test:2/callback"));
+    }
+
+    #[test]
+    fn a_client_without_addresses_comes_back_to_loopback_only() {
+        let client = Client::public("c");
+        assert!(client.may_return_to("http://127.0.0.1:2/callback"));
+        assert!(!client.may_return_to("https://app.test/back"));
+    }
+}

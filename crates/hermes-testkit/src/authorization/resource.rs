@@ -1,0 +1,245 @@
+//! An MCP server that wants tokens.
+
+use std::sync::Arc;
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use super::AuthorizationServer;
+use super::dpop;
+use super::fault::Endpoint;
+use super::grant::Grant;
+use super::refusal::{Refusal, add_nonce, json_response};
+use super::setup::ProofOfPossession;
+use super::state::State;
+use crate::behaviour::Behaviour;
+use crate::http::{Gate, HttpRequest};
+
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// An MCP server and what it asks of tokens.
+#[derive(Default)]
+pub struct Resource {
+    /// What the MCP server does.
+    pub behaviour: Behaviour,
+    /// The scopes in its metadata.
+    pub scopes: Vec<String>,
+    /// The scope without which nothing works.
+    pub scope: Option<String>,
+    /// Tools that need a scope of their own.
+    pub tool_scopes: Vec<(String, String)>,
+    /// What a refusal says.
+    pub challenge: Challenge,
+    /// Where its metadata are.
+    pub metadata: MetadataPlace,
+    others: Vec<Arc<State>>,
+}
+
+impl Resource {
+    /// The default with a change.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut resource = Self::default();
+        change(&mut resource);
+        resource
+    }
+
+    /// Takes tokens of another server too.
+    #[must_use]
+    pub fn trusting(mut self, other: &AuthorizationServer) -> Self {
+        self.others.push(Arc::clone(&other.state));
+        self
+    }
+}
+
+/// What a refusal says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Challenge {
+    /// Where the metadata are, and which scope is needed.
+    #[default]
+    Helpful,
+    /// That a bearer token is needed.
+    Plain,
+}
+
+/// Where the metadata of an MCP server are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MetadataPlace {
+    /// Below the well-known path, with the path of the MCP endpoint.
+    #[default]
+    WithPath,
+    /// At the well-known path itself.
+    Root,
+    /// Nowhere.
+    None,
+}
+
+/// Stands before the MCP server.
+pub(super) struct Guard {
+    origin: String,
+    resource: Resource,
+    state: Arc<State>,
+    shares_origin: bool,
+}
+
+impl Guard {
+    pub(super) fn new(origin: &str, state: &Arc<State>, resource: Resource) -> Self {
+        let url = format!("{origin}/mcp");
+        for server in resource.others.iter().chain([state]) {
+            server.ledger().resources.push(url.clone());
+        }
+        Self {
+            origin: origin.to_owned(),
+            resource,
+            state: Arc::clone(state),
+            shares_origin: false,
+        }
+    }
+
+    /// Answers for the authorization server too.
+    pub(super) fn answering_for_it(mut self) -> Self {
+        self.shares_origin = true;
+        self
+    }
+
+    fn url(&self) -> String {
+        format!("{}/mcp", self.origin)
+    }
+
+    fn metadata_path(&self) -> Option<String> {
+        match self.resource.metadata {
+            MetadataPlace::WithPath => Some(format!("{WELL_KNOWN}/mcp")),
+            MetadataPlace::Root => Some(WELL_KNOWN.to_owned()),
+            MetadataPlace::None => None,
+        }
+    }
+
+    /// RFC 9728.
+    fn metadata(&self) -> Response {
+        let resource = self.state.lie(Endpoint::Resource);
+        let server = self.state.lie(Endpoint::ResourceMetadata);
+        let mut document = json!({
+            "resource": resource.unwrap_or_else(|| self.url()),
+            "authorization_servers": [server.unwrap_or_else(|| self.state.issuer())],
+            "bearer_methods_supported": ["header"],
+        });
+        if !self.resource.scopes.is_empty() {
+            document["scopes_supported"] = json!(self.resource.scopes);
+        }
+        if self.needs_proof() {
+            document["dpop_bound_access_tokens_required"] = true.into();
+            document["dpop_signing_alg_values_supported"] = json!(["ES256"]);
+        }
+        json_response(&document)
+    }
+
+    fn needs_proof(&self) -> bool {
+        matches!(
+            self.state.setup.proof,
+            ProofOfPossession::Required | ProofOfPossession::RequiredWithNonce
+        )
+    }
+
+    /// What speaks against a request.
+    fn objection(&self, request: &HttpRequest) -> Option<Response> {
+        let header = request.header("authorization").unwrap_or_default();
+        let (scheme, token) = header.split_once(' ').unwrap_or_default();
+        if token.is_empty() {
+            return Some(self.refusal(StatusCode::UNAUTHORIZED, None));
+        }
+        let unauthorized = || self.refusal(StatusCode::UNAUTHORIZED, Some("invalid_token"));
+        let servers = self.resource.others.iter().chain([&self.state]);
+        let mut found = servers.filter_map(|server| Some((server, server.holder(token)?)));
+        let Some((server, grant)) = found.next() else {
+            return Some(unauthorized());
+        };
+        if grant.resource != self.url() {
+            return Some(unauthorized());
+        }
+        if let Some(key) = &grant.key {
+            let proof = dpop::check(server, request, &self.url(), Some(token));
+            match proof {
+                Ok(found) if scheme == "DPoP" && found == *key => {}
+                Ok(_) => return Some(unauthorized()),
+                Err(refusal) => return Some(self.unproven(&refusal)),
+            }
+        } else if scheme != "Bearer" || self.needs_proof() {
+            return Some(unauthorized());
+        }
+        self.missing_scope(request, &grant)
+    }
+
+    fn missing_scope(&self, request: &HttpRequest, grant: &Grant) -> Option<Response> {
+        let message = request.message();
+        let tool = message["params"]["name"].as_str();
+        let tool = tool.filter(|_| message["method"] == "tools/call");
+        let own = self.resource.tool_scopes.iter();
+        let own = own.filter(|(name, _)| Some(name.as_str()) == tool);
+        let needed = own.map(|(_, scope)| scope).chain(&self.resource.scope);
+        for scope in needed {
+            if !grant.scopes.contains(scope) {
+                let error = "insufficient_scope";
+                return Some(self.challenge(StatusCode::FORBIDDEN, "Bearer", Some(error), scope));
+            }
+        }
+        None
+    }
+
+    fn refusal(&self, status: StatusCode, error: Option<&str>) -> Response {
+        let scheme = if self.needs_proof() { "DPoP" } else { "Bearer" };
+        let scope = self.resource.scope.as_deref().unwrap_or_default();
+        self.challenge(status, scheme, error, scope)
+    }
+
+    fn unproven(&self, refusal: &Refusal) -> Response {
+        let status = StatusCode::UNAUTHORIZED;
+        let mut response = self.challenge(status, "DPoP", Some(refusal.error), "");
+        if let Some(nonce) = &refusal.nonce {
+            add_nonce(&mut response, nonce);
+        }
+        response
+    }
+
+    fn challenge(
+        &self,
+        status: StatusCode,
+        scheme: &str,
+        error: Option<&str>,
+        scope: &str,
+    ) -> Response {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(error.map(|error| format!("error=\"{error}\"")));
+        if self.resource.challenge == Challenge::Helpful {
+            let true_place = || Some(format!("{}{}", self.origin, self.metadata_path()?));
+            let place = self.state.lie(Endpoint::Challenge).or_else(true_place);
+            parts.extend(place.map(|place| format!("resource_metadata=\"{place}\"")));
+            if !scope.is_empty() {
+                parts.push(format!("scope=\"{scope}\""));
+            }
+        }
+        let challenge = format!("{scheme} {}", parts.join(", "));
+        let challenge = [(header::WWW_AUTHENTICATE, challenge.trim().to_owned())];
+        (status, challenge).into_response()
+    }
+}
+
+impl Gate for Guard {
+    fn answer<'r>(&'r self, request: &'r HttpRequest) -> BoxFuture<'r, Option<Response>> {
+        async move {
+            if Some(request.place()) == self.metadata_path().as_deref() {
+                let failure = self.state.failure(Endpoint::ResourceMetadata).await;
+                return Some(failure.unwrap_or_else(|| self.metadata()));
+            }
+            if self.shares_origin && self.state.endpoint(request.place()).is_some() {
+                return Some(self.state.answer(request.clone()).await);
+            }
+            if request.place() == "/mcp" {
+                return self.objection(request);
+            }
+            None
+        }
+        .boxed()
+    }
+}

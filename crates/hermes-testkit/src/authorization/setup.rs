@@ -1,0 +1,107 @@
+//! What an authorization server offers.
+
+use std::time::Duration;
+
+/// The offer. The default is what a careful server has today: discovery, registration, PKCE, `iss`, rotation.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an offer of its own and they combine freely"
+)]
+pub struct Setup {
+    /// The path of the issuer, for instance `/tenant`; mostly empty.
+    pub path: String,
+    /// Where the metadata are.
+    pub discovery: Discovery,
+    /// Lets clients register themselves.
+    pub dynamic_registration: bool,
+    /// Takes the address of a document for a client's name.
+    pub client_documents: bool,
+    /// The methods of PKCE that the metadata list; with none they say nothing of it.
+    pub challenge_methods: Vec<String>,
+    /// How clients may authenticate at the token endpoint.
+    pub authentication_methods: Vec<String>,
+    /// Names itself in authorization responses, and says so beforehand.
+    pub issuer_parameter: bool,
+    /// The scopes there are.
+    pub scopes: Vec<String>,
+    /// How long access tokens last.
+    pub lifetime: Duration,
+    /// What becomes of refresh tokens.
+    pub refresh_tokens: RefreshTokens,
+    /// Whether tokens are bound to a key.
+    pub proof: ProofOfPossession,
+    /// Offers codes for devices without a browser.
+    pub device_codes: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        Self {
+            path: String::new(),
+            discovery: Discovery::OAuth,
+            dynamic_registration: true,
+            client_documents: false,
+            challenge_methods: owned(&["S256"]),
+            authentication_methods: owned(&[
+                "none",
+                "client_secret_basic",
+                "client_secret_post",
+                "private_key_jwt",
+            ]),
+            issuer_parameter: true,
+            scopes: owned(&["mcp:read", "mcp:write", "offline_access"]),
+            lifetime: Duration::from_hours(1),
+            refresh_tokens: RefreshTokens::Rotating,
+            proof: ProofOfPossession::No,
+            device_codes: false,
+        }
+    }
+}
+
+impl Setup {
+    /// The default with a change.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut setup = Self::default();
+        change(&mut setup);
+        setup
+    }
+}
+
+/// Where the metadata are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discovery {
+    /// `/.well-known/oauth-authorization-server` and the issuer's path.
+    OAuth,
+    /// `/.well-known/openid-configuration` and the issuer's path.
+    OpenIdInserted,
+    /// The issuer's path and `/.well-known/openid-configuration`.
+    OpenIdAppended,
+    /// Nowhere.
+    None,
+}
+
+/// What becomes of refresh tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefreshTokens {
+    /// Each is good once and brings the next; a second use ends all of them.
+    Rotating,
+    /// The first stays good, and replies to a refresh have none.
+    Lasting,
+    /// There are none.
+    None,
+}
+
+/// Whether tokens are bound to a key (DPoP).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProofOfPossession {
+    /// Not known here.
+    No,
+    /// Whoever sends a proof gets a bound token.
+    Offered,
+    /// Only bound tokens are issued and taken.
+    Required,
+    /// The same, and every proof has to hold the server's nonce.
+    RequiredWithNonce,
+}

@@ -1,0 +1,207 @@
+//! The way of a request to an authorization server: recorded, failed as ordered, then answered.
+
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tokio_util::sync::CancellationToken;
+
+use super::client::Client;
+use super::fault::{Endpoint, EndpointFault};
+use super::jwt::{TokenIssuer, random};
+use super::ledger::Ledger;
+use super::setup::{Discovery, Setup};
+use super::{authorize, device, metadata, registration, token};
+use crate::http::HttpRequest;
+use crate::script::lock;
+
+/// No test sends more than this.
+const BODY_LIMIT: usize = 1 << 20;
+
+/// What all requests share.
+pub(super) struct State {
+    pub(super) origin: String,
+    pub(super) setup: Setup,
+    pub(super) identity: TokenIssuer,
+    /// What proofs have to hold, where that is asked for.
+    pub(super) nonce: String,
+    ledger: Mutex<Ledger>,
+    requests: Mutex<Vec<HttpRequest>>,
+}
+
+/// Seconds since 1970.
+pub(super) fn clock() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+impl State {
+    pub(super) fn new(origin: &str, setup: Setup) -> Self {
+        Self {
+            identity: TokenIssuer::new(&format!("{origin}{}", setup.path)),
+            origin: origin.to_owned(),
+            nonce: random(),
+            ledger: Mutex::new(Ledger::new(setup.lifetime)),
+            requests: Mutex::default(),
+            setup,
+        }
+    }
+
+    pub(super) fn issuer(&self) -> String {
+        self.identity.name().to_owned()
+    }
+
+    /// The time by the server's clock.
+    pub(super) fn now(&self) -> i64 {
+        clock() + self.ledger().clock_offset
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    pub(super) fn requests(&self) -> Vec<HttpRequest> {
+        lock(&self.requests).clone()
+    }
+
+    pub(super) fn client(&self, id: &str) -> Option<Client> {
+        let ledger = self.ledger();
+        let published = || {
+            let document = ledger.documents.get(id)?;
+            Client::published(id, document).filter(|_| self.setup.client_documents)
+        };
+        ledger.clients.get(id).cloned().or_else(published)
+    }
+
+    /// The address of an endpoint.
+    pub(super) fn url(&self, endpoint: Endpoint) -> String {
+        format!("{}{}", self.origin, self.path(endpoint).unwrap_or_default())
+    }
+
+    /// The address that metadata give for an endpoint.
+    pub(super) fn advertised(&self, endpoint: Endpoint) -> String {
+        self.lie(endpoint).unwrap_or_else(|| self.url(endpoint))
+    }
+
+    /// The address that is given instead of the true one.
+    pub(super) fn lie(&self, endpoint: Endpoint) -> Option<String> {
+        match self.ledger().faults.get(&endpoint) {
+            Some(EndpointFault::Advertised(url)) => Some(url.clone()),
+            _ => None,
+        }
+    }
+
+    fn path(&self, endpoint: Endpoint) -> Option<String> {
+        let base = &self.setup.path;
+        let name = match endpoint {
+            Endpoint::Challenge | Endpoint::Resource | Endpoint::ResourceMetadata => return None,
+            Endpoint::ServerMetadata => {
+                return match self.setup.discovery {
+                    Discovery::OAuth => {
+                        Some(format!("/.well-known/oauth-authorization-server{base}"))
+                    }
+                    Discovery::OpenIdInserted => {
+                        Some(format!("/.well-known/openid-configuration{base}"))
+                    }
+                    Discovery::OpenIdAppended => {
+                        Some(format!("{base}/.well-known/openid-configuration"))
+                    }
+                    Discovery::None => None,
+                };
+            }
+            Endpoint::Registration => "register",
+            Endpoint::Authorization => "authorize",
+            Endpoint::Token => "token",
+            Endpoint::DeviceCode => "device",
+            Endpoint::Activation => "activate",
+            Endpoint::Revocation => "revoke",
+            Endpoint::Keys => "jwks",
+        };
+        Some(format!("{base}/{name}"))
+    }
+
+    /// Which endpoint has this path.
+    pub(super) fn endpoint(&self, path: &str) -> Option<Endpoint> {
+        [
+            Endpoint::ServerMetadata,
+            Endpoint::Registration,
+            Endpoint::Authorization,
+            Endpoint::Token,
+            Endpoint::DeviceCode,
+            Endpoint::Activation,
+            Endpoint::Revocation,
+            Endpoint::Keys,
+        ]
+        .into_iter()
+        .find(|endpoint| self.path(*endpoint).as_deref() == Some(path))
+    }
+
+    /// Answers a request, once it is recorded.
+    pub(super) async fn answer(&self, request: HttpRequest) -> Response {
+        lock(&self.requests).push(request.clone());
+        let Some(endpoint) = self.endpoint(request.place()) else {
+            return StatusCode::NOT_FOUND.into_response();
+        };
+        if let Some(response) = self.failure(endpoint).await {
+            return response;
+        }
+        match (request.method.as_str(), endpoint) {
+            ("GET", Endpoint::ServerMetadata) => metadata::of_the_server(self),
+            ("GET", Endpoint::Keys) => metadata::keys(self),
+            ("GET", Endpoint::Authorization) => authorize::answer(self, &request),
+            ("GET", Endpoint::Activation) => device::activate(self, &request),
+            ("POST", Endpoint::Registration) => registration::answer(self, &request),
+            ("POST", Endpoint::DeviceCode) => device::answer(self, &request),
+            ("POST", Endpoint::Token) => token::answer(self, &request),
+            ("POST", Endpoint::Revocation) => token::revoke(self, &request),
+            _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        }
+    }
+
+    /// What was ordered for an endpoint instead of its answer.
+    pub(super) async fn failure(&self, endpoint: Endpoint) -> Option<Response> {
+        let fault = self.ledger().faults.get(&endpoint).cloned()?;
+        match fault {
+            EndpointFault::Status(status) => StatusCode::from_u16(status)
+                .ok()
+                .map(IntoResponse::into_response),
+            EndpointFault::Hang => std::future::pending().await,
+            EndpointFault::Delay(time) => {
+                tokio::time::sleep(time).await;
+                None
+            }
+            EndpointFault::Redirect(to) => {
+                let location = [(header::LOCATION, to)];
+                Some((StatusCode::TEMPORARY_REDIRECT, location).into_response())
+            }
+            EndpointFault::Junk(body) => {
+                let kind = [(header::CONTENT_TYPE, "application/json")];
+                Some((kind, body).into_response())
+            }
+            EndpointFault::Advertised(_) => None,
+        }
+    }
+}
+
+/// Answers requests until it is stopped. Whatever is still open then is cut off.
+pub(super) async fn serve(socket: TcpListener, state: Arc<State>, stop: CancellationToken) {
+    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+        return;
+    };
+    let router = Router::new().fallback(async move |request: Request| {
+        let (parts, body) = request.into_parts();
+        let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
+            return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+        };
+        state.answer(HttpRequest::read(&parts, &body)).await
+    });
+    tokio::select! {
+        _ = axum::serve(socket, router) => {}
+        () = stop.cancelled() => {}
+    }
+}

@@ -1,0 +1,200 @@
+//! `hermes mcp login`: gets tokens for a remote server, in whichever way a person can take part here.
+
+use std::time::Duration;
+
+use hermes_config::{
+    ConfigFile, ReferencePolicy, ServerEntry, ServerName, Settings, TransportSettings,
+};
+use hermes_mcp::{
+    control::{self, Question},
+    oauth::{Flow, LoggedIn, Login, OAuthError, TokenFiles},
+};
+use serde_json::{Value, json};
+
+pub(super) use self::person::Browser;
+use self::person::LoginPerson;
+use super::{probe, save};
+use crate::{
+    cli::LoginArgs,
+    context::Context,
+    failure::{Failure, Kind},
+};
+
+mod person;
+
+/// How long running processes may take to hear of a login. They see the file by themselves, a little later.
+const NEWS_LIMIT: Duration = Duration::from_secs(2);
+
+pub(super) fn run(context: &Context, args: &LoginArgs) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let entry = probe::entry(&settings, &args.name)?;
+    let logged_in = match &args.code {
+        Some(answer) => {
+            let login = login(context, &settings, entry)?;
+            let finished = context.block_on(async {
+                let finished = login.finish_pending(answer).await;
+                finished.map_err(|error| failure(&entry.name, &error))
+            })?;
+            tell(context, &settings, entry)?;
+            finished
+        }
+        None => {
+            let flow = args.flow.as_deref().and_then(flow);
+            let browser = if args.no_browser {
+                Browser::StaysClosed
+            } else {
+                Browser::Opens
+            };
+            log_in(context, &settings, entry, flow, browser)?
+        }
+    };
+    context.output.note(format!(
+        "Logged in to `{}`{}.",
+        entry.name,
+        described(&logged_in)
+    ));
+    context.output.json(as_json(&entry.name, &logged_in));
+    Ok(())
+}
+
+/// Logs in and lets running processes know.
+pub(super) fn log_in(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+    flow: Option<Flow>,
+    browser: Browser,
+) -> Result<LoggedIn, Failure> {
+    let logged_in = log_in_quietly(context, settings, entry, flow, browser)?;
+    tell(context, settings, entry)?;
+    Ok(logged_in)
+}
+
+/// Logs in to a server that is perhaps not saved yet.
+pub(super) fn log_in_quietly(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+    flow: Option<Flow>,
+    browser: Browser,
+) -> Result<LoggedIn, Failure> {
+    let login = login(context, settings, entry)?;
+    let person = LoginPerson::new(context.output, entry.name.clone(), browser, flow);
+    context.block_on(async {
+        let logged_in = login.run(&person, flow).await;
+        logged_in.map_err(|error| match error {
+            OAuthError::Skipped if person.is_interrupted() => Failure::interrupted(),
+            error => failure(&entry.name, &error),
+        })
+    })
+}
+
+/// The login of an entry, its references filled in.
+pub(super) fn login(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+) -> Result<Login, Failure> {
+    let name = &entry.name;
+    let about = |failure: Failure| failure.about(name.clone());
+    let server = entry.server.as_ref().map_err(|problem| {
+        about(Failure::usage(format!(
+            "server `{name}` can not be used: {problem}"
+        )))
+    })?;
+    let resolved = server
+        .resolve(&context.home, &settings.variables, ReferencePolicy::owner())
+        .map_err(|error| about(Failure::usage(error.to_string())))?;
+    for warning in &resolved.warnings {
+        context.output.warning(warning.to_string());
+    }
+    let http = match resolved.transport {
+        TransportSettings::Http(http) | TransportSettings::Sse(http) => http,
+        TransportSettings::Stdio(_) => {
+            return Err(about(Failure::usage(format!(
+                "`{name}` is a local server; there is nothing to log in to"
+            ))));
+        }
+    };
+    Ok(Login::new(
+        name.clone(),
+        http,
+        resolved.oauth,
+        files(context, settings, name),
+    ))
+}
+
+/// Where a server's login is kept.
+pub(super) fn files(context: &Context, settings: &Settings, name: &ServerName) -> TokenFiles {
+    let names = settings.servers.iter().map(|entry| &entry.name);
+    TokenFiles::new(&context.home, names, name)
+}
+
+/// Writes `auth: oauth` where it is missing, and has running processes try the server again.
+fn tell(context: &Context, settings: &Settings, entry: &ServerEntry) -> Result<(), Failure> {
+    let name = &entry.name;
+    let is_saved = settings.server(name.as_str()).is_some();
+    if is_saved
+        && entry
+            .server
+            .as_ref()
+            .is_ok_and(|server| server.auth.is_none())
+    {
+        let mut file = ConfigFile::open(&context.home)?;
+        file.set_server_key(name.as_str(), &["auth"], "oauth".into());
+        save::file(context, &file)?;
+        context
+            .output
+            .note(format!("`auth: oauth` is set for `{name}`."));
+    }
+    let server = name.clone();
+    control::ask(&context.home, &Question::Wake { server }, NEWS_LIMIT);
+    Ok(())
+}
+
+fn flow(word: &str) -> Option<Flow> {
+    match word {
+        "browser" => Some(Flow::Browser),
+        "paste" => Some(Flow::Paste),
+        "device" => Some(Flow::Device),
+        "client_credentials" => Some(Flow::ClientCredentials),
+        _ => None,
+    }
+}
+
+/// What a login brought, as `--json` shows it.
+pub(super) fn as_json(server: &ServerName, logged_in: &LoggedIn) -> Value {
+    json!({
+        "server": server,
+        "expires_at": logged_in.expires_at,
+        "scope": logged_in.scope,
+    })
+}
+
+fn described(logged_in: &LoggedIn) -> String {
+    match (&logged_in.scope, logged_in.is_renewable) {
+        (Some(scope), true) => format!(", for `{scope}`"),
+        (Some(scope), false) => format!(", for `{scope}`; it is not renewed by itself"),
+        (None, _) => String::new(),
+    }
+}
+
+/// How a login that failed ends the command.
+pub(super) fn failure(server: &ServerName, error: &OAuthError) -> Failure {
+    let kind = match error {
+        OAuthError::Setting { .. } | OAuthError::NothingPending { .. } => Kind::Usage,
+        OAuthError::AnswerPending { .. } => Kind::AnswerNeeded,
+        _ => Kind::Failed,
+    };
+    let failure = Failure::new(kind, error.to_string()).about(server.clone());
+    match error {
+        OAuthError::AnswerPending { url, .. } => failure.finding("url", url.as_str().into()),
+        OAuthError::NoClient { .. } => failure.hint(format!(
+            "on a terminal `hermes mcp login {server}` asks for a client"
+        )),
+        OAuthError::TimedOut(_) => {
+            failure.hint(format!("`hermes mcp login {server}` begins again"))
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,185 @@
+//! The person at this terminal, on the way through a login.
+
+use std::{
+    io::IsTerminal,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use futures::future::BoxFuture;
+use hermes_config::ServerName;
+use hermes_mcp::oauth::{
+    ClientIdentity, DeviceCode, Flow, OAuthError, Person, Presence, Redirect, Visit,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    browser,
+    failure::{Failure, Kind},
+    output::{Output, printable},
+    question::{self, Questions},
+};
+
+/// Whether a browser may be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::commands::mcp) enum Browser {
+    Opens,
+    StaysClosed,
+}
+
+/// Who logs in.
+pub(super) struct LoginPerson {
+    output: Output,
+    server: ServerName,
+    opens_browser: bool,
+    has_terminal: bool,
+    interrupted: AtomicBool,
+}
+
+impl LoginPerson {
+    pub(super) fn new(
+        output: Output,
+        server: ServerName,
+        browser: Browser,
+        flow: Option<Flow>,
+    ) -> Self {
+        let may_open = browser == Browser::Opens && flow != Some(Flow::Paste);
+        Self {
+            output,
+            server,
+            opens_browser: may_open && (browser::has_screen() || flow == Some(Flow::Browser)),
+            has_terminal: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+            interrupted: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the person pressed Ctrl-C.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Asks in a thread of its own, since reading a line blocks. Dropped, the question is taken back.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Option<T> {
+        let stop = CancellationToken::new();
+        let _stopper = stop.clone().drop_guard();
+        let asked = tokio::task::spawn_blocking(move || question::until(stop, question)).await;
+        match asked {
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(failure)) => {
+                if failure.kind == Kind::Interrupted {
+                    self.interrupted.store(true, Ordering::Relaxed);
+                }
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+impl Person for LoginPerson {
+    fn presence(&self) -> Presence {
+        if self.has_terminal || self.opens_browser {
+            Presence::Here
+        } else {
+            Presence::Elsewhere
+        }
+    }
+
+    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let output = self.output;
+            output.note(format!(
+                "Log in to `{}` at {}:\n\n  {}\n",
+                self.server,
+                printable(&visit.issuer),
+                printable(&visit.url)
+            ));
+            if self.opens_browser {
+                let url = visit.url.clone();
+                let opened = tokio::task::spawn_blocking(move || browser::open(&url)).await;
+                if opened.unwrap_or(false) {
+                    output.note("Your browser shows that page; go on there.");
+                } else {
+                    output.note("No browser could be started; open that address yourself.");
+                }
+            } else {
+                output.note("Open that address in a browser, on any machine.");
+            }
+            if self.has_terminal {
+                output.note(format!(
+                    "If the browser ends at an address that begins with {} and shows nothing, paste that address here; \
+                     `skip` leaves.",
+                    visit.redirect_uri
+                ));
+            }
+        })
+    }
+
+    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+        Box::pin(async move {
+            if !self.has_terminal {
+                return std::future::pending().await;
+            }
+            loop {
+                let asked = self
+                    .ask(|| Questions::new(false).text("Address", None, ""))
+                    .await;
+                let Some(line) = asked else {
+                    return Err(OAuthError::Skipped);
+                };
+                match Redirect::parse(&line) {
+                    Err(OAuthError::NoCode) if !line.is_empty() => {
+                        self.output
+                            .note("That address holds no `code`; paste all of it.");
+                    }
+                    Err(OAuthError::NoCode) => {}
+                    Err(other) => return Err(other),
+                    Ok(_) => return Ok(line),
+                }
+            }
+        })
+    }
+
+    fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.output.note(format!(
+                "Log in to `{}`: open\n\n  {}\n\nin a browser, on any machine, and enter the code\n\n  {}\n\nIt holds for {} \
+                 minutes; this is waiting.",
+                self.server,
+                printable(&code.verification_uri),
+                printable(&code.user_code),
+                code.expires_in.div_ceil(60)
+            ));
+            if let Some(url) = code.verification_uri_complete.clone()
+                && self.opens_browser
+            {
+                let _ = tokio::task::spawn_blocking(move || browser::open(&url)).await;
+            }
+        })
+    }
+
+    fn client<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
+        Box::pin(async move {
+            if !self.has_terminal {
+                return None;
+            }
+            self.output.note(format!(
+                "{} registers no clients by itself. Register one there, and give its id.",
+                printable(issuer)
+            ));
+            self.ask(|| {
+                let questions = Questions::new(false);
+                let id = questions.text("Client id", None, "")?;
+                let secret = questions.hidden("Client secret (empty if there is none)", "")?;
+                Ok(ClientIdentity {
+                    id,
+                    secret: Some(secret.expose().clone()).filter(|secret| !secret.is_empty()),
+                })
+            })
+            .await
+            .filter(|client| !client.id.is_empty())
+        })
+    }
+}

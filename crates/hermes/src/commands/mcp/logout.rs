@@ -1,0 +1,33 @@
+//! `hermes mcp logout`: forgets a login, and gives its tokens back where the authorization server takes them.
+
+use hermes_mcp::oauth::Forgotten;
+use serde_json::json;
+
+use super::{login, probe};
+use crate::{cli::LogoutArgs, context::Context, failure::Failure};
+
+pub(super) fn run(context: &Context, args: &LogoutArgs) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let entry = probe::entry(&settings, &args.name)?;
+    let name = &entry.name;
+    // An entry that can not be used any more must not keep its tokens for that.
+    if let Ok(login) = login::login(context, &settings, entry) {
+        context.block_on(async {
+            login.revoke().await;
+            Ok(())
+        })?;
+    }
+    let what = if args.client {
+        Forgotten::Everything
+    } else {
+        Forgotten::Login
+    };
+    let removed = login::files(context, &settings, name).forget(what)?;
+    context.output.note(if removed.is_empty() {
+        format!("Nobody was logged in to `{name}`.")
+    } else {
+        format!("Logged out of `{name}`.")
+    });
+    context.output.json(json!({"removed": removed}));
+    Ok(())
+}

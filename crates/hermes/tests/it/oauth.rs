@@ -1,0 +1,152 @@
+//! Logins at MCP servers, with an authorization server that fails and lies on demand.
+
+mod answers;
+mod discovery;
+mod faults;
+mod files;
+mod login;
+mod machines;
+mod processes;
+mod real_servers;
+mod secrecy;
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use hermes_testkit::{
+    HttpServer,
+    authorization::{
+        AuthorizationServer, CallbackFault, Endpoint, EndpointFault, Resource, Setup, Visit, browse,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    program::{Hermes, Ran, assert_private},
+    terminal::Terminal,
+};
+
+/// So short that every use of a token renews it first.
+const SHORT: Duration = Duration::from_secs(30);
+
+/// A home with one server, `remote`, and everything that server needs.
+struct Place {
+    hermes: Hermes,
+    server: AuthorizationServer,
+    mcp: HttpServer,
+}
+
+/// How a login at a terminal ended.
+struct Login {
+    code: i32,
+    screen: String,
+    /// What the browser showed last.
+    page: Visit,
+}
+
+impl Login {
+    #[track_caller]
+    fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.screen);
+        self
+    }
+
+    /// It failed and said these words.
+    #[track_caller]
+    fn failed(self, words: &[&str]) -> Self {
+        assert_ne!(self.code, 0, "{}", self.screen);
+        let text = self.screen.replace("\r\n", " ");
+        for word in words {
+            assert!(text.contains(word), "no `{word}` in:\n{}", self.screen);
+        }
+        self
+    }
+}
+
+impl Place {
+    fn new(setup: Setup, resource: Resource) -> Self {
+        let server = AuthorizationServer::start(setup);
+        let mcp = server.protect(resource);
+        let place = Self {
+            hermes: Hermes::new(),
+            server,
+            mcp,
+        };
+        place.configure(json!({}));
+        place
+    }
+
+    fn usual() -> Self {
+        Self::new(Setup::default(), Resource::default())
+    }
+
+    /// Writes the entry of the server, with these settings under `oauth`.
+    fn configure(&self, oauth: Value) {
+        let mut entry = json!({ "url": self.mcp.url(), "auth": "oauth", "connect_timeout": 20 });
+        if oauth.as_object().is_some_and(|keys| !keys.is_empty()) {
+            entry["oauth"] = oauth;
+        }
+        let config = json!({ "mcp_servers": { "remote": entry } });
+        self.hermes.home.write_config(&config.to_string());
+    }
+
+    /// Begins a login at a terminal: the terminal, and the address to open.
+    fn begin(&self) -> (Terminal, String) {
+        let mut terminal = Terminal::start(self.hermes.command(&["mcp", "login", "remote"]));
+        let address = terminal.word_with("/authorize?");
+        (terminal, address)
+    }
+
+    /// Logs in at a terminal, with a browser that goes where it is sent.
+    fn log_in(&self) -> Login {
+        let (mut terminal, address) = self.begin();
+        let page = browse(&address).unwrap();
+        let (code, screen) = terminal.end();
+        Login { code, screen, page }
+    }
+
+    /// A login that fails before anybody is sent anywhere.
+    fn refused_login(&self) -> Ran {
+        self.hermes.run(&["mcp", "login", "remote", "--no-browser"])
+    }
+
+    fn call(&self) -> Ran {
+        self.call_tool("echo")
+    }
+
+    fn call_tool(&self, tool: &str) -> Ran {
+        let arguments = r#"{"text":"hello","a":1,"b":2}"#;
+        self.hermes
+            .run(&["mcp", "call", "remote", tool, arguments, "--json"])
+    }
+
+    /// The call works.
+    #[track_caller]
+    fn works(&self) {
+        let ran = self.call().ok();
+        assert!(ran.stdout.contains("hello"), "{ran:#?}");
+    }
+
+    /// The call says that somebody has to log in, and how.
+    #[track_caller]
+    fn needs_login(&self) -> Ran {
+        let ran = self.call().refused(4, "needs_login");
+        assert!(ran.stdout.contains("hermes mcp login remote"), "{ran:#?}");
+        ran
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.hermes.home.path().join("mcp-tokens/remote.json")
+    }
+
+    fn tokens(&self) -> Value {
+        let text = fs::read_to_string(self.token_file()).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// The requests for tokens of this kind.
+    fn grants(&self, kind: &str) -> usize {
+        let requests = self.server.requests_to(Endpoint::Token).into_iter();
+        let of_kind = requests.filter(|r| r.parameter("grant_type").as_deref() == Some(kind));
+        of_kind.count()
+    }
+}

@@ -1,0 +1,141 @@
+//! Endpoints that fail, at a login and later.
+
+use std::net::TcpListener;
+
+use super::*;
+
+#[test]
+fn a_callback_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let place = Place::usual();
+    place.configure(json!({ "redirect_port": port }));
+    let command = place.hermes.command(&["mcp", "login", "remote"]);
+    let (code, screen) = Terminal::start(command).end();
+    assert_ne!(code, 0, "{screen}");
+    assert!(screen.contains(&port.to_string()), "{screen}");
+    assert!(screen.contains("oauth.redirect_port"), "{screen}");
+    drop(taken);
+    place.log_in().ok();
+}
+
+#[test]
+fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let before = place.tokens();
+    for fault in [
+        EndpointFault::Status(500),
+        EndpointFault::Junk("<html><h1>Oops</h1>".to_owned()),
+        EndpointFault::Junk(r#"{"token_type":"Bearer"}"#.to_owned()),
+        EndpointFault::Junk(r#"{"access_token":7,"token_type":"Bearer"}"#.to_owned()),
+        EndpointFault::Junk("null".to_owned()),
+    ] {
+        place.server.fail(Endpoint::Token, fault);
+        place.log_in().failed(&[]);
+        assert_eq!(place.tokens(), before);
+    }
+    place.server.mend(Endpoint::Token);
+    place.works();
+}
+
+#[test]
+fn a_code_does_not_follow_a_redirect_of_the_token_endpoint() {
+    let place = Place::usual();
+    let thief = AuthorizationServer::start(Setup::default());
+    let url = format!("{}/token", thief.issuer());
+    place
+        .server
+        .fail(Endpoint::Token, EndpointFault::Redirect(url));
+    place.log_in().failed(&[&thief.issuer()]);
+    assert!(thief.requests().is_empty());
+    assert!(!place.token_file().exists());
+}
+
+#[test]
+fn a_token_does_not_follow_a_redirect_of_the_mcp_server() {
+    use hermes_testkit::{Behaviour, Fault, Trouble};
+    let thief = HttpServer::start(Behaviour::new());
+    let fault = Fault::on("tools/call", Trouble::Redirect(thief.url()));
+    let resource = Resource::with(|resource| {
+        resource.behaviour = Behaviour::new().http(|http| http.faults.push(fault));
+    });
+    let place = Place::new(Setup::default(), resource);
+    place.log_in().ok();
+    place.call();
+    for request in thief.requests() {
+        assert_eq!(request.header("authorization"), None, "{request:?}");
+    }
+}
+
+#[test]
+fn a_refresh_that_fails_for_now_is_no_reason_to_log_in_again() {
+    let mut place = Place::new(
+        Setup::with(|setup| setup.lifetime = SHORT),
+        Resource::default(),
+    );
+    place.log_in().ok();
+    let before = place.tokens()["refresh_token"].clone();
+    // As long as the access token lasts it is used.
+    place
+        .server
+        .fail(Endpoint::Token, EndpointFault::Status(503));
+    place.server.expire_access_tokens();
+    let ran = place.call();
+    assert_ne!(ran.code, 0, "{ran:#?}");
+    place.server.stop();
+    let ran = place.call();
+    assert_ne!(ran.code, 0, "{ran:#?}");
+    assert_eq!(place.tokens()["refresh_token"], before);
+    place.server.mend(Endpoint::Token);
+    place.server.restart();
+    place.works();
+}
+
+#[test]
+fn a_refresh_token_that_was_revoked_asks_for_a_login() {
+    let place = Place::usual();
+    place.log_in().ok();
+    place.server.revoke_everything();
+    place.needs_login();
+    place.log_in().ok();
+    place.works();
+}
+
+#[test]
+fn a_token_that_the_server_does_not_take_any_more_is_renewed_at_once() {
+    let place = Place::usual();
+    place.log_in().ok();
+    // By the clock here it would last for an hour.
+    place.server.expire_access_tokens();
+    place.works();
+    assert_eq!(place.grants("refresh_token"), 1);
+}
+
+#[test]
+fn a_clock_that_went_back_does_not_make_tokens_last_longer() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let mut tokens = place.tokens();
+    tokens["expires_at"] = json!(4_000_000_000_u64);
+    fs::write(place.token_file(), tokens.to_string()).unwrap();
+    place.works();
+    assert_eq!(place.grants("refresh_token"), 1);
+    assert!(place.tokens()["expires_at"].as_f64().unwrap() < 4_000_000_000.0);
+}
+
+#[test]
+fn a_reply_without_a_refresh_token_keeps_the_old_one() {
+    let setup = Setup::with(|setup| {
+        setup.lifetime = SHORT;
+        setup.refresh_tokens = hermes_testkit::authorization::RefreshTokens::Lasting;
+    });
+    let place = Place::new(setup, Resource::default());
+    place.log_in().ok();
+    let before = place.tokens();
+    place.works();
+    place.works();
+    let after = place.tokens();
+    assert_eq!(after["refresh_token"], before["refresh_token"]);
+    assert_ne!(after["access_token"], before["access_token"]);
+}

@@ -1,0 +1,179 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use hermes_testkit::{
+    authorization::{Client, first_redirect},
+    wait_until,
+};
+
+use super::*;
+use crate::running::{Background, PATIENCE};
+
+#[test]
+fn a_login_at_a_terminal_opens_the_server_to_calls() {
+    let place = Place::usual();
+    place.needs_login();
+    let login = place.log_in().ok();
+    assert_eq!(login.page.status, 200);
+    place.works();
+    // The client that registered itself is one for people's own machines.
+    let registered = place.server.requests_to(Endpoint::Registration)[0].message();
+    assert_eq!(registered["application_type"], "native");
+    assert_eq!(registered["client_name"], "Hermes Agent");
+}
+
+#[test]
+fn a_login_asks_for_the_resource_and_proves_itself_by_pkce_and_state() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let asked = &place.server.requests_to(Endpoint::Authorization)[0];
+    assert_eq!(asked.parameter("code_challenge_method").unwrap(), "S256");
+    assert!(asked.parameter("state").unwrap().len() >= 16);
+    for request in [asked, &place.server.requests_to(Endpoint::Token)[0]] {
+        assert_eq!(request.parameter("resource"), Some(place.mcp.url()));
+    }
+}
+
+#[test]
+fn a_browser_is_opened_where_there_is_a_screen() {
+    let place = Place::usual();
+    // Instead of a browser, something that writes down what it was to open.
+    let programs = place.hermes.user().join("bin");
+    let opened = place.hermes.user().join("opened");
+    fs::create_dir(&programs).unwrap();
+    let browser = programs.join("xdg-open");
+    let script = format!("#!/bin/sh\nprintf %s \"$1\" > '{}'\n", opened.display());
+    fs::write(&browser, script).unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = place.hermes.command(&["mcp", "login", "remote"]);
+    command
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .env("DISPLAY", ":0");
+    let mut login = Background::start(command);
+    assert!(wait_until(PATIENCE, || {
+        fs::read_to_string(&opened).is_ok_and(|address| address.contains("/authorize?"))
+    }));
+    browse(&fs::read_to_string(&opened).unwrap()).unwrap();
+    login.wait_for("Logged in");
+    place.works();
+}
+
+#[test]
+fn without_a_browser_the_address_is_pasted_back() {
+    let place = Place::usual();
+    // Reached from elsewhere, so that the callback is on another machine.
+    let mut command = place.hermes.command(&["mcp", "login", "remote"]);
+    command.env("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22");
+    let mut terminal = Terminal::start(command);
+    let address = terminal.word_with("/authorize?");
+    let back = first_redirect(&address).unwrap();
+    terminal.send(&format!("{back}\r"));
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    place.works();
+}
+
+#[test]
+fn without_a_terminal_a_login_takes_two_commands() {
+    let place = Place::usual();
+    let begun = place.hermes.run(&["mcp", "login", "remote"]).ended(5);
+    let text = format!("{} {}", begun.stdout, begun.stderr);
+    let address = text.split_whitespace().find(|w| w.contains("/authorize?"));
+    let address = address.unwrap_or_else(|| panic!("no address: {begun:#?}"));
+    let back = first_redirect(address).unwrap();
+    let ended = place
+        .hermes
+        .run(&["mcp", "login", "remote", "--code", &back, "--json"])
+        .ok();
+    assert_eq!(ended.json()["server"], "remote");
+    place.works();
+}
+
+#[test]
+fn a_server_that_is_not_set_up_for_logins_says_what_to_do() {
+    let place = Place::usual();
+    let config = json!({ "mcp_servers": { "remote": { "url": place.mcp.url() } } });
+    place.hermes.home.write_config(&config.to_string());
+    let ran = place.call().ended(4);
+    assert!(ran.stdout.contains("hermes mcp login remote"), "{ran:#?}");
+    place.log_in().ok();
+    assert_eq!(place.hermes.entry("remote")["auth"], "oauth");
+    place.works();
+}
+
+#[test]
+fn a_logout_forgets_the_login() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let ran = place
+        .hermes
+        .run(&["mcp", "logout", "remote", "--json"])
+        .ok();
+    assert!(ran.json()["removed"].is_array(), "{ran:#?}");
+    assert!(!place.token_file().exists());
+    place.needs_login();
+}
+
+#[test]
+fn a_tool_that_needs_more_is_asked_for_together_with_what_there_was() {
+    let resource = Resource::with(|resource| {
+        resource.scope = Some("mcp:read".to_owned());
+        resource.tool_scopes = vec![("add".to_owned(), "mcp:write".to_owned())];
+    });
+    let place = Place::new(Setup::default(), resource);
+    place.log_in().ok();
+    place.works();
+    place.call_tool("add").refused(4, "needs_login");
+    place.log_in().ok();
+    let asked = place.server.requests_to(Endpoint::Authorization);
+    let scope = asked.last().unwrap().parameter("scope").unwrap();
+    let scopes: Vec<&str> = scope.split(' ').collect();
+    assert!(
+        scopes.contains(&"mcp:read") && scopes.contains(&"mcp:write"),
+        "{scope}"
+    );
+    place.call_tool("add").ok();
+}
+
+#[test]
+fn a_configured_client_is_used_as_it_is() {
+    let setup = Setup::with(|setup| setup.dynamic_registration = false);
+    let place = Place::new(setup, Resource::default());
+    // Nobody registers clients here, and none is configured.
+    let ran = place.refused_login();
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("oauth.client_id"), "{ran:#?}");
+    let client = Client::with_secret("mine", "my-own-s3cret");
+    place.server.register(client);
+    place.configure(json!({ "client_id": "mine", "client_secret": "my-own-s3cret" }));
+    place.log_in().ok();
+    place.works();
+}
+
+#[test]
+fn a_client_that_was_forgotten_registers_anew() {
+    let place = Place::usual();
+    place.log_in().ok();
+    place.server.forget_registrations();
+    place.server.expire_access_tokens();
+    // Once may be an accident; after the second time the client is given up.
+    place.call();
+    place.call();
+    place.needs_login();
+    place.log_in().ok();
+    assert_eq!(place.server.requests_to(Endpoint::Registration).len(), 2);
+    place.works();
+}
+
+#[test]
+fn reauth_logs_in_again() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let before = place.tokens()["access_token"].clone();
+    let mut terminal = Terminal::start(place.hermes.command(&["mcp", "reauth", "--all"]));
+    let address = terminal.word_with("/authorize?");
+    browse(&address).unwrap();
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    assert_ne!(place.tokens()["access_token"], before);
+}
