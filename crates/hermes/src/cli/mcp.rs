@@ -24,7 +24,7 @@ pub(crate) enum McpCommand {
     /// Forget a login.
     Logout(LogoutArgs),
     /// Log in again, to one server or to all.
-    Reauth(ReauthArgs),
+    Reauth(Later<ReauthArgs>),
     /// Call a tool.
     Call(Later<CallArgs>),
     /// List tools, or choose which are offered.
