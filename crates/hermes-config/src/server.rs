@@ -7,6 +7,9 @@ use std::{fmt, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod parse;
+pub(crate) mod suspicion;
+
+pub use suspicion::Suspicion;
 
 /// The name of a server as the user wrote it: a key under `mcp_servers`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -59,6 +62,9 @@ pub enum ServerProblem {
         /// What is wrong with it.
         reason: String,
     },
+    /// It looks like an attack.
+    #[error(transparent)]
+    Suspicious(Suspicion),
     /// A key has a value that no default can stand in for.
     #[error("`{key}`: {reason}")]
     BadValue {

@@ -12,6 +12,7 @@ mod hub_args;
 mod mcp;
 mod model;
 mod policy;
+mod secret;
 mod send;
 mod sessions;
 mod share;
@@ -39,6 +40,7 @@ pub(crate) use mcp::{
 };
 pub(crate) use model::ModelArgs;
 pub(crate) use policy::{PolicyArgs, PolicyCommand, SpecializationArgs, SpecializationCommand};
+pub(crate) use secret::{SecretArgs, SecretCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
@@ -157,6 +159,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Skills {
         #[command(subcommand)]
         command: SkillsCommand,
+    },
+    /// Secrets that the configuration refers to by name.
+    Secret {
+        #[command(subcommand)]
+        command: SecretCommand,
     },
     /// A Hub: many homes, each a tenant, behind one door.
     Hub {

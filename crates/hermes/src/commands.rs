@@ -18,6 +18,7 @@ mod logs;
 mod mcp;
 mod model;
 mod policy;
+mod secret;
 mod send;
 mod sessions;
 mod share;
@@ -48,6 +49,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Channels { command } => channels::run(context, &command),
         Command::Cron { command } => cron::run(context, command),
         Command::Skills { command } => skills::run(context, command),
+        Command::Secret { command } => secret::run(context, command),
         Command::Hub { command } => hub::run(context, *command),
         Command::Tenant(args) => tenant::run(context, args),
         Command::Share(args) => share::run(context, args),

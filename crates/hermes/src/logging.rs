@@ -3,14 +3,16 @@
 
 use std::sync::Mutex;
 
-use hermes_config::Home;
+use hermes_config::{Home, Redactor, Variables};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
 mod file;
+mod redacting;
 
 use file::LogFile;
+use redacting::Redacting;
 
 const VARIABLE: &str = "HERMES_LOG";
 const DEFAULT: &str = "info";
@@ -24,16 +26,21 @@ pub(crate) fn path(home: &Home) -> std::path::PathBuf {
 
 /// Sends log lines to the home's log file.
 pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
-    to_path(path(home))
+    let (variables, _) = Variables::load(home, None);
+    write_to(path(home), Redactor::for_variables(&variables))
 }
 
 /// Sends log lines to this file.
 pub(crate) fn to_path(path: std::path::PathBuf) -> Result<(), Failure> {
+    write_to(path, Redactor::default())
+}
+
+fn write_to(path: std::path::PathBuf, redactor: Redactor) -> Result<(), Failure> {
     let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
     tracing_subscriber::fmt()
         .with_env_filter(filter(&wanted)?)
         .with_ansi(false)
-        .with_writer(Mutex::new(LogFile::new(path)))
+        .with_writer(Mutex::new(Redacting::new(LogFile::new(path), redactor)))
         .init();
     Ok(())
 }
@@ -61,7 +68,7 @@ fn to_stderr(wanted: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_env_filter(filter(wanted)?)
         .with_ansi(false)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Redacting::new(std::io::stderr(), Redactor::default()))
         .init();
     Ok(())
 }

@@ -15,6 +15,7 @@ mod install;
 mod leftovers;
 mod list;
 mod offer;
+mod pins;
 mod presets;
 mod probe;
 mod ps;
@@ -29,6 +30,7 @@ mod test;
 mod tools;
 
 pub(super) use list::tone;
+pub(super) use save::reload_running;
 
 pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
     let Some(command) = command else {

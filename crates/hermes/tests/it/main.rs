@@ -20,6 +20,7 @@ mod program;
 mod pty;
 mod running;
 mod screen;
+mod secret;
 mod send;
 mod serve;
 mod sessions;
