@@ -81,6 +81,21 @@ impl Home {
         self.root.join("mcp-tokens")
     }
 
+    /// Secrets by name, sealed or only noted.
+    pub fn secrets_file(&self) -> PathBuf {
+        self.root.join("secrets.json")
+    }
+
+    /// The key that opens what is sealed there.
+    pub fn secret_key_file(&self) -> PathBuf {
+        self.root.join("secrets.key")
+    }
+
+    /// Tool definitions as they were when they were last accepted.
+    pub fn pins_file(&self) -> PathBuf {
+        self.root.join("mcp-pins.json")
+    }
+
     /// Makes the directory if it is missing, for its owner alone. An existing one keeps its mode.
     pub fn create(&self) -> io::Result<()> {
         if let Some(parent) = self.root.parent() {

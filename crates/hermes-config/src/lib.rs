@@ -11,12 +11,14 @@ pub mod model;
 pub mod redact;
 pub mod reference;
 pub mod secret;
+pub mod secret_store;
 pub mod server;
 pub mod settings;
 pub mod variables;
 
 mod atomic;
 mod nearest;
+mod program;
 mod yaml;
 
 pub use atomic::write as replace_file;
@@ -27,10 +29,9 @@ pub use home::{Home, HomeError, ProfileName};
 pub use model::*;
 pub use nearest::nearest;
 pub use redact::Redactor;
-pub use reference::{
-    Fingerprint, Keyring, KeyringError, ReferenceError, ReferencePolicy, Resolved, Template,
-};
+pub use reference::{Fingerprint, ReferenceError, ReferencePolicy, Resolved, Template};
 pub use secret::{Secret, mask};
+pub use secret_store::{SecretPlace, SecretStore, SecretStoreError};
 pub use server::*;
 pub use settings::*;
 pub use variables::{Variables, remove_variable, write_variable};

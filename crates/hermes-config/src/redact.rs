@@ -26,18 +26,28 @@ const SECRET_PARTS: [&str; 7] = [
 /// Replaces whatever looks like a credential, and the secrets it was given, with `[REDACTED]`.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
+    /// In lower case and in every spelling.
     secrets: Vec<Secret<String>>,
 }
 
 impl Redactor {
     /// Knows these secrets besides the patterns.
     pub fn new(secrets: impl IntoIterator<Item = Secret<String>>) -> Self {
-        let secrets = secrets.into_iter();
-        Self {
-            secrets: secrets
-                .filter(|secret| !secret.expose().is_empty())
-                .collect(),
+        Self::default().with(secrets)
+    }
+
+    /// Knows these secrets, too.
+    #[must_use]
+    pub fn with(mut self, secrets: impl IntoIterator<Item = Secret<String>>) -> Self {
+        for secret in secrets {
+            for spelling in spellings(secret.expose()) {
+                let spelling = Secret::new(spelling.to_ascii_lowercase());
+                if !self.secrets.contains(&spelling) {
+                    self.secrets.push(spelling);
+                }
+            }
         }
+        self
     }
 
     /// Knows the values of variables whose names say that they are secret.
@@ -56,18 +66,47 @@ impl Redactor {
     /// The text without credentials; borrowed if it held none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut found = patterns::find(text);
-        for secret in &self.secrets {
-            let secret = secret.expose();
-            found.extend(
-                text.match_indices(secret)
-                    .map(|(start, _)| start..start + secret.len()),
-            );
+        if !self.secrets.is_empty() {
+            // Changes no other characters than those of ASCII, so places stay the same.
+            let text = text.to_ascii_lowercase();
+            for secret in &self.secrets {
+                let secret = secret.expose();
+                found.extend(
+                    text.match_indices(secret)
+                        .map(|(start, _)| start..start + secret.len()),
+                );
+            }
         }
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
         Cow::Owned(without(text, found))
     }
+}
+
+/// Shorter lines occur in harmless texts.
+const SHORTEST_LINE: usize = 16;
+
+/// A secret as it is, inside JSON, inside an address, as Rust prints a text, and line by line.
+fn spellings(secret: &str) -> Vec<String> {
+    if secret.is_empty() {
+        return Vec::new();
+    }
+    let json = serde_json::Value::from(secret).to_string();
+    let address: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let mut spellings = vec![
+        secret.to_owned(),
+        json[1..json.len() - 1].to_owned(),
+        address.replace('+', "%20"),
+        address,
+        secret.escape_debug().to_string(),
+    ];
+    if secret.contains('\n') {
+        let lines = secret.lines().map(str::trim);
+        let lines = lines.filter(|line| line.len() >= SHORTEST_LINE);
+        spellings.extend(lines.map(str::to_owned));
+    }
+    spellings
 }
 
 /// The text with each range replaced; ranges that overlap are one.
@@ -86,5 +125,7 @@ fn without(text: &str, mut ranges: Vec<Range<usize>>) -> String {
     result
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

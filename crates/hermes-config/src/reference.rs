@@ -2,7 +2,7 @@
 //!
 //! Saving always writes the template; only what [`Server::resolve`] returns holds the values.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use crate::{
     Home, Secret, Variables,
     server::{
         Auth, CallOrder, ElicitationPolicy, OAuthSettings, ProtocolChoice, RootsPolicy,
-        SamplingPolicy, SandboxSettings, Server, TransportSettings,
+        SamplingPolicy, SandboxSettings, Server, Suspicion, TransportSettings, suspicion,
     },
     settings::Warning,
 };
@@ -95,28 +95,10 @@ struct Effective<'a> {
     sandbox: &'a SandboxSettings,
 }
 
-/// Where `${keyring:name}` is read from.
-pub trait Keyring: Send + Sync {
-    /// The value kept under a name.
-    fn read(&self, name: &str) -> Result<String, KeyringError>;
-}
-
-/// Why a keyring gave no value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyringError {
-    /// Nothing is kept under that name.
-    #[error("the keyring has no such entry")]
-    Missing,
-    /// The keyring itself can not be used; the text says why.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
 /// What references of a home may reach.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct ReferencePolicy {
     reach: Reach,
-    keyring: Option<Arc<dyn Keyring>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,34 +114,14 @@ impl ReferencePolicy {
     pub fn owner() -> Self {
         Self {
             reach: Reach::Everything,
-            keyring: None,
         }
     }
 
-    /// For a tenant: no commands, and files only inside the home.
+    /// For a tenant: no commands, files only inside the home, and no keyring but the home's own.
     pub fn tenant() -> Self {
         Self {
             reach: Reach::InsideHome,
-            keyring: None,
         }
-    }
-
-    /// The same with a keyring to read from.
-    #[must_use]
-    pub fn with_keyring(self, keyring: Arc<dyn Keyring>) -> Self {
-        Self {
-            keyring: Some(keyring),
-            ..self
-        }
-    }
-}
-
-impl fmt::Debug for ReferencePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReferencePolicy")
-            .field("reach", &self.reach)
-            .field("keyring", &self.keyring.is_some())
-            .finish()
     }
 }
 
@@ -186,7 +148,7 @@ pub enum ReferenceError {
         /// Why not.
         reason: String,
     },
-    /// The keyring gave no value, or there is none.
+    /// Neither the keyring nor the home's own file gave a value.
     #[error("`{key}`: `{reference}` gave no value: {reason}")]
     Keyring {
         /// The key it stands under.
@@ -206,6 +168,9 @@ pub enum ReferenceError {
         /// The rule.
         reason: String,
     },
+    /// With everything filled in, this is no server that should be started.
+    #[error(transparent)]
+    Suspicious(Suspicion),
     /// With everything filled in, the address is none.
     #[error("`url` is not usable: {reason}")]
     Url {
@@ -255,6 +220,9 @@ impl Server {
             warnings: Vec::new(),
         };
         let transport = resolver.transport(&self.transport)?;
+        if let TransportSettings::Stdio(stdio) = &transport {
+            suspicion::check(stdio).map_err(ReferenceError::Suspicious)?;
+        }
         let oauth = resolver.oauth(&self.oauth)?;
         let sampling = resolver.sampling(&self.sampling)?;
         let roots = match &self.roots {

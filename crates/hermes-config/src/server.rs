@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 mod oauth;
 pub(crate) mod parse;
+pub(crate) mod suspicion;
+
+pub use suspicion::Suspicion;
 
 pub use oauth::{Auth, DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings};
 
@@ -62,6 +65,9 @@ pub enum ServerProblem {
         /// What is wrong with it.
         reason: String,
     },
+    /// It looks like an attack.
+    #[error(transparent)]
+    Suspicious(Suspicion),
     /// A key has a value that no default can stand in for.
     #[error("`{key}`: {reason}")]
     BadValue {

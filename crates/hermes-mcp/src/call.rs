@@ -25,14 +25,17 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     inquiry::{CallId, Conversation},
     link::Status,
+    names::ToolName,
     session::{CallNews, Progress, Session},
     transport::http::{HttpFailure, classify},
 };
 
 mod clock;
+mod pinned;
 mod waiting;
 
 use clock::Clock;
+pub(crate) use pinned::ensure_accepted;
 pub(crate) use waiting::session;
 
 /// How often a server may ask back during one call.
@@ -122,6 +125,24 @@ pub enum CallError {
         detail: Option<String>,
         /// Whether the server can not have seen the request.
         is_unsent: bool,
+    },
+    /// The tool is not what it was when it was accepted, under `pin_tools: block`.
+    #[error(
+        "tool `{tool}` of server `{server}` is withheld, as its definition has changed; `hermes mcp tools {server} --diff` shows how, `hermes mcp tools {server} --approve {tool}` accepts it"
+    )]
+    Withheld {
+        /// The server.
+        server: ServerName,
+        /// The tool.
+        tool: ToolName,
+    },
+    /// The server said that its tools have changed, and did not say how, under `pin_tools: block`.
+    #[error(
+        "the tools of server `{server}` have changed and could not be listed again; try again in a moment"
+    )]
+    Unlisted {
+        /// The server.
+        server: ServerName,
     },
     /// The server asked back again and again.
     #[error("the server asked for input more than {MAX_ROUNDS} times in one call")]

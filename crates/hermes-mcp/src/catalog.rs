@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    description_scan,
     names::ToolName,
     schema::{self, OutputCheck},
 };
@@ -34,16 +35,36 @@ pub struct Catalog {
     pub is_complete: bool,
     /// What was odd about the lists.
     pub warnings: Vec<String>,
+    /// Tools that are not offered under `pin_tools: block`, as they are not what was accepted.
+    pub withheld: Vec<ToolName>,
 }
 
 impl Catalog {
-    /// What is odd about the lists and about the schemas in them.
+    /// What is odd about the lists, about the schemas in them, and about what tools say of themselves.
     pub fn all_warnings(&self) -> Vec<String> {
         let schemas = self.tools.iter().filter_map(|tool| {
             let problem = schema::check(tool.input_schema()).err()?;
             Some(format!("tool `{}`: {problem}", tool.name))
         });
-        self.warnings.iter().cloned().chain(schemas).collect()
+        let warnings = self.warnings.iter().cloned();
+        warnings
+            .chain(schemas)
+            .chain(self.suspicious_descriptions())
+            .collect()
+    }
+
+    /// Tools whose description speaks to the model as an attacker would.
+    pub fn suspicious_descriptions(&self) -> impl Iterator<Item = String> + '_ {
+        self.tools.iter().filter_map(|tool| {
+            let findings = tool.description_findings();
+            (!findings.is_empty()).then(|| {
+                format!(
+                    "tool `{}`: its description looks like an attempt to instruct the model ({}); read it before you trust it",
+                    tool.name,
+                    findings.join(", ")
+                )
+            })
+        })
     }
 }
 
@@ -56,6 +77,7 @@ pub struct NativeTool {
     pub definition: Tool,
     schema: OnceLock<Value>,
     parameters: OnceLock<Value>,
+    findings: OnceLock<Vec<&'static str>>,
     output: OnceLock<Option<OutputCheck>>,
 }
 
@@ -67,6 +89,7 @@ impl NativeTool {
             definition,
             schema: OnceLock::new(),
             parameters: OnceLock::new(),
+            findings: OnceLock::new(),
             output: OnceLock::new(),
         }
     }
@@ -81,6 +104,14 @@ impl NativeTool {
     pub fn parameters(&self) -> &Value {
         self.parameters
             .get_or_init(|| schema::normalise(self.input_schema()))
+    }
+
+    /// What is suspicious about its description; looked for once.
+    pub fn description_findings(&self) -> &[&'static str] {
+        self.findings.get_or_init(|| {
+            let text = self.definition.description.as_deref();
+            description_scan::scan(text.unwrap_or_default())
+        })
     }
 
     /// The check for structured results, if the tool declares their shape.

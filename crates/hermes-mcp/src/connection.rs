@@ -32,6 +32,7 @@ mod connect;
 mod failure;
 mod handshake;
 mod keepalive;
+mod pinning;
 mod serve;
 mod subscriptions;
 
@@ -139,8 +140,9 @@ impl Connection {
                 .as_deref()
                 .and_then(manifest::read)
         {
-            self.shared
-                .publish_catalog(Arc::new(manifest.catalog()), Status::Lazy);
+            let mut catalog = manifest.catalog();
+            self.shared.withhold(&mut catalog);
+            self.shared.publish_catalog(Arc::new(catalog), Status::Lazy);
             self.resolved = None;
             if let Woken::Stop(reply) = self.wait(None).await {
                 return reply;

@@ -85,7 +85,7 @@ impl Manifest {
             prompts: self.prompts.clone(),
             capabilities: self.capabilities.clone(),
             is_complete: true,
-            warnings: Vec::new(),
+            ..Catalog::default()
         }
     }
 
@@ -152,6 +152,16 @@ pub fn read(path: &Path) -> Option<Manifest> {
 /// Writes a manifest.
 pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> {
     let text = serde_json::to_vec(manifest)?;
+    write_cached(path, &text)?;
+    Ok(Remembered {
+        era: manifest.era,
+        saved_at: manifest.saved_at,
+        digest: digest(&text),
+    })
+}
+
+/// Writes a file of the cache, two directories below the home, for its owner alone.
+pub(crate) fn write_cached(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         if let Some(cache) = directory.parent() {
             create_private_directory(cache)?;
@@ -159,13 +169,8 @@ pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> 
         create_private_directory(directory)?;
     }
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    write_private(&temporary, &text)?;
-    std::fs::rename(&temporary, path)?;
-    Ok(Remembered {
-        era: manifest.era,
-        saved_at: manifest.saved_at,
-        digest: digest(&text),
-    })
+    write_private(&temporary, content)?;
+    std::fs::rename(&temporary, path)
 }
 
 /// Makes a directory for its owner alone, but not what it lies in: a home that was removed stays so, even while

@@ -41,6 +41,25 @@ impl Owner {
         let _ = self.mailbox.try_send(Command::Wake);
     }
 
+    /// Whether some of its tools wait for approval.
+    pub(crate) fn withholds_tools(&self) -> bool {
+        let link = self.link.borrow();
+        let catalog = link.catalog.as_ref();
+        catalog.is_some_and(|catalog| !catalog.withheld.is_empty())
+    }
+
+    /// Has the tools compared with their pins again, which takes a server that runs.
+    pub(crate) fn list_tools_again(&self) {
+        let session = self.link.borrow().session.clone();
+        match session {
+            Some(session) => {
+                let changes = &session.traffic.changes;
+                changes.mark(&changes.tools);
+            }
+            None => self.wake(),
+        }
+    }
+
     /// Stops the connection and waits until its process is gone.
     pub(crate) async fn stop(&self) {
         let (reply, done) = oneshot::channel();

@@ -8,7 +8,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use hermes_config::{Server, ServerName, server::CallOrder};
+use hermes_config::{
+    Server, ServerName,
+    server::{CallOrder, PinTools},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -225,10 +228,21 @@ impl Registry {
                 server.name
             )
         }));
+        let is_withheld = |tool: &NativeTool| {
+            server.pin_tools == PinTools::Block && catalog.withheld.contains(&tool.name)
+        };
         let natives = catalog
             .tools
             .iter()
             .filter(|tool| filter.includes(&tool.name));
+        let withheld = natives.clone().filter(|tool| is_withheld(tool));
+        self.warnings.extend(withheld.map(|tool| {
+            format!(
+                "{0}: `{1}` is withheld, as it is not what was accepted; `hermes mcp tools {0} --diff` shows the difference, `hermes mcp tools {0} --approve {1}` accepts it",
+                server.name, tool.name
+            )
+        }));
+        let natives = natives.filter(|tool| !is_withheld(tool));
         let origins = natives.cloned().map(Origin::Native);
         let utilities = utilities(server, catalog)
             .filter(|utility| {

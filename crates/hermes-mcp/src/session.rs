@@ -15,7 +15,7 @@ use rmcp::{
     model::{ProgressToken, RequestId, ServerPeerInfo},
     service::Peer,
 };
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -115,19 +115,50 @@ pub(crate) struct Changes {
     pub(crate) resources: AtomicBool,
     pub(crate) prompts: AtomicBool,
     pub(crate) wake: Notify,
+    /// The start is over: what was put off until then is to be done.
+    pub(crate) settle: AtomicBool,
+    /// How often the tools were said to have changed.
+    announced: AtomicU64,
+    /// How many of these announcements the published list takes into account.
+    listed: watch::Sender<u64>,
 }
 
 impl Changes {
     pub(crate) fn mark(&self, list: &AtomicBool) {
+        if std::ptr::eq(list, &self.tools) {
+            self.announced.fetch_add(1, Ordering::AcqRel);
+        }
         list.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 
     pub(crate) fn mark_all(&self) {
         for list in [&self.tools, &self.resources, &self.prompts] {
-            list.store(true, Ordering::Release);
+            self.mark(list);
         }
-        self.wake.notify_one();
+    }
+
+    /// How many announcements a listing that begins now takes into account.
+    pub(crate) fn announced(&self) -> u64 {
+        self.announced.load(Ordering::Acquire)
+    }
+
+    /// Says that a listing is published.
+    pub(crate) fn listed(&self, announced: u64) {
+        self.listed.send_replace(announced);
+    }
+
+    /// Waits until every change of the tools that was announced so far is published.
+    pub(crate) async fn tools_are_listed(&self) {
+        let announced = self.announced();
+        let mut listed = self.listed.subscribe();
+        if *listed.borrow() < announced {
+            // Perhaps it was tried, and failed.
+            self.tools.store(true, Ordering::Release);
+            self.wake.notify_one();
+        }
+        // The sender lives as long as we do.
+        let _ = listed.wait_for(|listed| *listed >= announced).await;
     }
 }
 

@@ -70,6 +70,9 @@ pub struct ServerStatus {
     pub elicitation: ElicitationCounts,
     /// Whether calls are let through.
     pub breaker: BreakerState,
+    /// Tools that wait for `hermes mcp tools NAME --approve`.
+    #[serde(default)]
+    pub withheld_tools: Vec<String>,
     /// What is odd about the server.
     pub warnings: Vec<String>,
 }
@@ -100,6 +103,7 @@ impl ServerStatus {
             calls: CallCounts::default(),
             elicitation: ElicitationCounts::default(),
             breaker: BreakerState::Closed,
+            withheld_tools: Vec::new(),
             warnings: Vec::new(),
         }
     }

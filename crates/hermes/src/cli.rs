@@ -13,6 +13,7 @@ mod later;
 mod mcp;
 mod model;
 mod policy;
+mod secret;
 mod send;
 mod sessions;
 mod share;
@@ -44,6 +45,7 @@ pub(crate) use model::ModelArgs;
 pub(crate) use policy::{
     PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand,
 };
+pub(crate) use secret::{SecretArgs, SecretCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
@@ -151,6 +153,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Cron(Later<Verbs<CronCommand>>),
     /// Instructions the agent has for certain kinds of work.
     Skills(Later<Verbs<SkillsCommand>>),
+    /// Secrets that the configuration refers to by name.
+    Secret(Later<Verbs<SecretCommand>>),
     /// A Hub: many homes, each a tenant, behind one door.
     Hub(Later<Verbs<Box<HubCommand>>>),
     /// Tenants of a Hub.

@@ -18,6 +18,7 @@ mod logs;
 mod mcp;
 mod model;
 mod policy;
+mod secret;
 mod send;
 mod sessions;
 mod share;
@@ -48,6 +49,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Channels(args) => channels::run(context, &args.command),
         Command::Cron(args) => cron::run(context, args.into_inner().command),
         Command::Skills(args) => skills::run(context, args.into_inner().command),
+        Command::Secret(args) => secret::run(context, args.into_inner().command),
         Command::Hub(args) => hub::run(context, *args.into_inner().command),
         Command::Tenant(args) => tenant::run(context, args.into_inner()),
         Command::Share(args) => share::run(context, args.into_inner()),

@@ -7,6 +7,7 @@ mod chat;
 mod cli;
 mod commands;
 mod context;
+mod crash;
 mod failure;
 mod hosting;
 mod hub;
@@ -37,6 +38,7 @@ pub fn run() -> ExitCode {
         let _ = std::io::stdout().write_all(version.as_bytes());
         return ExitCode::SUCCESS;
     }
+    crash::install();
     let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => {
@@ -58,8 +60,10 @@ pub fn run() -> ExitCode {
         }
     };
     let output = output::Output::new(cli.wants_json());
-    let outcome = context::Context::new(&cli, output)
-        .and_then(|context| commands::run(&context, cli.into_command()?));
+    let outcome = context::Context::new(&cli, output).and_then(|context| {
+        crash::is_about(&context.home);
+        commands::run(&context, cli.into_command()?)
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -3,16 +3,18 @@
 
 use std::{io::IsTerminal, sync::Mutex};
 
-use hermes_config::Home;
+use hermes_config::{Home, Redactor, Variables};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
 mod file;
 mod json;
+mod redacting;
 
 use file::LogFile;
 use json::{JsonLines, JsonMembers};
+use redacting::Redacting;
 
 const VARIABLE: &str = "HERMES_LOG";
 const DEFAULT: &str = "info";
@@ -26,16 +28,16 @@ pub(crate) fn path(home: &Home) -> std::path::PathBuf {
 
 /// Sends log lines to the home's log file.
 pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
-    to_path(path(home))
-}
-
-/// Sends log lines to this file.
-pub(crate) fn to_path(path: std::path::PathBuf) -> Result<(), Failure> {
+    let (variables, _) = Variables::load(home, None);
+    let file = Redacting::new(
+        LogFile::new(path(home)),
+        Redactor::for_variables(&variables),
+    );
     let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
     tracing_subscriber::fmt()
         .with_env_filter(filter(&wanted)?)
         .with_ansi(false)
-        .with_writer(Mutex::new(LogFile::new(path)))
+        .with_writer(Mutex::new(file))
         .init();
     Ok(())
 }
@@ -47,7 +49,10 @@ pub(crate) fn json_to_path(path: std::path::PathBuf) -> Result<(), Failure> {
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
         .with_env_filter(filter(&wanted)?)
-        .with_writer(Mutex::new(LogFile::new(path)))
+        .with_writer(Mutex::new(Redacting::new(
+            LogFile::new(path),
+            Redactor::default(),
+        )))
         .init();
     Ok(())
 }
@@ -62,7 +67,7 @@ pub(crate) fn to_terminal_or_json(usual: &str) -> Result<(), Failure> {
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
         .with_env_filter(filter(wanted.as_deref().unwrap_or(usual))?)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Redacting::new(std::io::stderr(), Redactor::default()))
         .init();
     Ok(())
 }
@@ -90,7 +95,7 @@ fn to_stderr(wanted: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_env_filter(filter(wanted)?)
         .with_ansi(false)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Redacting::new(std::io::stderr(), Redactor::default()))
         .init();
     Ok(())
 }

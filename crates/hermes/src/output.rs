@@ -5,6 +5,7 @@
 use std::io::{IsTerminal, Write};
 
 pub(crate) use hermes_agent::printable::printable;
+use hermes_config::Redactor;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Kind};
@@ -125,8 +126,11 @@ impl Output {
         if failure.is_told {
             return;
         }
+        // Messages of servers are redacted where they arrive; this catches what came another way.
+        let redactor = Redactor::default();
+        let message = redactor.redact(&failure.message);
         if self.is_json {
-            let mut error = json!({"code": failure.kind.code(), "message": failure.message});
+            let mut error = json!({"code": failure.kind.code(), "message": message});
             if let Some(server) = &failure.server {
                 error["server"] = json!(server);
             }
@@ -140,7 +144,7 @@ impl Output {
             write_stdout(format_args!("{object}\n"));
             return;
         }
-        eprintln!("{} {}", self.tint(Tone::Bad, "error:"), failure.message);
+        eprintln!("{} {message}", self.tint(Tone::Bad, "error:"));
         if !failure.hints.is_empty() {
             eprintln!();
         }

@@ -6,9 +6,11 @@ use std::{
 };
 
 /// Places of a home that hold credentials. Nothing the model calls may reach them.
-pub(crate) const SECRET_STORES: [&str; 8] = [
+pub(crate) const SECRET_STORES: [&str; 10] = [
     ".env",
     "mcp-tokens",
+    "secrets.json",
+    "secrets.key",
     "auth",
     "auth.json",
     "auth.lock",
@@ -101,11 +103,14 @@ impl Landmarks {
             .is_some_and(|first| DATABASES.iter().any(|name| first.starts_with(name)))
     }
 
-    /// Whether a path is the home's `config.yaml`, which says what needs a question.
+    /// Whether a path is the home's `config.yaml`, which says what needs a question, or says which tools are accepted.
     pub fn is_hermes_config(&self, path: &Path) -> bool {
         self.within_a_home(path).is_some_and(|rest| {
             rest.components().count() == 1
-                && first_name(&rest).is_some_and(|name| name.eq_ignore_ascii_case("config.yaml"))
+                && first_name(&rest).is_some_and(|name| {
+                    let files = ["config.yaml", "mcp-pins.json"];
+                    files.iter().any(|file| name.eq_ignore_ascii_case(file))
+                })
         })
     }
 
@@ -226,6 +231,8 @@ mod tests {
             ".env",
             ".env.backup",
             "mcp-tokens/github.json",
+            "secrets.json",
+            "secrets.key",
             "auth.json",
             "bridge/token",
             "profiles/work/.env",

@@ -104,6 +104,11 @@ pub(super) const RULES: &[Rule] = &[
         "lets every user of the machine write",
         permissions::world_writable,
     ),
+    ask(
+        "approve MCP tool",
+        "accepts a changed tool in your place",
+        permissions::approves_tool,
+    ),
     ask("SQL DROP", "drops a table or database", statements::drops),
     ask("SQL TRUNCATE", "empties a table", statements::truncates),
     ask(

@@ -65,6 +65,7 @@ impl Refusal {
         let clean = |text: String| redactor.redact(&text).into_owned();
         match self {
             Self::NoModel(reason) => Self::NoModel(clean(reason)),
+            Self::ModelNotAllowed(model) => Self::ModelNotAllowed(clean(model)),
             Self::CallFailed(reason) => Self::CallFailed(clean(reason)),
             other => other,
         }

@@ -428,3 +428,33 @@ async fn the_texts_are_logged_where_debug_asks_for_them() {
     assert!(lines[0].contains("You said:"), "{}", lines[0]);
     assert!(!lines.concat().contains("abcdefghijk1234"), "{lines:?}");
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    /// Whatever the secret, and whether the model answers or fails.
+    #[test]
+    fn no_generated_secret_reaches_the_server_or_its_refusal(
+        own in "[0-9][!-#%-~äöü€]{7,30}",
+        token in "(ghp_|sk-proj-|xoxb-)[A-Za-z0-9]{12,30}",
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let redactor = Redactor::new([hermes_config::Secret::new(own.clone())]);
+        let setup = Setup::new(&json!({}));
+        setup.sampler.use_redactor(redactor.clone());
+        let prompt = format!("they are {own} and {token} here");
+        let answer = runtime.block_on(setup.ask(&prompt)).unwrap();
+        let said = answer["content"]["text"].as_str().unwrap();
+        assert!(!said.contains(&own) && !said.contains(&token), "{said}");
+        assert!(said.starts_with("You said: they are [REDACTED]"), "{said}");
+        for refusal in [
+            Refusal::CallFailed(prompt.clone()),
+            Refusal::NoModel(prompt.clone()),
+            Refusal::ModelNotAllowed(prompt),
+        ] {
+            let refused = SamplingRefused::from(refusal.redacted(&redactor));
+            let text = refused.to_string();
+            assert!(!text.contains(&own) && !text.contains(&token), "{text}");
+        }
+    }
+}

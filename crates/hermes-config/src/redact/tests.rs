@@ -206,3 +206,24 @@ fn values_of_secret_variables_are_known() {
         "[REDACTED] some-long-editor 1234"
     );
 }
+
+#[test]
+fn own_secrets_go_in_any_case_and_spelling() {
+    let redactor = Redactor::new([Secret::new("My \"Pass\"/word".to_owned())]);
+    for text in [
+        "<my \"PASS\"/WORD>",
+        r#"<My \"Pass\"/word>"#,
+        "<My+%22Pass%22%2Fword>",
+        "<my%20%22pass%22%2fword>",
+    ] {
+        assert_eq!(redactor.redact(text), "<[REDACTED]>", "{text}");
+    }
+}
+
+#[test]
+fn a_secret_of_several_lines_is_known_by_each_long_one() {
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nshort\n-----END KEY-----";
+    let redactor = Redactor::new([Secret::new(key.to_owned())]);
+    let text = redactor.redact("line 2: MIIEvQIBADANBgkqhkiG9w0BAQEFAASC; short");
+    assert_eq!(text, "line 2: [REDACTED]; short");
+}

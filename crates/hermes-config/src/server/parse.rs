@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     AuditLevel, Auth, CallOrder, ElicitationPolicy, PinTools, ProtocolChoice, RootsPolicy,
     SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerName, ServerProblem, ToolPolicy,
-    TransportSettings,
+    TransportSettings, suspicion,
 };
 use crate::{
     Variables,
@@ -82,6 +82,9 @@ impl ServerEntry {
 pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, ServerProblem> {
     fields.warn_unknown(&KEYS);
     let transport = transport::read(fields)?;
+    if let TransportSettings::Stdio(stdio) = &transport {
+        suspicion::check(stdio).map_err(ServerProblem::Suspicious)?;
+    }
     let auth = auth(fields, &transport);
     let (idle_timeout, max_lifetime) = lifecycle(fields);
     let parallel = fields.flag("supports_parallel_tool_calls", false);

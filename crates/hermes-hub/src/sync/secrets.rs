@@ -1,7 +1,7 @@
 //! Which files of a home are never copied.
 
 /// Names that hold credentials, or whose directories do.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     ".env",
     ".netrc",
     ".npmrc",
@@ -18,6 +18,7 @@ const NAMES: [&str; 17] = [
     "mcp-tokens",
     "pairing",
     "secrets",
+    "secrets.json",
     "webhook_subscriptions.json",
 ];
 /// How names of keys and token stores begin or end.
@@ -60,6 +61,8 @@ mod tests {
             "context/server.key",
             "context/ca.PEM",
             "mcp-tokens/github.json",
+            "secrets.json",
+            "secrets.key",
             "skills/x/tokens.json",
             "skills/x/oauth_token.json",
             "context/id_rsa",

@@ -34,6 +34,7 @@ use crate::{
     inquiry::{Offers, SamplingOffer},
     manifest::{self, Remembered},
     oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
+    osv::{self, Package},
     process::Running,
     session::{Handler, Session, Traffic},
     transport::{
@@ -161,6 +162,7 @@ impl Connector {
             resolve(&self.server, &self.surroundings, variables).await?
         };
         self.learn_secrets(&resolved);
+        self.vet(&resolved).await?;
         let remembered = Remembered::read(&manifest::path(
             &self.surroundings.home,
             &resolved.fingerprint,
@@ -242,6 +244,24 @@ impl Connector {
             catalog,
             remembered,
         })
+    }
+
+    /// Asks whether a package that is about to be fetched and run is known to be malicious.
+    async fn vet(&self, resolved: &Resolved) -> Result<(), Cause> {
+        let TransportSettings::Stdio(stdio) = &resolved.transport else {
+            return Ok(());
+        };
+        let Some(package) = Package::of(stdio) else {
+            return Ok(());
+        };
+        let Surroundings {
+            home, variables, ..
+        } = &*self.surroundings;
+        let variables = variables.load_full();
+        // However slow the answer, the server keeps half of its time.
+        let limit = self.server.connect_timeout / 2;
+        let vetted = Box::pin(osv::vet(&package, home, &variables, limit)).await;
+        vetted.map_err(|malicious| Cause::Invalid(malicious.to_string()))
     }
 
     /// What this server is told that it may ask.

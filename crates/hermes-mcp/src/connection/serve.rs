@@ -91,6 +91,7 @@ impl Connection {
                     }
                     () = &mut settling, if !has_settled => {
                         has_settled = true;
+                        session.traffic.changes.settle.store(true, Ordering::Release);
                         session.traffic.changes.wake.notify_one();
                     }
                     () = &mut listening => {}
@@ -103,8 +104,11 @@ impl Connection {
                 }
             }
         };
-        if !has_settled && known.remembered.is_some() {
-            shared.remember(&session, known).await;
+        if !has_settled {
+            shared.settle(&known.catalog).await;
+            if known.remembered.is_some() {
+                shared.remember(&session, known).await;
+            }
         }
         session.ended.cancel();
         cancel.cancel();
@@ -153,6 +157,7 @@ impl Shared {
         remembered: Option<Remembered>,
     ) -> Arc<Catalog> {
         self.breaker.reset();
+        self.withhold(&mut catalog);
         self.log_changes(&catalog);
         let has_resources = catalog.capabilities.resources.is_some();
         let has_prompts = catalog.capabilities.prompts.is_some();
@@ -197,6 +202,11 @@ impl Shared {
 
     /// Lists again what has changed, publishes it and writes it down. One at a time: the caller awaits it.
     async fn refresh(&self, session: &Session, old: Known) -> Option<Known> {
+        let changes = &session.traffic.changes;
+        if changes.settle.swap(false, Ordering::AcqRel) {
+            self.settle(&old.catalog).await;
+        }
+        let announced = changes.announced();
         let (tools, resources, prompts) = session.traffic.take_changes();
         if !tools && !resources && !prompts {
             return Some(self.remember(session, old).await);
@@ -206,6 +216,9 @@ impl Shared {
             Ok(Ok(mut catalog)) => {
                 for warning in &mut catalog.warnings {
                     *warning = self.redacted(warning);
+                }
+                if tools {
+                    self.withhold(&mut catalog);
                 }
                 Arc::new(catalog)
             }
@@ -223,6 +236,10 @@ impl Shared {
             self.log_changes(&catalog);
         }
         self.publish(|link| link.catalog = Some(catalog.clone()));
+        if tools {
+            changes.listed(announced);
+            self.settle(&catalog).await;
+        }
         let new = Known { catalog, ..old };
         Some(self.remember(session, new).await)
     }

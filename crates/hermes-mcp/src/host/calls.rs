@@ -185,8 +185,13 @@ impl Host {
         request: &Request,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
+        let session = async {
+            let session = call::session(owner).await?;
+            call::ensure_accepted(owner, &session, request).await?;
+            Ok(session)
+        };
         let session = tokio::select! {
-            session = call::session(owner) => session?,
+            session = session => session?,
             () = options.cancel.cancelled() => return Err(CallError::Interrupted),
         };
         owner

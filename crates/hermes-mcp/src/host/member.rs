@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
-use hermes_config::{Redactor, Resolved, Server, ServerEntry, ServerName, server::CallOrder};
+use hermes_config::{
+    Redactor, Resolved, Server, ServerEntry, ServerName,
+    server::{CallOrder, PinTools},
+};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 
 use crate::{
@@ -194,11 +197,19 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         calls: owner.counters.calls(),
         elicitation: owner.counters.elicitation(),
         breaker: owner.breaker.state(),
+        withheld_tools: withheld(&server, &link),
         warnings: odd
             .chain(collisions.map(str::to_owned))
             .chain(unconfined)
             .collect(),
     }
+}
+
+fn withheld(server: &Server, link: &Link) -> Vec<String> {
+    let catalog = link.catalog.as_ref();
+    let catalog = catalog.filter(|_| server.pin_tools == PinTools::Block);
+    let names = catalog.iter().flat_map(|catalog| &catalog.withheld);
+    names.map(ToString::to_string).collect()
 }
 
 fn kind_as_written(entry: &ServerEntry) -> &'static str {

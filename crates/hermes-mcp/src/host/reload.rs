@@ -148,7 +148,11 @@ impl Host {
             report.note(fate, name);
             if let Some(owner) = before.and_then(Member::owner) {
                 if matches!(fate, Fate::Retried | Fate::Unchanged) {
+                    let is_pinned_alike = owner.settings().pin_tools == server.pin_tools;
                     owner.server.store(server);
+                    if !is_pinned_alike || owner.withholds_tools() {
+                        owner.list_tools_again();
+                    }
                     if fate == Fate::Retried {
                         owner.wake();
                     }

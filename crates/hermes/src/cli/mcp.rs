@@ -240,9 +240,12 @@ pub(crate) struct CallArgs {
 #[command(after_help = "\
 Without a flag the tools are listed: of a server that is connected for it, or, if it is disabled or lazy, as
 remembered from last time. Patterns match the names the server uses; `*` is a wildcard.
+A tool is pinned when it is first seen. With `pin_tools: block` one that has changed since is withheld until approved.
 
 Examples:
   hermes mcp tools github
+  hermes mcp tools github --diff
+  hermes mcp tools github --approve create_issue
   hermes mcp tools github --include 'list_*' --include get_issue
   hermes mcp tools stripe --exclude delete_customer
   hermes mcp tools stripe --all")]
@@ -263,6 +266,18 @@ pub(crate) struct ToolsArgs {
     /// From now on offer all tools.
     #[arg(long, requires = "name", conflicts_with_all = ["include", "exclude"])]
     pub(crate) all: bool,
+    /// Show which tools are not what they were when they were accepted, and how they differ.
+    #[arg(long, requires = "name", conflicts_with_all = ["include", "exclude", "all"])]
+    pub(crate) diff: bool,
+    /// Accept a tool as it is now, or all that have changed.
+    #[arg(
+        long,
+        value_name = "TOOL",
+        requires = "name",
+        num_args = 0..=1,
+        conflicts_with_all = ["include", "exclude", "all", "diff"]
+    )]
+    pub(crate) approve: Option<Option<String>>,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod list;
 mod login;
 mod logout;
 mod offer;
+mod pins;
 mod presets;
 mod probe;
 mod ps;
@@ -32,6 +33,7 @@ mod test;
 mod tools;
 
 pub(super) use list::tone;
+pub(super) use save::reload_running;
 
 pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
     let Some(command) = command else {

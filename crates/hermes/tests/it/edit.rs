@@ -6,6 +6,7 @@ mod catalog;
 mod configure;
 mod import;
 mod install;
+mod pins;
 mod remove;
 mod running;
 mod switch;

@@ -22,6 +22,7 @@ mod program;
 mod pty;
 mod running;
 mod screen;
+mod secret;
 mod send;
 mod serve;
 mod sessions;

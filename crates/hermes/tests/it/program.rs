@@ -46,6 +46,7 @@ impl Hermes {
             // A Hub that `hermes up` runs takes a port that is free.
             .env("HERMES_HUB_LISTEN", "127.0.0.1:0")
             .env("HERMES_HUB_METRICS__LISTEN", "off")
+            .env("OSV_ENDPOINT", "off")
             .env("HERMES_HOME", self.home.path())
             .env("HOME", self.user())
             .env("TERM", "xterm")

@@ -88,6 +88,7 @@ impl TestHome {
             // A Hub that `hermes up` runs takes a port that is free.
             .env("HERMES_HUB_LISTEN", "127.0.0.1:0")
             .env("HERMES_HUB_METRICS__LISTEN", "off")
+            .env("OSV_ENDPOINT", "off")
             .env("HERMES_HOME", self.path())
             .env("HOME", self.directory.path())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -30,6 +30,14 @@ type Example = (
 
 const EXAMPLES: &[Example] = &[
     (
+        "approve MCP tool",
+        &[
+            "hermes mcp tools shop --approve",
+            "cd /tmp && hermes mcp tools shop --approve=add",
+        ],
+        &["hermes mcp tools shop --diff", "grep -- --approve notes"],
+    ),
+    (
         "recursive delete of system",
         &[
             "rm -rf /",

@@ -23,6 +23,13 @@ fn lets_all_write(mode: &str) -> bool {
     who.contains(['o', 'a']) && what.contains('w')
 }
 
+/// `hermes mcp tools NAME --approve`
+pub(super) fn approves_tool(run: &Run<'_>) -> bool {
+    let mut arguments = run.arguments.iter();
+    run.name == "hermes"
+        && arguments.any(|word| word.text == "--approve" || word.text.starts_with("--approve="))
+}
+
 /// `echo password | sudo -S`
 pub(super) fn sudo_from_stdin(run: &Run<'_>) -> bool {
     let asks_stdin = run

@@ -23,7 +23,7 @@ const OF_USERS: [&str; 9] = [
 ];
 
 /// What holds settings and credentials in a home.
-const OF_HOMES: [&str; 13] = [
+const OF_HOMES: [&str; 15] = [
     "config.yaml",
     ".env",
     "gateway.json",
@@ -36,6 +36,8 @@ const OF_HOMES: [&str; 13] = [
     "google_oauth_pending.json",
     "webhook_subscriptions.json",
     "mcp-tokens",
+    "secrets.json",
+    "secrets.key",
     "bridge",
 ];
 

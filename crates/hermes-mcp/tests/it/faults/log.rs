@@ -7,10 +7,10 @@ use std::{
 
 /// Everything logged on this thread, which is all of a single-threaded test.
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    pub(super) fn capture(&self) -> tracing::subscriber::DefaultGuard {
+    pub(crate) fn capture(&self) -> tracing::subscriber::DefaultGuard {
         let sink = self.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::DEBUG)
@@ -20,12 +20,12 @@ impl Log {
         tracing::subscriber::set_default(subscriber)
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
     /// The lines of our own crates; what libraries say at debug level is theirs.
-    pub(super) fn own_lines(&self) -> Vec<String> {
+    pub(crate) fn own_lines(&self) -> Vec<String> {
         let text = self.text();
         let own = text.lines().filter(|line| line.contains(" hermes_"));
         own.map(str::to_owned).collect()

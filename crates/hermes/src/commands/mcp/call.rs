@@ -114,6 +114,11 @@ async fn call_on(
         .find_original(server, tool)
         .or_else(|| registry.find(tool))
         .ok_or_else(|| {
+            let mut servers = host.status().into_iter();
+            let status = servers.find(|status| status.name == server.as_str());
+            if status.is_some_and(|status| status.withheld_tools.iter().any(|name| name == tool)) {
+                return withheld(server, tool);
+            }
             let names: Vec<&str> = registry
                 .tools()
                 .filter(|tool| tool.server == *server)
@@ -304,4 +309,11 @@ fn describe(progress: &Progress) -> String {
         Some(message) => format!("{count} {message}"),
         None => count,
     }
+}
+/// Under `pin_tools: block`.
+fn withheld(server: &ServerName, tool: &str) -> Failure {
+    let message = format!("`{tool}` is withheld, as it is not what was accepted");
+    Failure::failed(message).about(server.clone()).hint(format!(
+        "`hermes mcp tools {server} --diff` shows the difference, `--approve {tool}` accepts it"
+    ))
 }

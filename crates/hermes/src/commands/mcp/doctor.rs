@@ -16,6 +16,7 @@ mod configuration;
 mod files;
 mod processes;
 mod programs;
+mod safety;
 mod sandboxes;
 mod sessions;
 mod tools;
@@ -93,9 +94,12 @@ pub(super) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
         Err(error) => checks.push(configuration::unreadable(&error)),
         Ok(settings) => {
             checks.extend(configuration::check(&context.home, &settings));
+            checks.extend(safety::check_entries(&settings));
             checks.extend(programs::check(&context.home, &settings));
             checks.extend(sandboxes::check(&context.home, &settings));
-            checks.extend(tools::check(&Remembered::new(&context.home, &settings)));
+            let remembered = Remembered::new(&context.home, &settings);
+            checks.extend(tools::check(&remembered));
+            checks.extend(safety::check_tools(&context.home, &remembered));
             if args.probe {
                 checks.extend(sessions::probe(context, &settings)?);
             }

@@ -1,10 +1,9 @@
 //! What a server leaves in a home besides its entry: tokens, pins, the cache of its lists.
 
-use std::{fs, io, path::Path};
+use std::{fs, io};
 
 use hermes_config::{Home, ReferencePolicy, Server, ServerName, Settings};
-use hermes_mcp::{manifest, oauth::TokenFiles};
-use serde_json::Value;
+use hermes_mcp::{manifest, oauth::TokenFiles, pins::Pins};
 
 /// Deletes all of it. Call it while the server is still in `settings`.
 pub(super) fn delete(home: &Home, settings: &Settings, name: &ServerName) -> io::Result<()> {
@@ -12,26 +11,10 @@ pub(super) fn delete(home: &Home, settings: &Settings, name: &ServerName) -> io:
     for path in TokenFiles::new(home, names, name).all()? {
         fs::remove_file(path)?;
     }
-    delete_pins(&home.path().join("mcp-pins.json"), name)?;
+    Pins::of(home).forget(name)?;
     let server = settings.server(name.as_str());
     if let Some(server) = server.and_then(|entry| entry.server.as_ref().ok()) {
         delete_caches(home, settings, server)?;
-    }
-    Ok(())
-}
-
-fn delete_pins(path: &Path, name: &ServerName) -> io::Result<()> {
-    let text = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        text => text?,
-    };
-    let mut pins: Value = serde_json::from_slice(&text)?;
-    let entries = pins.as_object_mut();
-    if entries.is_some_and(|entries| entries.shift_remove(name.as_str()).is_some()) {
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::write(&temporary, serde_json::to_vec_pretty(&pins)?)?;
-        fs::set_permissions(&temporary, fs::metadata(path)?.permissions())?;
-        fs::rename(&temporary, path)?;
     }
     Ok(())
 }
@@ -78,10 +61,13 @@ mod tests {
     #[test]
     fn only_the_servers_own_pins_go() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("mcp-pins.json");
-        fs::write(&path, r#"{"a": {"t": "1"}, "b": {"t": "2"}}"#).unwrap();
-        delete_pins(&path, &ServerName::new("a")).unwrap();
-        let pins: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!(pins, serde_json::json!({"b": {"t": "2"}}));
+        let home = Home::at(directory.path());
+        let pins = r#"{"a": {}, "b": {"t": {"sha256": "2", "definition": {}}}}"#;
+        fs::write(home.pins_file(), pins).unwrap();
+        let settings = Settings::parse("mcp_servers: {a: {command: x}}", Variables::default());
+        delete(&home, &settings.unwrap(), &ServerName::new("a")).unwrap();
+        let pins: serde_json::Value =
+            serde_json::from_slice(&fs::read(home.pins_file()).unwrap()).unwrap();
+        assert!(pins.get("a").is_none() && pins.get("b").is_some(), "{pins}");
     }
 }

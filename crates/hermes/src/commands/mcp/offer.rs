@@ -2,12 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use hermes_config::{ReferencePolicy, Server, ServerName, Settings, ToolNaming};
+use hermes_config::{PinTools, ReferencePolicy, Server, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
     RegisteredTool, Registry,
     catalog::{Catalog, NativeTool},
     manifest,
     names::Naming,
+    pins::{Comparison, PinState, Pins},
     registry::Contribution,
 };
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ pub(super) async fn ask(
     settings: &Settings,
     names: &[&ServerName],
 ) -> Result<Vec<Result<Offer, Failure>>, Failure> {
-    let host = probe::host(context, settings, names).await?;
+    let host = probe::host(context, &without_pins(settings), names).await?;
     let mut offers = Vec::new();
     for name in names {
         let answered = probe::answer(context, &host, name, Need::Everything).await;
@@ -59,6 +60,31 @@ pub(super) async fn ask(
     }
     host.shutdown().await;
     Ok(offers)
+}
+
+/// Looking at tools accepts none of them.
+pub(super) fn without_pins(settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    let servers = settings.servers.iter_mut();
+    for server in servers.filter_map(|entry| entry.server.as_mut().ok()) {
+        server.pin_tools = PinTools::Off;
+    }
+    settings
+}
+
+/// What was accepted of a server's tools, beside what it says now.
+pub(super) fn compare(
+    context: &Context,
+    server: &Server,
+    catalog: &Catalog,
+) -> Result<Comparison, Failure> {
+    let pins = Pins::of(&context.home);
+    let compared = pins.compare(&server.name, &catalog.tools);
+    compared.map_err(|error| {
+        Failure::failed(error.to_string())
+            .hint("mend the file, or remove it: all tools are then new")
+            .about(server.name.clone())
+    })
 }
 
 fn warnings(host: &hermes_mcp::Host, name: &ServerName) -> Vec<String> {
@@ -96,6 +122,8 @@ pub(super) struct OfferedTool<'a> {
     pub(super) tool: &'a NativeTool,
     /// Its name for the model, unless a filter keeps it out.
     registered: Option<Arc<RegisteredTool>>,
+    /// How it compares with what was accepted; `None` where nothing is pinned.
+    pin: Option<PinState>,
 }
 
 /// The tools of several servers with the names they get together.
@@ -121,8 +149,37 @@ pub(super) fn tools<'a>(settings: &Settings, offers: &'a [Offer]) -> Vec<Offered
         server,
         tool,
         registered: registry.find_original(server, tool.name.as_str()).cloned(),
+        pin: None,
     })
     .collect()
+}
+
+/// The same, each compared with what was accepted of it.
+pub(super) fn pinned_tools<'a>(
+    context: &Context,
+    settings: &Settings,
+    offers: &'a [Offer],
+) -> Vec<OfferedTool<'a>> {
+    let mut tools = tools(settings, offers);
+    for offer in offers {
+        if offer.server.pin_tools == PinTools::Off {
+            continue;
+        }
+        match compare(context, &offer.server, &offer.catalog) {
+            Ok(comparison) => {
+                let of_it = tools.iter_mut();
+                for tool in of_it.filter(|tool| *tool.server == offer.server.name) {
+                    let state = comparison.state(&tool.tool.name);
+                    tool.pin = Some(state);
+                    if state == PinState::Changed && offer.server.pin_tools == PinTools::Block {
+                        tool.registered = None;
+                    }
+                }
+            }
+            Err(failure) => context.output.warning(failure.message),
+        }
+    }
+    tools
 }
 
 impl OfferedTool<'_> {
@@ -132,6 +189,10 @@ impl OfferedTool<'_> {
 
     pub(super) fn registered_name(&self) -> Option<&str> {
         self.registered.as_ref().map(|tool| tool.name.as_str())
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.pin == Some(PinState::Changed)
     }
 
     pub(super) fn description(&self) -> &str {
@@ -157,7 +218,7 @@ impl OfferedTool<'_> {
             "registered_name": self.registered_name(),
             "included": self.is_included(),
             "schema": self.tool.input_schema(),
-            "pin": null,
+            "pin": self.pin,
         })
     }
 }

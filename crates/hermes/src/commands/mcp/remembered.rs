@@ -139,6 +139,6 @@ fn catalog(manifest: &Manifest) -> Catalog {
         prompts: manifest.prompts.clone(),
         capabilities: manifest.capabilities.clone(),
         is_complete: true,
-        warnings: Vec::new(),
+        ..Catalog::default()
     }
 }

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use hermes_config::{ConfigFile, ReferencePolicy, Server, ServerEntry, ServerName, Settings};
-use hermes_mcp::control::{self, Answer, Question};
+use hermes_config::{
+    ConfigFile, PinTools, ReferencePolicy, Server, ServerEntry, ServerName, Settings,
+};
+use hermes_mcp::{
+    control::{self, Answer, Question},
+    pins::Pins,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -116,6 +121,7 @@ pub(super) fn add(
     let mut file = ConfigFile::open(&context.home)?;
     file.set_server(name.as_str(), &server.entry);
     secrets::write(context, &server.variables)?;
+    pin(context, &name, offer.as_ref())?;
     self::file(context, &file)?;
     for warning in &warnings {
         context.output.warning(warning);
@@ -133,10 +139,29 @@ pub(super) fn add(
     Ok(())
 }
 
+/// What was shown is what was accepted. Pins of an earlier server of that name say nothing about this one.
+fn pin(context: &Context, name: &ServerName, offer: Option<&Offer>) -> Result<(), Failure> {
+    let pins = Pins::of(&context.home);
+    pins.forget(name)?;
+    match offer {
+        Some(offer) if offer.server.pin_tools != PinTools::Off => {
+            pins.accept(name, &offer.catalog.tools)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Saves an edited file and has running processes read it.
 pub(super) fn file(context: &Context, file: &ConfigFile) -> Result<(), Failure> {
     context.home.create()?;
     file.save()?;
+    reload_running(context);
+    Ok(())
+}
+
+/// Has running processes of this home look at its files again.
+pub(in crate::commands) fn reload_running(context: &Context) {
     let replies = control::ask(&context.home, &Question::Reload, RELOAD_LIMIT);
     let reloaded = replies
         .iter()
@@ -151,7 +176,6 @@ pub(super) fn file(context: &Context, file: &ConfigFile) -> Result<(), Failure> 
             .output
             .note(format!("{many} running hermes processes have reloaded.")),
     }
-    Ok(())
 }
 
 /// The settings with nothing but the new server in them, as it will be once saved.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hermes_config::{ServerName, Settings};
+use hermes_config::{PinTools, Server, ServerName, Settings};
 use hermes_mcp::{
     Host,
     control::{self, Question},
@@ -10,7 +10,10 @@ use hermes_mcp::{
 };
 use serde_json::{Value, json};
 
-use super::probe::{self, Answered, Need};
+use super::{
+    offer,
+    probe::{self, Answered, Need},
+};
 use crate::{
     cli::TestArgs,
     context::Context,
@@ -76,14 +79,45 @@ async fn test(
         Duration::from_millis(500),
     );
     let settings = probe::with_limit(settings, name, seconds)?;
-    let host = probe::host(context, &settings, &[name]).await?;
+    let host = probe::host(context, &offer::without_pins(&settings), &[name]).await?;
     let outcome = probe::answer(context, &host, name, Need::Everything).await;
-    let report = outcome.map(|answered| report(context, &host, name, &answered));
+    let pins = probe::entry(&settings, name.as_str())?.server.as_ref().ok();
+    let report = outcome.map(|answered| {
+        let changed = pins.map_or_else(Vec::new, |server| changed(context, server, &answered));
+        report(context, &host, name, &answered, changed)
+    });
     host.shutdown().await;
     report
 }
 
-fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered) -> Value {
+/// Warnings about tools that are not what they were when they were accepted.
+fn changed(context: &Context, server: &Server, answered: &Answered) -> Vec<String> {
+    if server.pin_tools == PinTools::Off {
+        return Vec::new();
+    }
+    let name = &server.name;
+    match offer::compare(context, server, &answered.catalog) {
+        Ok(comparison) => comparison
+            .changed
+            .iter()
+            .map(|tool| {
+                format!(
+                    "`{}` has changed since it was accepted; `hermes mcp tools {name} --diff` shows how",
+                    tool.name
+                )
+            })
+            .collect(),
+        Err(failure) => vec![failure.message],
+    }
+}
+
+fn report(
+    context: &Context,
+    host: &Host,
+    name: &ServerName,
+    answered: &Answered,
+    changed: Vec<String>,
+) -> Value {
     let registry = host.registry();
     let status = host
         .status()
@@ -95,9 +129,10 @@ fn report(context: &Context, host: &Host, name: &ServerName, answered: &Answered
     let transport = status
         .as_ref()
         .map_or(String::new(), |status| status.transport.clone());
-    let (warnings, sandbox) = status
+    let (mut warnings, sandbox) = status
         .map(|status| (status.warnings, status.sandbox))
         .unwrap_or_default();
+    warnings.extend(changed);
 
     let output = context.output;
     let title = info.server_info.as_ref().map_or_else(String::new, |info| {

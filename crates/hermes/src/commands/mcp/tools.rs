@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     filters,
     offer::{self, Knowledge, Offer, OfferedTool},
-    probe, save,
+    pins, probe, save,
 };
 use crate::{
     cli::ToolsArgs,
@@ -24,6 +24,12 @@ pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
     let entry = probe::entry(&settings, name)?;
     if let Some(filter) = filter(args) {
         return change(context, &settings, entry, &filter);
+    }
+    if let Some(tool) = &args.approve {
+        return pins::approve(context, &settings, entry, tool.as_deref());
+    }
+    if args.diff {
+        return pins::show(context, &settings, entry);
     }
     let offer = of(context, &settings, entry)?;
     print(context, &settings, &[offer]);
@@ -135,7 +141,7 @@ fn list_all(context: &Context, settings: &Settings) -> Result<(), Failure> {
             .note("No MCP server is configured; add one with `hermes mcp add`.");
     }
     let (offers, failures) = gather(context, settings)?;
-    let tools = offer::tools(settings, &offers);
+    let tools = offer::pinned_tools(context, settings, &offers);
     table(context, &tools);
     let tools: Vec<Value> = tools.iter().map(OfferedTool::with_schema).collect();
     if failures.is_empty() {
@@ -188,7 +194,7 @@ fn gather(context: &Context, settings: &Settings) -> Result<(Vec<Offer>, Failure
 
 /// The tools as a table, or as `tools` in `--json` output.
 pub(super) fn print(context: &Context, settings: &Settings, offers: &[Offer]) {
-    let tools = offer::tools(settings, offers);
+    let tools = offer::pinned_tools(context, settings, offers);
     table(context, &tools);
     for offer in offers {
         for warning in &offer.warnings {
@@ -213,6 +219,7 @@ fn table(context: &Context, tools: &[OfferedTool<'_>]) {
     for tool in tools {
         let (name, tone) = match tool.registered_name() {
             Some(name) => (name, Tone::Plain),
+            None if tool.is_changed() => ("(withheld: it has changed)", Tone::Warning),
             None => ("(filtered out)", Tone::Faint),
         };
         table.row([

@@ -3,8 +3,9 @@
 use hermes_config::Home;
 use hermes_store::runtime::{self, RuntimeStore};
 use hermes_testkit::{
-    Behaviour,
+    Behaviour, Tool, binary,
     model::{Answer, Script},
+    recorded,
 };
 use serde_json::json;
 
@@ -249,4 +250,38 @@ fn a_form_of_a_server_is_filled_in_during_the_call() {
         result.contains("Ada") && result.contains("accept"),
         "{result}"
     );
+}
+
+#[test]
+fn a_tool_that_its_server_calls_destructive_is_asked_about_in_the_chat() {
+    let wipe = Tool::defined(json!({"name": "wipe", "annotations": {"destructiveHint": true}}));
+    let script = Script::new([
+        Answer::call("mcp_kit_wipe", &json!({"text": "one"})),
+        Answer::call("mcp_kit_wipe", &json!({"text": "two"})),
+        Answer::text("Done."),
+    ]);
+    let place = Place::with_model(script, &[]);
+    let record = place.home.path().join("record");
+    let behaviour = Behaviour::new()
+        .tools([wipe.acting_as("echo")])
+        .record(&record);
+    let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
+    let tools = json!({"approve": "@destructive"});
+    let entry = json!({"command": command, "args": args, "tools": tools});
+    place.write_config(&[], &format!("mcp_servers: {}\n", json!({"kit": entry})));
+    let calls = || recorded(&record, "tools/call").len();
+    let talk = place.talk(&[]);
+    talk.ready("kit");
+    talk.line("wipe it");
+    let screen = talk.sees("[o]nce, [s]ession, [a]lways, [d]eny");
+    assert!(screen.contains("kit.wipe {\"text\":\"one\"}"), "{screen}");
+    assert_eq!(calls(), 0);
+    talk.keys("o\r");
+    talk.until("second question", |screen| {
+        screen.contains("kit.wipe {\"text\":\"two\"}")
+    });
+    assert_eq!(calls(), 1);
+    talk.keys("d\r");
+    talk.sees("Done.");
+    assert_eq!(calls(), 1);
 }

@@ -1,6 +1,10 @@
 //! A chat at a terminal waits for a decision, and clients of bridges make it.
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::{
+    Behaviour, Tool, binary,
+    model::{Answer, Script},
+    recorded,
+};
 
 use super::*;
 use crate::talk::{Place, Talk};
@@ -156,4 +160,69 @@ fn what_is_decided_at_the_terminal_is_told() {
         late["error"],
         format!("Approval already resolved: {}", id.as_str().unwrap())
     );
+}
+
+/// A chat whose model calls a tool that `tools.approve` names.
+fn place_with_tool(approve: &Value) -> (Place, std::path::PathBuf) {
+    let wipe = Tool::defined(json!({
+        "name": "wipe", "annotations": {"destructiveHint": true},
+    }));
+    let script = Script::new([
+        Answer::call("mcp_kit_wipe", &json!({"text": "all of it"})),
+        Answer::text("Done."),
+    ]);
+    let place = Place::with_model(script, &[]);
+    let record = place.home.path().join("record");
+    let behaviour = Behaviour::new()
+        .tools([wipe.acting_as("echo")])
+        .record(&record);
+    let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
+    let entry = json!({"command": command, "args": args, "tools": {"approve": approve}});
+    place.write_config(&[], &format!("mcp_servers: {}\n", json!({"kit": entry})));
+    (place, record)
+}
+
+/// Has the chat ask about the tool.
+fn asked_about_tool(place: &Place) -> Talk {
+    let talk = place.talk(&[]);
+    talk.ready("kit");
+    talk.line("wipe it");
+    talk.sees("[d]eny");
+    talk
+}
+
+fn is_called(record: &std::path::Path) -> bool {
+    !recorded(record, "tools/call").is_empty()
+}
+
+#[test]
+fn a_tool_that_is_asked_about_is_called_once_a_client_of_the_bridge_allows_it() {
+    for approve in [json!("wi*"), json!(["@destructive"])] {
+        let (place, record) = place_with_tool(&approve);
+        let mut bridge = bridge(&place);
+        let talk = asked_about_tool(&place);
+        let requested = next(&mut bridge, &json!(0));
+        assert_eq!(requested["type"], "approval_requested");
+        assert_eq!(requested["command"], "kit.wipe {\"text\":\"all of it\"}");
+        assert!(!is_called(&record), "{approve}");
+        let id = &requested["approval_id"];
+        let response = bridge.ask("permissions_respond", &respond(id, "allow-once"));
+        assert_eq!(response["resolved"], true, "{response}");
+        talk.sees("Done.");
+        assert!(is_called(&record), "{approve}");
+    }
+}
+
+#[test]
+fn a_tool_that_a_client_of_the_bridge_denies_is_never_called() {
+    let (place, record) = place_with_tool(&json!("*"));
+    let mut bridge = bridge(&place);
+    let talk = asked_about_tool(&place);
+    let requested = next(&mut bridge, &json!(0));
+    bridge.ask(
+        "permissions_respond",
+        &respond(&requested["approval_id"], "deny"),
+    );
+    talk.sees("Done.");
+    assert!(!is_called(&record));
 }

@@ -1,6 +1,6 @@
 //! Whether `config.yaml` says what can be used: its text, its keys, its entries, its references.
 
-use hermes_config::{Home, ReferencePolicy, Settings, SettingsError};
+use hermes_config::{Home, ReferencePolicy, ServerProblem, Settings, SettingsError};
 
 use super::Check;
 
@@ -29,6 +29,8 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
     }
     for entry in &settings.servers {
         match &entry.server {
+            // That is told apart from mistakes.
+            Err(ServerProblem::Suspicious(_)) => {}
             Err(problem) => {
                 checks.push(
                     Check::fail(ENTRY, problem.to_string())

@@ -17,6 +17,8 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
         // References keep secrets out of the configuration, but not everybody uses them.
         (home.config_file(), Level::Warn),
         (home.env_file(), Level::Fail),
+        (home.secrets_file(), Level::Fail),
+        (home.secret_key_file(), Level::Fail),
         (tokens.clone(), Level::Fail),
     ];
     files.extend(files_in(&tokens).map(|file| (file, Level::Fail)));
@@ -27,7 +29,7 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
     if problems.is_empty() {
         return vec![Check::ok(
             ID,
-            "configuration, `.env` and tokens are for their owner alone",
+            "configuration, `.env`, secrets and tokens are for their owner alone",
         )];
     }
     problems

@@ -1,0 +1,182 @@
+//! Asks a public database of malicious packages before `npx`, `uvx` or `pipx` fetches and runs one.
+//!
+//! Only what is known to be malware is refused. No answer is no reason not to start, and no answer is waited for twice:
+//! answers are kept for a day in `cache/osv`.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use hermes_config::{Home, HttpSettings, Variables};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::{manifest, status::unix, transport::tls};
+
+mod package;
+
+pub(crate) use package::Package;
+
+const ENDPOINT: &str = "https://api.osv.dev/v1/query";
+/// Names another endpoint, or `off`.
+const VARIABLE: &str = "OSV_ENDPOINT";
+/// The longest that a start waits for an answer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long an answer holds.
+const KEPT: Duration = Duration::from_hours(24);
+/// How long nobody is asked after there was no answer.
+const PAUSE: Duration = Duration::from_mins(15);
+/// A package with many old flaws has a long list of them.
+const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// How many reports a refusal names.
+const NAMED: usize = 3;
+
+/// A package that is known to be malware.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "refused: the {ecosystem} package `{package}` is known to be malicious ({}); remove it, and see https://osv.dev/{}",
+    reports.join(", "),
+    reports.first().map_or("", |report| report.as_str())
+)]
+pub(crate) struct Malicious {
+    ecosystem: &'static str,
+    package: String,
+    reports: Vec<String>,
+}
+
+/// What is known of a package.
+#[derive(Debug, Serialize, Deserialize)]
+struct Known {
+    /// For whoever looks into the cache.
+    package: String,
+    checked_at: u64,
+    /// `None`: there was no answer.
+    reports: Option<Vec<String>>,
+}
+
+impl Known {
+    fn holds(&self) -> bool {
+        let kept = match self.reports {
+            Some(_) => KEPT,
+            None => PAUSE,
+        };
+        let age = unix(SystemTime::now()).saturating_sub(self.checked_at);
+        age < kept.as_secs()
+    }
+}
+
+/// Refuses a package that is known to be malicious.
+pub(crate) async fn vet(
+    package: &Package,
+    home: &Home,
+    variables: &Variables,
+    limit: Duration,
+) -> Result<(), Malicious> {
+    let endpoint = variables.get(VARIABLE).map(str::trim);
+    let endpoint = endpoint.filter(|endpoint| !endpoint.is_empty());
+    let endpoint = endpoint.unwrap_or(ENDPOINT);
+    if endpoint == "off" {
+        return Ok(());
+    }
+    let path = cache_path(home, endpoint, package);
+    let known = std::fs::read(&path).ok();
+    let known = known.and_then(|text| serde_json::from_slice::<Known>(&text).ok());
+    let known = match known.filter(Known::holds) {
+        Some(known) => known,
+        None => ask_and_keep(package, endpoint, limit.min(LIMIT), path).await,
+    };
+    let reports = known.reports.unwrap_or_default();
+    if reports.is_empty() {
+        return Ok(());
+    }
+    Err(Malicious {
+        ecosystem: package.ecosystem,
+        package: package.name.clone(),
+        reports: reports.into_iter().take(NAMED).collect(),
+    })
+}
+
+fn cache_path(home: &Home, endpoint: &str, package: &Package) -> PathBuf {
+    let Package {
+        ecosystem,
+        name,
+        version,
+    } = package;
+    let question = json!([endpoint, ecosystem, name, version]).to_string();
+    let digest = Sha256::digest(question.as_bytes());
+    let name: String = digest[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    home.cache_dir().join("osv").join(format!("{name}.json"))
+}
+
+async fn ask_and_keep(package: &Package, endpoint: &str, limit: Duration, path: PathBuf) -> Known {
+    let answer = tokio::time::timeout(limit, ask(package, endpoint)).await;
+    let reports = match answer {
+        Ok(Ok(reports)) => Some(reports),
+        Ok(Err(reason)) => {
+            tracing::debug!(package = package.name, reason, "no word on the package");
+            None
+        }
+        Err(_) => {
+            tracing::debug!(package = package.name, "no word on the package in time");
+            None
+        }
+    };
+    let known = Known {
+        package: package.name.clone(),
+        checked_at: unix(SystemTime::now()),
+        reports,
+    };
+    let kept = serde_json::to_vec(&known).map_err(std::io::Error::from);
+    if let Err(error) = kept.and_then(|text| manifest::write_cached(&path, &text)) {
+        tracing::debug!(%error, "what is known of a package could not be kept");
+    }
+    known
+}
+
+/// The reports of malware on a package.
+async fn ask(package: &Package, endpoint: &str) -> Result<Vec<String>, String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        vulns: Vec<Report>,
+    }
+    #[derive(Deserialize)]
+    struct Report {
+        id: String,
+    }
+    let settings = HttpSettings {
+        url: endpoint.to_owned(),
+        ..HttpSettings::default()
+    };
+    let text = |error: reqwest::Error| error.without_url().to_string();
+    let client = tls::client(&settings, LIMIT).map_err(|error| error.to_string())?;
+    let mut question = json!({
+        "package": {"name": package.name, "ecosystem": package.ecosystem},
+    });
+    if let Some(version) = &package.version {
+        question["version"] = version.as_str().into();
+    }
+    let request = client
+        .post(endpoint)
+        .header("Content-Type", "application/json")
+        .body(question.to_string());
+    let mut response = request.send().await.map_err(text)?;
+    if !response.status().is_success() {
+        return Err(format!("status {}", response.status()));
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(text)? {
+        body.extend_from_slice(&piece);
+        if body.len() > LONGEST_ANSWER {
+            return Err("the answer is too long".into());
+        }
+    }
+    let answer: Answer = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+    let ids = answer.vulns.into_iter().map(|report| report.id);
+    Ok(ids.filter(|id| id.starts_with("MAL-")).collect())
+}

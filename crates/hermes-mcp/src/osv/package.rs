@@ -1,0 +1,228 @@
+//! Which package a package runner would fetch, by its arguments.
+
+use std::path::Path;
+
+use hermes_config::StdioSettings;
+
+/// A package of a public registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    /// As the database calls the registry.
+    pub(crate) ecosystem: &'static str,
+    pub(crate) name: String,
+    /// Where one is named exactly.
+    pub(crate) version: Option<String>,
+}
+
+/// Options of `uvx` and `pipx` that take the next word with them.
+const PYTHON_OPTIONS: [&str; 13] = [
+    "-p",
+    "--python",
+    "--with",
+    "-w",
+    "--with-editable",
+    "--with-requirements",
+    "--index",
+    "--default-index",
+    "-i",
+    "--index-url",
+    "--extra-index-url",
+    "--find-links",
+    "--pip-args",
+];
+/// The same of `npx`.
+const NODE_OPTIONS: [&str; 5] = ["--registry", "--cache", "--userconfig", "-w", "--workspace"];
+
+impl Package {
+    /// The package that a local server is fetched from; `None` where it is not fetched, or not from a registry.
+    pub(crate) fn of(stdio: &StdioSettings) -> Option<Self> {
+        let runner = Path::new(stdio.command.trim()).file_name()?.to_str()?;
+        let runner = runner.to_lowercase();
+        let runner = runner
+            .strip_suffix(".cmd")
+            .or_else(|| runner.strip_suffix(".exe"))
+            .unwrap_or(&runner);
+        let mut arguments = stdio.args.as_slice();
+        match runner {
+            "npx" => npm(target(arguments, &["--package", "-p"], &NODE_OPTIONS)?),
+            "uvx" => pypi(target(arguments, &["--from"], &PYTHON_OPTIONS)?),
+            "pipx" => {
+                if arguments.first()? == "run" {
+                    arguments = &arguments[1..];
+                }
+                pypi(target(arguments, &["--spec"], &PYTHON_OPTIONS)?)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What an option names, or else the first word that is no option.
+fn target<'a>(arguments: &'a [String], named_by: &[&str], with_value: &[&str]) -> Option<&'a str> {
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        if named_by.contains(&argument) {
+            return arguments.next();
+        }
+        if let Some((option, value)) = argument.split_once('=')
+            && named_by.contains(&option)
+        {
+            return Some(value);
+        }
+        if with_value.contains(&argument) {
+            arguments.next();
+        } else if !argument.starts_with('-') {
+            return Some(argument);
+        }
+    }
+    None
+}
+
+/// `name`, `name@1.2.3`, `@scope/name@1.2.3`.
+fn npm(text: &str) -> Option<Package> {
+    let (scope, rest) = match text.strip_prefix('@') {
+        Some(rest) => {
+            let (scope, rest) = rest.split_once('/')?;
+            (Some(scope), rest)
+        }
+        None => (None, text),
+    };
+    let (name, version) = match rest.split_once('@') {
+        Some((name, version)) => (name, Some(version)),
+        None => (rest, None),
+    };
+    // Paths, addresses and repositories have more in them than a name.
+    let is_plain = |text: &str| !text.is_empty() && !text.contains(['/', ':', '\\', ' ', '#']);
+    if !is_plain(name) || name.starts_with('.') || !scope.is_none_or(is_plain) {
+        return None;
+    }
+    let name = match scope {
+        Some(scope) => format!("@{scope}/{name}"),
+        None => name.to_owned(),
+    };
+    Some(Package {
+        ecosystem: "npm",
+        name,
+        version: version.and_then(exact),
+    })
+}
+
+/// `name`, `name==1.2.3`, `name[extra]==1.2.3`, `name@1.2.3`.
+fn pypi(text: &str) -> Option<Package> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let end = text.find(|letter| !is_of_name(letter));
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    if name.is_empty() || name.starts_with('.') {
+        return None;
+    }
+    let rest = match rest.strip_prefix('[') {
+        Some(extras) => extras.split_once(']')?.1,
+        None => rest,
+    };
+    let rest = rest.trim_start();
+    if rest.starts_with([':', '+', '/', '\\']) || rest.contains("://") {
+        return None;
+    }
+    let version = rest.strip_prefix("==").or_else(|| rest.strip_prefix('@'));
+    Some(Package {
+        ecosystem: "PyPI",
+        name: name.to_owned(),
+        version: version.and_then(exact),
+    })
+}
+
+/// A version, unless it is a word such as `latest` or a range.
+fn exact(version: &str) -> Option<String> {
+    let version = version.trim();
+    let is_exact = version.starts_with(|letter: char| letter.is_ascii_digit())
+        && !version.contains([' ', ',', '*', '|', 'x', '<', '>']);
+    is_exact.then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(command: &str, args: &[&str]) -> Option<(&'static str, String, Option<String>)> {
+        let stdio = StdioSettings {
+            command: command.into(),
+            args: args.iter().map(ToString::to_string).collect(),
+            ..StdioSettings::default()
+        };
+        let found = Package::of(&stdio)?;
+        Some((found.ecosystem, found.name, found.version))
+    }
+
+    #[track_caller]
+    fn is(command: &str, args: &[&str], ecosystem: &str, name: &str, version: Option<&str>) {
+        let expected = (ecosystem, name.to_owned(), version.map(str::to_owned));
+        assert_eq!(package(command, args), Some(expected), "{args:?}");
+    }
+
+    #[test]
+    fn packages_of_npx() {
+        is("npx", &["-y", "server"], "npm", "server", None);
+        is(
+            "/usr/bin/npx",
+            &["server@1.2.3"],
+            "npm",
+            "server",
+            Some("1.2.3"),
+        );
+        is(
+            "npx.cmd",
+            &["@scope/name@1"],
+            "npm",
+            "@scope/name",
+            Some("1"),
+        );
+        is("npx", &["@scope/name@latest"], "npm", "@scope/name", None);
+        is("npx", &["a@^1.0"], "npm", "a", None);
+        is("npx", &["-p", "pack@2", "binary"], "npm", "pack", Some("2"));
+        is("npx", &["--package=pack", "-c", "x"], "npm", "pack", None);
+        is("npx", &["--registry", "http://r", "a"], "npm", "a", None);
+    }
+
+    #[test]
+    fn packages_of_uvx_and_pipx() {
+        is("uvx", &["mcp-server-time"], "PyPI", "mcp-server-time", None);
+        is("uvx", &["name==1.0"], "PyPI", "name", Some("1.0"));
+        is("uvx", &["name[cli,x]==2"], "PyPI", "name", Some("2"));
+        is("uvx", &["name@3.1"], "PyPI", "name", Some("3.1"));
+        is("uvx", &["name>=1,<2"], "PyPI", "name", None);
+        is(
+            "uvx",
+            &["--from", "pack==4", "tool"],
+            "PyPI",
+            "pack",
+            Some("4"),
+        );
+        is("uvx", &["-p", "3.12", "name"], "PyPI", "name", None);
+        is("pipx", &["run", "name"], "PyPI", "name", None);
+        is(
+            "pipx",
+            &["run", "--spec", "pack==1", "x"],
+            "PyPI",
+            "pack",
+            Some("1"),
+        );
+    }
+
+    #[test]
+    fn what_is_not_fetched_from_a_registry_is_no_package() {
+        for (command, args) in [
+            ("node", &["server.js"] as &[&str]),
+            ("npx", &[]),
+            ("npx", &["-y"]),
+            ("npx", &["./server"]),
+            ("npx", &["github:me/server"]),
+            ("npx", &["https://x/y.tgz"]),
+            ("uvx", &["git+https://x/y"]),
+            ("uvx", &["--from", "./here", "tool"]),
+            ("uvx", &["name @ https://x/y"]),
+            ("docker", &["run", "image"]),
+        ] {
+            assert_eq!(package(command, args), None, "{command} {args:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is told when the program itself fails: where and what, and none of the home's secrets.
+
+#![expect(clippy::print_stderr, reason = "whatever would print is in doubt here")]
+
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    panic::PanicHookInfo,
+    sync::OnceLock,
+};
+
+use hermes_config::{Home, Redactor, ReferencePolicy, Secret, Settings, Variables};
+use serde_json::Value;
+
+/// The home whose secrets are kept out. Known once the arguments are.
+static HOME: OnceLock<Home> = OnceLock::new();
+
+/// Takes over from the standard library, which would print the message as it is.
+pub(crate) fn install() {
+    std::panic::set_hook(Box::new(|crash| {
+        // Secrets are gathered now: a program that does not crash has no cost.
+        eprintln!("{}", report(crash, &redactor(HOME.get())));
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            eprintln!("{backtrace}");
+        }
+    }));
+}
+
+/// Says whose secrets are to be kept out.
+pub(crate) fn is_about(home: &Home) {
+    let _ = HOME.set(home.clone());
+}
+
+fn report(crash: &PanicHookInfo<'_>, redactor: &Redactor) -> String {
+    let message = crash.payload_as_str().unwrap_or("for an unknown reason");
+    let place = crash.location().map_or_else(
+        || "an unknown place".to_owned(),
+        |place| format!("{}:{}", place.file(), place.line()),
+    );
+    let message = redactor.redact(message);
+    format!(
+        "hermes crashed at {place}: {message}\nThis is a mistake in hermes. Please report it with the line above."
+    )
+}
+
+/// Knows what the home's files hold. Nothing is run for it, and no keyring opened.
+fn redactor(home: Option<&Home>) -> Redactor {
+    let Some(home) = home else {
+        return Redactor::default();
+    };
+    let (variables, _) = Variables::load(home, None);
+    let mut secrets = tokens(home);
+    if let Ok(settings) = Settings::load(home) {
+        for server in settings
+            .servers
+            .iter()
+            .filter_map(|e| e.server.as_ref().ok())
+        {
+            let resolved = server.resolve(home, &variables, ReferencePolicy::tenant());
+            secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
+        }
+    }
+    Redactor::for_variables(&variables).with(secrets)
+}
+
+/// What logins have left: every text that is called a token or a secret.
+fn tokens(home: &Home) -> Vec<Secret<String>> {
+    let files = std::fs::read_dir(home.tokens_dir()).into_iter().flatten();
+    let mut found = Vec::new();
+    for file in files.flatten() {
+        let text = std::fs::read(file.path()).unwrap_or_default();
+        gather(
+            &serde_json::from_slice(&text).unwrap_or_default(),
+            &mut found,
+        );
+    }
+    found
+}
+
+fn gather(value: &Value, found: &mut Vec<Secret<String>>) {
+    let Value::Object(members) = value else {
+        return;
+    };
+    for (name, member) in members {
+        match member {
+            Value::String(text) if name.contains("token") || name.contains("secret") => {
+                // `token_type` and its like are words.
+                if text.len() >= 8 {
+                    found.push(Secret::new(text.clone()));
+                }
+            }
+            other => gather(other, found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use hermes_config::SecretStore;
+
+    use super::*;
+
+    /// What would be printed if a thread ended with this message.
+    fn told(home: &Home, message: &str) -> String {
+        let (sender, receiver) = mpsc::channel();
+        let home = home.clone();
+        std::panic::set_hook(Box::new(move |crash| {
+            let _ = sender.send(report(crash, &redactor(Some(&home))));
+        }));
+        let message = message.to_owned();
+        let ended = std::thread::spawn(move || std::panic::panic_any(message)).join();
+        let _ = std::panic::take_hook();
+        assert!(ended.is_err());
+        receiver.recv().unwrap()
+    }
+
+    #[test]
+    fn a_crash_names_its_place_and_none_of_the_secrets() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
+        write(".env", "SOME_TOKEN=from-the-env-file\n");
+        write(
+            "config.yaml",
+            "mcp_servers: {a: {url: 'https://x/mcp', headers: {X-Api-Key: written-out, Y: '${keyring:k}'}}}\n",
+        );
+        std::fs::create_dir(home.tokens_dir()).unwrap();
+        write(
+            "mcp-tokens/a.json",
+            r#"{"access_token": "opaque-oauth-one"}"#,
+        );
+        let kept = Secret::new("sealed-in-the-home".to_owned());
+        SecretStore::sealed(&home).set("k", &kept).unwrap();
+        let text = told(
+            &home,
+            "bad: from-the-env-file written-out sealed-in-the-home opaque-oauth-one Bearer abcdefgh1234",
+        );
+        assert!(text.contains("src/crash.rs:"), "{text}");
+        let hidden = ["[REDACTED]"; 5].join(" ");
+        assert!(text.contains(&format!("bad: {hidden}\n")), "{text}");
+    }
+
+    #[test]
+    fn a_crash_in_a_home_that_can_not_be_read_is_still_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        std::fs::write(home.config_file(), ": [").unwrap();
+        let text = told(&home, "index out of bounds");
+        assert!(text.contains("index out of bounds"), "{text}");
+    }
+}
