@@ -9,6 +9,7 @@ mod gateway;
 mod group;
 mod hub;
 mod hub_args;
+mod later;
 mod mcp;
 mod model;
 mod policy;
@@ -33,6 +34,7 @@ pub(crate) use hub::{
     HubConfigCommand, HubServeArgs, RestoreArgs,
 };
 pub(crate) use hub_args::{HubArgs, PageArgs, SureArgs, VersionArgs};
+use later::{Later, Verbs};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,
     LogoutArgs, McpCommand, NameArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs, ServeArgs,
@@ -132,50 +134,35 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     /// Run everything: connect all MCP servers and show them live until Ctrl-C.
     Up(UpArgs),
     /// What stays and works for this home: cron jobs, and the local HTTP API.
-    Gateway(GatewayArgs),
+    Gateway(Later<GatewayArgs>),
     /// MCP servers: add, list, test, call and more.
-    Mcp(McpArgs),
+    Mcp(Later<McpArgs>),
     /// Show or choose the model.
-    Model(ModelArgs),
+    Model(Later<ModelArgs>),
     /// Conversations: list, show, search, export and delete.
-    Sessions {
-        #[command(subcommand)]
-        command: SessionsCommand,
-    },
+    Sessions(Later<Verbs<SessionsCommand>>),
     /// Send a message to a chat on Telegram, Discord or Slack.
-    Send(SendArgs),
+    Send(Later<SendArgs>),
     /// The chats messages can be sent to.
-    Channels {
-        #[command(subcommand)]
-        command: ChannelsCommand,
-    },
+    Channels(Later<Verbs<ChannelsCommand>>),
     /// Jobs that run by themselves, later or again and again.
-    Cron {
-        #[command(subcommand)]
-        command: CronCommand,
-    },
+    Cron(Later<Verbs<CronCommand>>),
     /// Instructions the agent has for certain kinds of work.
-    Skills {
-        #[command(subcommand)]
-        command: SkillsCommand,
-    },
+    Skills(Later<Verbs<SkillsCommand>>),
     /// A Hub: many homes, each a tenant, behind one door.
-    Hub {
-        #[command(subcommand)]
-        command: Box<HubCommand>,
-    },
+    Hub(Later<Verbs<Box<HubCommand>>>),
     /// Tenants of a Hub.
-    Tenant(TenantArgs),
+    Tenant(Later<TenantArgs>),
     /// Files that tenants of a Hub share.
-    Share(ShareArgs),
+    Share(Later<ShareArgs>),
     /// Groups of a Hub's tenants, which share files.
-    Group(GroupArgs),
+    Group(Later<GroupArgs>),
     /// What agents of a Hub may do.
-    Policy(PolicyArgs),
+    Policy(Later<PolicyArgs>),
     /// The text before every hosted agent's own instructions.
-    Specialization(SpecializationArgs),
+    Specialization(Later<SpecializationArgs>),
     /// Tokens that open a Hub.
-    Token(TokenArgs),
+    Token(Later<TokenArgs>),
     /// Show logs of this home.
     Logs(LogsArgs),
     /// Print a completion script for a shell.

@@ -33,28 +33,28 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let is_serve = |args: &McpArgs| matches!(args.command, Some(McpCommand::Serve(_)));
     match &command {
         Command::Up(_) | Command::Chat(_) | Command::Gateway(_) => {}
-        Command::Hub { command } if matches!(**command, HubCommand::Serve(_)) => {}
+        Command::Hub(hub) if matches!(*hub.command, HubCommand::Serve(_)) => {}
         Command::Mcp(args) if is_serve(args) => {}
         _ => logging::to_stderr_if_asked()?,
     }
     match command {
         Command::Chat(args) => chat::run(context, &args),
         Command::Up(args) => up::run(context, &args),
-        Command::Gateway(args) => gateway::run(context, args),
-        Command::Mcp(args) => mcp::run(context, args.command),
+        Command::Gateway(args) => gateway::run(context, args.into_inner()),
+        Command::Mcp(args) => mcp::run(context, args.into_inner().command),
         Command::Model(args) => model::run(context, &args),
-        Command::Sessions { command } => sessions::run(context, command),
+        Command::Sessions(args) => sessions::run(context, args.into_inner().command),
         Command::Send(args) => send::run(context, &args),
-        Command::Channels { command } => channels::run(context, &command),
-        Command::Cron { command } => cron::run(context, command),
-        Command::Skills { command } => skills::run(context, command),
-        Command::Hub { command } => hub::run(context, *command),
-        Command::Tenant(args) => tenant::run(context, args),
-        Command::Share(args) => share::run(context, args),
-        Command::Group(args) => group::run(context, args),
-        Command::Policy(args) => policy::run(context, args),
-        Command::Specialization(args) => policy::specialization(context, args),
-        Command::Token(args) => token::run(context, args),
+        Command::Channels(args) => channels::run(context, &args.command),
+        Command::Cron(args) => cron::run(context, args.into_inner().command),
+        Command::Skills(args) => skills::run(context, args.into_inner().command),
+        Command::Hub(args) => hub::run(context, *args.into_inner().command),
+        Command::Tenant(args) => tenant::run(context, args.into_inner()),
+        Command::Share(args) => share::run(context, args.into_inner()),
+        Command::Group(args) => group::run(context, args.into_inner()),
+        Command::Policy(args) => policy::run(context, args.into_inner()),
+        Command::Specialization(args) => policy::specialization(context, args.into_inner()),
+        Command::Token(args) => token::run(context, args.into_inner()),
         Command::Logs(args) => logs::run(context, &args),
         Command::Completions { shell } => {
             completions::run(context, shell);

@@ -77,9 +77,40 @@ fn built<T>(pattern: Result<T, regex::Error>) -> T {
     pattern.unwrap_or_else(|error| unreachable!("the patterns are constants: {error}"))
 }
 
+/// Every pattern needs one of these somewhere, in any case.
+const MARKS: [&str; 13] = [
+    "gh",
+    "github_pat_",
+    "sk-",
+    "xox",
+    "akia",
+    "eyj",
+    "bearer",
+    "basic",
+    "token",
+    "password",
+    "secret",
+    "key",
+    "@",
+];
+/// Up to this length, looking for marks is far quicker than building the automaton, which most commands never need.
+const SHORT: usize = 1024;
+
+fn may_hold_credentials(text: &[u8]) -> bool {
+    let begins_with = |rest: &[u8], mark: &str| {
+        let part = rest.get(..mark.len());
+        part.is_some_and(|part| part.eq_ignore_ascii_case(mark.as_bytes()))
+    };
+    text.len() > SHORT
+        || (0..text.len()).any(|at| MARKS.iter().any(|mark| begins_with(&text[at..], mark)))
+}
+
 /// Where the credentials of a text are.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
+    if !may_hold_credentials(text.as_bytes()) {
+        return found;
+    }
     for index in ANY.matches(text.as_bytes()) {
         for captures in pattern(index).captures_iter(text.as_bytes()) {
             let range = |name| captures.name(name).map(|part| part.range());

@@ -70,7 +70,7 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
 }
 
-/// The same where only tool calls are waited for: read in one pass, since results can be large.
+/// The same while a tool call is waited for: read in one pass, since results can be large.
 #[derive(Deserialize)]
 struct ToolAnswer {
     #[serde(default)]
@@ -83,7 +83,7 @@ struct ToolAnswer {
 
 /// Reads the answer to a tool call. `None` for anything else: it has to be looked at more closely.
 fn tool_answer(line: &[u8], asked: &mut HashMap<RequestId, Asked>) -> Option<ServerJsonRpcMessage> {
-    if asked.is_empty() || asked.values().any(|asked| *asked != Asked::ToolCall) {
+    if !asked.values().any(|asked| *asked == Asked::ToolCall) {
         return None;
     }
     match serde_json::from_slice(line).ok()? {
@@ -92,7 +92,8 @@ fn tool_answer(line: &[u8], asked: &mut HashMap<RequestId, Asked>) -> Option<Ser
             method: None,
             result: Some(result),
         } => {
-            take(asked, &id)?;
+            let known = known_id(asked, &id).filter(|known| asked[known] == Asked::ToolCall)?;
+            asked.remove(&known);
             let result = ServerResult::CallToolResult(result);
             Some(JsonRpcMessage::response(result, id))
         }
@@ -120,7 +121,7 @@ pub(super) fn message(
         .ok()?;
     let mut kind = Asked::Other;
     if let (Some(id), None) = (envelope.id, envelope.method) {
-        let Some(known) = take(asked, &id) else {
+        let Some(known) = known_id(asked, &id).and_then(|id| asked.remove(&id)) else {
             tracing::debug!(%id, "skipped an answer to nothing that was asked");
             return None;
         };
@@ -137,12 +138,14 @@ pub(super) fn message(
 }
 
 /// The request that an answer belongs to. Some servers send numbers back as text.
-fn take(asked: &mut HashMap<RequestId, Asked>, id: &RequestId) -> Option<Asked> {
+fn known_id(asked: &HashMap<RequestId, Asked>, id: &RequestId) -> Option<RequestId> {
     let as_number = match id {
         RequestId::String(text) => text.parse().ok().map(RequestId::Number),
         RequestId::Number(_) => None,
     };
-    asked.remove(id).or_else(|| asked.remove(&as_number?))
+    std::iter::once(id.clone())
+        .chain(as_number)
+        .find(|candidate| asked.contains_key(candidate))
 }
 
 /// Reads a message, knowing what it may be an answer to.
@@ -172,4 +175,56 @@ fn is_misread(result: &ServerResult) -> bool {
             | ServerResult::TaskAckResult(_)
             | ServerResult::EmptyResult(_)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(requests: &[(i64, Asked)]) -> HashMap<RequestId, Asked> {
+        let numbered = requests.iter().copied();
+        numbered
+            .map(|(id, asked)| (RequestId::Number(id), asked))
+            .collect()
+    }
+
+    fn result(line: &str, asked: &mut HashMap<RequestId, Asked>) -> ServerResult {
+        match message(line.as_bytes(), asked) {
+            Some(JsonRpcMessage::Response(response)) => response.result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const CALL: &str =
+        r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"a"}]}}"#;
+    const TOOLS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#;
+
+    #[test]
+    fn answers_are_told_apart_by_their_requests_while_both_are_waited_for() {
+        let mut asked = asked(&[(1, Asked::Tools), (2, Asked::ToolCall)]);
+        assert!(matches!(
+            result(TOOLS, &mut asked),
+            ServerResult::ListToolsResult(_)
+        ));
+        assert!(matches!(
+            result(CALL, &mut asked),
+            ServerResult::CallToolResult(_)
+        ));
+        assert!(asked.is_empty());
+    }
+
+    #[test]
+    fn a_subscription_that_stays_open_is_still_waited_for_after_a_call() {
+        let mut asked = asked(&[(1, Asked::Other), (2, Asked::ToolCall)]);
+        let answer = tool_answer(CALL.as_bytes(), &mut asked);
+        assert!(answer.is_some(), "it is read in one pass");
+        assert_eq!(asked.len(), 1);
+    }
+
+    #[test]
+    fn an_id_may_come_back_as_text() {
+        let mut asked = asked(&[(2, Asked::ToolCall)]);
+        result(&CALL.replace("\"id\":2", "\"id\":\"2\""), &mut asked);
+        assert!(asked.is_empty());
+    }
 }

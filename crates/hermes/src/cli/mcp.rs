@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::later::Later;
+
 /// What can be done with MCP servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Add a server: probe it, list its tools, write it to config.yaml.
-    Add(Box<AddArgs>),
+    Add(Later<Box<AddArgs>>),
     /// List the configured servers; connects to none.
     #[command(visible_alias = "ls")]
     List,
@@ -16,17 +18,17 @@ pub(crate) enum McpCommand {
     #[command(visible_alias = "rm")]
     Remove(RemoveArgs),
     /// Connect to a server, list what it offers, disconnect.
-    Test(TestArgs),
+    Test(Later<TestArgs>),
     /// Log in to a remote server.
-    Login(LoginArgs),
+    Login(Later<LoginArgs>),
     /// Forget a login.
     Logout(LogoutArgs),
     /// Log in again, to one server or to all.
-    Reauth(ReauthArgs),
+    Reauth(Later<ReauthArgs>),
     /// Call a tool.
-    Call(CallArgs),
+    Call(Later<CallArgs>),
     /// List tools, or choose which are offered.
-    Tools(ToolsArgs),
+    Tools(Later<ToolsArgs>),
     /// Choose a server's tools from a checklist.
     Configure(ConfigureArgs),
     /// Connect a server again that was disabled.
@@ -34,13 +36,13 @@ pub(crate) enum McpCommand {
     /// Keep a server's entry but do not connect it.
     Disable(NameArgs),
     /// Take over servers from another program.
-    Import(ImportArgs),
+    Import(Later<ImportArgs>),
     /// List the presets of `add --preset`.
     Presets,
     /// List servers that `install` knows.
     Catalog(CatalogArgs),
     /// Install a server from the catalog.
-    Install(InstallArgs),
+    Install(Later<InstallArgs>),
     /// Show the processes of local servers.
     Ps(PsArgs),
     /// Look for trouble: configuration, programs, files, processes.
@@ -52,7 +54,7 @@ pub(crate) enum McpCommand {
     /// Run the built-in MCP server on stdio.
     Demo,
     /// Be an MCP server: let other agents read your conversations, answer them and decide on approvals.
-    Serve(ServeArgs),
+    Serve(Later<ServeArgs>),
 }
 
 impl McpCommand {
@@ -429,8 +431,8 @@ mod tests {
     fn add(arguments: &[&str]) -> AddArgs {
         let arguments = ["hermes", "mcp", "add", "fs"].iter().chain(arguments);
         match Cli::try_parse_from(arguments).unwrap().command {
-            Some(Command::Mcp(mcp)) => match mcp.command {
-                Some(McpCommand::Add(args)) => *args,
+            Some(Command::Mcp(mcp)) => match mcp.into_inner().command {
+                Some(McpCommand::Add(args)) => *args.into_inner(),
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),

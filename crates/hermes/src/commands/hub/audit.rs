@@ -18,6 +18,8 @@ const COLUMNS: &[Column] = &[
     ("ACTION", "/action"),
     ("TENANT", "/tenant"),
     ("TARGET", "/target"),
+    // What changes files is noted before and after.
+    ("PHASE", "/phase"),
     ("DECISION", "/decision"),
     ("STATUS", "/status"),
 ];

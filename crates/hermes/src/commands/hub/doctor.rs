@@ -89,8 +89,11 @@ fn directory(settings: &Settings) -> Result<String, String> {
     let shown = path.display();
     match fs::metadata(path) {
         Err(_) => return Ok(format!("`{shown}` is made at the first start")),
-        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
-            return Err(format!("others can enter `{shown}`; `chmod 700` closes it"));
+        // The way through it stays open: tenants with a user of their own have homes below.
+        Ok(metadata) if metadata.permissions().mode() & 0o066 != 0 => {
+            return Err(format!(
+                "others can read or write `{shown}`; `chmod go-rw` closes it"
+            ));
         }
         Ok(_) => {}
     }

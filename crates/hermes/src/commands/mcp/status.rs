@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::CommandFactory;
+use clap::Subcommand;
 use hermes_config::Settings;
 use hermes_mcp::{
     control::{self, Answer, Question},
@@ -12,8 +12,7 @@ use serde_json::json;
 
 use super::{super::state, list::tone, remembered::Remembered};
 use crate::{
-    Cli,
-    cli::StatusArgs,
+    cli::{McpCommand, StatusArgs},
     context::Context,
     failure::Failure,
     output::{Table, Tone},
@@ -56,12 +55,8 @@ pub(super) fn overview(context: &Context) -> Result<(), Failure> {
         .json(json!({"processes": known.processes, "servers": known.servers}));
     let output = context.output;
     output.line(output.tint(Tone::Faint, "\nhermes mcp …"));
-    let command = Cli::command();
-    for verb in command
-        .find_subcommand("mcp")
-        .into_iter()
-        .flat_map(clap::Command::get_subcommands)
-    {
+    let command = McpCommand::augment_subcommands(clap::Command::new("mcp"));
+    for verb in command.get_subcommands() {
         let about = verb
             .get_about()
             .map(ToString::to_string)

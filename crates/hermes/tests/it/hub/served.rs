@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     program::{Ran, run},
-    running::{Background, TestHome},
+    running::{Background, TestHome, wait_until},
 };
 
 pub(super) struct Served {
@@ -72,6 +72,10 @@ impl Served {
             "team:write",
         ])
         .ok();
+        // Its home is made in the background.
+        wait_until("the tenant is ready", || {
+            hub.json(&["tenant", "get", "acme"])["status"] == "ready"
+        });
         hub
     }
 }

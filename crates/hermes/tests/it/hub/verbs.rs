@@ -44,7 +44,8 @@ fn verbs(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_operation_with_a_verb_has_it_and_every_verb_its_operation() {
-    let cli = hermes::Cli::command();
+    let mut cli = hermes::Cli::command();
+    cli.build();
     let mut offered = BTreeSet::new();
     for family in FAMILIES {
         verbs(cli.find_subcommand(family).unwrap(), family, &mut offered);
