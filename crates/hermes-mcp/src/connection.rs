@@ -122,6 +122,9 @@ impl Connection {
     /// Lives until it is stopped.
     pub(crate) async fn run(mut self) {
         let reply = self.live().await;
+        if let Some(authorizer) = self.shared.authorizer.load_full() {
+            authorizer.finish().await;
+        }
         self.shared.publish(|link| {
             link.status = Status::Stopped;
             link.session = None;

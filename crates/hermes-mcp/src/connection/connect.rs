@@ -390,12 +390,13 @@ impl Connector {
             resolved.oauth.clone(),
             self.token_files.clone(),
         );
-        let authorizer = Arc::new(Authorizer::new(
+        let authorizer = Authorizer::new(
             login,
             self.oauth_source(),
             self.redactor.clone(),
             resolved.secrets.clone(),
-        ));
+        );
+        let authorizer = Arc::new(authorizer.after(self.authorizer.load().as_deref()));
         self.authorizer.store(Some(authorizer.clone()));
         Ok(peer.authorized_by(authorizer))
     }

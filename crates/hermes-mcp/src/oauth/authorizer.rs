@@ -13,6 +13,7 @@ use hermes_config::{
     server::{OAuthGrant, OAuthSettings},
 };
 use http::{HeaderName, HeaderValue, Method, header};
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::{
@@ -28,6 +29,8 @@ use super::{
 
 /// How long all that can be done about a refusal may take.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(15);
+/// How long the end of a connection waits for a renewal that is under way.
+const FINISH_LIMIT: Duration = Duration::from_secs(5);
 /// After a renewal that failed, the old token is used this long before the next one.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
@@ -42,6 +45,8 @@ pub(crate) struct Authorizer {
     state: Mutex<State>,
     /// Held by the one who renews; the others wait and use what came of it.
     renewing: tokio::sync::Mutex<()>,
+    /// Renewals that go on even if nobody waits for them any more.
+    renewals: TaskTracker,
     redactor: Arc<ArcSwap<Redactor>>,
     /// Secrets of the configuration.
     secrets: Vec<Secret<String>>,
@@ -133,9 +138,26 @@ impl Authorizer {
             source,
             state: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
+            renewals: TaskTracker::new(),
             redactor,
             secrets,
         }
+    }
+
+    /// Takes over from the one of an earlier attempt: what that has begun is waited for here.
+    pub(crate) fn after(self, earlier: Option<&Self>) -> Self {
+        let renewals = earlier.map(|earlier| earlier.renewals.clone());
+        Self {
+            renewals: renewals.unwrap_or_default(),
+            ..self
+        }
+    }
+
+    /// Waits for renewals that are under way.
+    pub(crate) async fn finish(&self) {
+        self.renewals.close();
+        // What hangs for longer would hold up the end of the program.
+        let _ = tokio::time::timeout(FINISH_LIMIT, self.renewals.wait()).await;
     }
 
     pub(crate) fn files(&self) -> &TokenFiles {
@@ -237,7 +259,7 @@ impl Authorizer {
                 reason: "the authorization server does not renew it any more".into(),
             });
         }
-        let renewed = self.login.renew(&current.tokens, occasion).await;
+        let renewed = self.renew(&current.tokens, occasion).await;
         if let Err(OAuthError::LoginOver { .. }) = &renewed {
             self.state().dead.clone_from(&current.tokens.refresh_token);
         }
@@ -252,6 +274,25 @@ impl Authorizer {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Renews in a task of its own: once the authorization server has replaced a refresh token, the new one must reach
+    /// the file, or the login is lost. Whoever asked for it may give up meanwhile.
+    async fn renew(&self, tokens: &Tokens, occasion: Occasion<'_>) -> Result<Tokens, OAuthError> {
+        let (login, tokens) = (self.login.clone(), tokens.clone());
+        let challenge = match occasion {
+            Occasion::Due => None,
+            Occasion::Rejected(challenge) => Some(challenge.clone()),
+        };
+        let renewal = self.renewals.spawn(async move {
+            let occasion = challenge.as_ref().map_or(Occasion::Due, Occasion::Rejected);
+            login.renew(&tokens, occasion).await
+        });
+        let broken = |error: tokio::task::JoinError| OAuthError::Unavailable {
+            what: "the renewal".into(),
+            reason: error.to_string(),
+        };
+        renewal.await.map_err(broken)?
     }
 
     /// Gets tokens by a grant that needs nobody, if that is the way here.

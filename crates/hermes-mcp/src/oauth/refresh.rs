@@ -38,7 +38,7 @@ impl Login {
             });
         };
         let requests = Requests::new(&self.http).await?;
-        let metadata = self.metadata_for(&requests, &kept, occasion).await?;
+        let (metadata, resource) = self.metadata_for(&requests, &kept, occasion).await?;
         let need = self.need(&requests, &metadata);
         let client = need
             .known()?
@@ -51,11 +51,11 @@ impl Login {
             .as_deref()
             .map(DpopKey::from_pkcs8)
             .transpose()?;
-        let mut form = vec![
+        let form = vec![
             ("grant_type", "refresh_token".to_owned()),
             ("refresh_token", refresh_token.clone()),
+            ("resource", resource.clone()),
         ];
-        form.extend(kept.resource.clone().map(|resource| ("resource", resource)));
         let endpoint = self.endpoint(&requests, &metadata, &client, key.as_ref());
         let renewed = match endpoint.ask(form).await {
             Ok(renewed) => renewed,
@@ -68,7 +68,7 @@ impl Login {
             // Not every authorization server gives a new one each time.
             refresh_token: renewed.refresh_token.or_else(|| kept.refresh_token.clone()),
             scope: renewed.scope.or(kept.scope),
-            resource: kept.resource,
+            resource: Some(resource),
             requested_scope: kept.requested_scope,
             others: kept.others,
             ..renewed
@@ -77,19 +77,22 @@ impl Login {
         Ok(renewed)
     }
 
-    /// The authorization server that gave the tokens out. After a refusal the server is asked whether it is still the one.
+    /// The authorization server that gave the tokens out, and the name of what they are for, which Hermes Agent in Python
+    /// does not write down. After a refusal the server is asked whether it is still the one.
     async fn metadata_for(
         &self,
         requests: &Requests,
         tokens: &Tokens,
         occasion: Occasion<'_>,
-    ) -> Result<ServerMetadata, OAuthError> {
+    ) -> Result<(ServerMetadata, String), OAuthError> {
         let kept = self.files.metadata();
         let kept = kept.filter(|metadata| self.is_by(tokens, metadata));
-        let challenge = match (occasion, kept) {
-            (Occasion::Due, Some(kept)) if kept.token_endpoint.is_some() => return Ok(kept),
-            (Occasion::Due, _) => Challenge::default(),
-            (Occasion::Rejected(challenge), _) => challenge.clone(),
+        let challenge = match (occasion, kept, &tokens.resource) {
+            (Occasion::Due, Some(kept), Some(resource)) if kept.token_endpoint.is_some() => {
+                return Ok((kept, resource.clone()));
+            }
+            (Occasion::Due, ..) => Challenge::default(),
+            (Occasion::Rejected(challenge), ..) => challenge.clone(),
         };
         let found = super::discovery::discover(requests, &self.url()?, &challenge).await?;
         if !self.is_by(tokens, &found.metadata) {
@@ -100,7 +103,8 @@ impl Login {
                 ),
             });
         }
-        Ok(found.metadata)
+        let resource = tokens.resource.clone().unwrap_or(found.resource);
+        Ok((found.metadata, resource))
     }
 
     /// What a refusal of the token endpoint means.

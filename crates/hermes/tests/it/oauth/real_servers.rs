@@ -26,7 +26,10 @@ fn installed(variable: &str, program: &str) -> Option<PathBuf> {
              `scripts/equipment install` and `eval \"$(scripts/equipment env)\"`, or set HERMES_TEST_SKIP_REAL=1"
         );
     };
-    let path = PathBuf::from(place).join(program);
+    let mut path = PathBuf::from(place);
+    if !program.is_empty() {
+        path.push(program);
+    }
     assert!(path.exists(), "{} is missing", path.display());
     Some(path)
 }
