@@ -59,8 +59,16 @@ struct State {
     credentials: Option<Arc<Credentials>>,
     /// No renewal before this time: the last one failed.
     not_before: Option<Instant>,
-    /// A refresh token that the authorization server does not take any more.
-    dead: Option<String>,
+    /// A refresh token that the authorization server does not take any more, and why the login is over.
+    dead: Option<(String, OAuthError)>,
+}
+
+impl State {
+    /// Why these tokens are not renewed any more, if that is so.
+    fn end_of(&self, tokens: &Tokens) -> Option<OAuthError> {
+        let (dead, end) = self.dead.as_ref()?;
+        (tokens.refresh_token.as_ref() == Some(dead)).then(|| end.clone())
+    }
 }
 
 /// What one request is sent with.
@@ -185,8 +193,8 @@ impl Authorizer {
         };
         let can_renew = {
             let state = self.state();
-            let refresh_token = &current.tokens.refresh_token;
-            let is_alive = refresh_token.is_some() && *refresh_token != state.dead;
+            let has_refresh_token = current.tokens.refresh_token.is_some();
+            let is_alive = has_refresh_token && state.end_of(&current.tokens).is_none();
             (is_alive || self.login.may_need_nobody())
                 && state.not_before.is_none_or(|time| Instant::now() >= time)
         };
@@ -252,16 +260,14 @@ impl Authorizer {
         let Some(current) = current else {
             return Err(OAuthError::NotLoggedIn);
         };
-        if current.tokens.refresh_token.is_some()
-            && current.tokens.refresh_token == self.state().dead
-        {
-            return Err(OAuthError::LoginOver {
-                reason: "the authorization server does not renew it any more".into(),
-            });
+        if let Some(end) = self.state().end_of(&current.tokens) {
+            return Err(end);
         }
         let renewed = self.renew(&current.tokens, occasion).await;
-        if let Err(OAuthError::LoginOver { .. }) = &renewed {
-            self.state().dead.clone_from(&current.tokens.refresh_token);
+        if let Err(end @ OAuthError::LoginOver { .. }) = &renewed
+            && let Some(token) = &current.tokens.refresh_token
+        {
+            self.state().dead = Some((token.clone(), end.clone()));
         }
         let renewed = renewed?;
         self.load();
