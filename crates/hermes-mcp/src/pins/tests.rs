@@ -44,7 +44,11 @@ fn a_tool_is_new_then_pinned_then_changed_then_accepted_again() {
 #[test]
 fn the_order_of_keys_does_not_matter_and_everything_else_does() {
     let base = json!({"name": "t", "inputSchema": {"type": "object", "title": "x"}});
-    let hash = |definition: &Value| Definition::of(&tool(definition.clone())).sha256().to_owned();
+    let hash = |definition: &Value| {
+        Definition::of(&tool(definition.clone()))
+            .sha256()
+            .to_owned()
+    };
     let swapped = json!({"inputSchema": {"title": "x", "type": "object"}, "name": "t"});
     assert_eq!(hash(&base), hash(&swapped));
     for (key, value) in [
