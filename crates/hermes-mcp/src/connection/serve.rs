@@ -104,14 +104,15 @@ impl Connection {
                 }
             }
         };
-        if !has_settled {
-            shared.settle(&known.catalog).await;
-            if known.remembered.is_some() {
-                shared.remember(&session, known).await;
-            }
+        let catalog = known.catalog.clone();
+        if !has_settled && known.remembered.is_some() {
+            shared.remember(&session, known).await;
         }
         session.ended.cancel();
         cancel.cancel();
+        if !has_settled {
+            shared.settle(&catalog).await;
+        }
         let end = match (end, &mut process) {
             (End::Lost(reason), Some(process)) => {
                 End::Lost(shared.with_last_words(reason, process).await)

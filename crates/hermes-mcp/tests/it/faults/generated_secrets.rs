@@ -15,11 +15,14 @@ use crate::{
 
 const COUNT: usize = 24;
 
-/// Secrets of any characters but `$`, which would begin a reference.
-fn secrets() -> Vec<String> {
+/// Any characters but `$`, which would begin a reference.
+const ANY: &str = "[!-#%-~äöü€]{8,40}";
+/// The same, as far as they can stand in a header.
+const PLAIN: &str = "[!-#%-~]{8,40}";
+
+fn secrets(of: &str) -> Vec<String> {
     let mut runner = TestRunner::deterministic();
-    let any = "[!-#%-~äöü€]{8,40}";
-    let strategy = proptest::string::string_regex(any).unwrap();
+    let strategy = proptest::string::string_regex(of).unwrap();
     (0..COUNT)
         .map(|_| strategy.new_tree(&mut runner).unwrap().current())
         .collect()
@@ -51,7 +54,7 @@ fn assert_clean(secrets: &[String], what: &str, text: &str) {
 
 #[tokio::test]
 async fn calls_and_messages_of_a_local_server_show_none() {
-    let secrets = secrets();
+    let secrets = secrets(ANY);
     for era in [Era::Legacy, Era::Stateless] {
         let log = Log::default();
         let _capturing = log.capture();
@@ -90,7 +93,7 @@ async fn calls_and_messages_of_a_local_server_show_none() {
 
 #[tokio::test]
 async fn a_server_that_dies_with_them_on_its_lips_shows_none() {
-    let secrets = secrets();
+    let secrets = secrets(ANY);
     let (home, env) = kept(&secrets);
     let log = Log::default();
     let _capturing = log.capture();
@@ -112,10 +115,7 @@ async fn a_server_that_dies_with_them_on_its_lips_shows_none() {
 
 #[tokio::test]
 async fn a_remote_server_that_repeats_them_shows_none() {
-    let secrets = secrets();
-    // What can stand in a header.
-    let secrets: Vec<String> = secrets.into_iter().filter(|text| text.is_ascii()).collect();
-    assert!(!secrets.is_empty());
+    let secrets = secrets(PLAIN);
     for secret in &secrets {
         let log = Log::default();
         let _capturing = log.capture();
