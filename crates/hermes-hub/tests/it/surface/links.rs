@@ -71,7 +71,7 @@ async fn a_link_in_the_place_of_the_configuration_is_not_written_through() {
 
 #[tokio::test]
 async fn links_swapped_in_while_the_hub_works_lead_to_no_neighbour() {
-    const ROUNDS: usize = 60;
+    const ROUNDS: usize = 12;
     let site = neighbours().await;
     let (own, theirs) = (site.home("tenant_123"), site.home("neighbour"));
     site.post(
