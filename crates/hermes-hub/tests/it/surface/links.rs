@@ -128,7 +128,7 @@ async fn attempt(site: &Site, round: usize) -> usize {
             .await,
         site.put(
             &format!("{tenant}/skills/writer/state"),
-            &json!({"enabled": round % 2 == 0}),
+            &json!({"enabled": round.is_multiple_of(2)}),
         )
         .await,
     ];
