@@ -103,7 +103,7 @@ pub struct Means {
 
 /// The tools of a session.
 pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
-    let mut tools = file_tools(means.teams);
+    let mut tools = file_tools(means.teams.as_ref());
     #[cfg(unix)]
     if let Some((settings, table)) = means.terminal {
         tools.push(Arc::new(terminal::Terminal::new(settings, table.clone())));
@@ -139,7 +139,7 @@ pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
 }
 
 /// The tools for files; those of groups are reached where there are any.
-fn file_tools(teams: Option<Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
+fn file_tools(teams: Option<&Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
     use teams::{Kind, WithTeams};
     let tools: [(Arc<dyn Tool>, Kind); 4] = [
         (Arc::new(ReadFile), Kind::Read),
@@ -148,7 +148,7 @@ fn file_tools(teams: Option<Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
         (Arc::new(SearchFiles), Kind::Search),
     ];
     let reaching = |(tool, kind): (Arc<dyn Tool>, Kind)| -> Arc<dyn Tool> {
-        match &teams {
+        match teams {
             None => tool,
             Some(teams) => Arc::new(WithTeams {
                 tool,

@@ -40,11 +40,8 @@ pub(super) fn key(
 /// Stands for a request in what it made: the same key with another body is another one.
 pub(super) fn mark(key: &Idempotency) -> String {
     let digest = Sha256::digest(format!("{} {}", key.key, key.fingerprint));
-    digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let hex = |byte: &u8| format!("{byte:02x}");
+    digest.iter().take(16).map(hex).collect()
 }
 
 /// Marks an answer that was given before.

@@ -169,13 +169,12 @@ impl Draft<'_> {
 
     async fn take_back(&self, spot: &Spot, change: &Change) -> Result<(), Problem> {
         let shares = &self.teams.shares;
-        match &change.before {
-            Some((text, _)) => drop(shares.write(spot, text.clone(), None).await?),
-            None => {
-                let version = shares.read(spot, 0, 1).await?.version;
-                shares.remove(spot, &version).await?;
-            }
+        if let Some((text, _)) = &change.before {
+            shares.write(spot, text.clone(), None).await?;
+            return Ok(());
         }
+        let version = shares.read(spot, 0, 1).await?.version;
+        shares.remove(spot, &version).await?;
         Ok(())
     }
 

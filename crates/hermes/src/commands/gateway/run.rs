@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_agent::{
-    ceiling::{Ceiling, InForce},
+    ceiling::{Ceiling, Directives, InForce},
     conversation::{Agent, AgentParts},
     tools::teams::Teams,
 };
@@ -100,11 +100,12 @@ async fn stay(
         inherited.key,
         inherited.listener,
     );
-    let ceiling = Ceiling::new(&inherited.directives);
-    let settings = match inherited.direction {
-        Direction::Own => allowed(settings, &ceiling),
-        Direction::Hub { .. } => gateway::load(&context.home, &ceiling)?,
-    };
+    let settings = narrowed(
+        context,
+        settings,
+        &inherited.direction,
+        &inherited.directives,
+    )?;
     let drain = settings.agent.restart_drain_timeout;
     let in_force = InForce::default();
     in_force.set(inherited.directives);
@@ -195,6 +196,20 @@ async fn stay(
     };
     instance.end(GatewayState::Stopped, Some(reason.to_owned()));
     outcome
+}
+
+/// The settings without what an operator forbids.
+fn narrowed(
+    context: &Context,
+    settings: Settings,
+    direction: &Direction,
+    directives: &Directives,
+) -> Result<Settings, Failure> {
+    let ceiling = Ceiling::new(directives);
+    Ok(match direction {
+        Direction::Own => allowed(settings, &ceiling),
+        Direction::Hub { .. } => gateway::load(&context.home, &ceiling)?,
+    })
 }
 
 /// The agent: the store is open, the servers are being connected.

@@ -234,17 +234,21 @@ async fn write(
         done: Vec::new(),
         last: 0,
     };
-    for number in 0.. {
+    let mut number = 0;
+    loop {
         record.last = number;
         let (method, path, body) = (kind.write)(round, number);
         match hub.try_ask(method, &path, &body).await {
             None => break,
-            // The queue is full, or there were too many requests.
-            Some(Said { status: 429, .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+            // The queue is full, or the database has too much to do: nothing was written.
+            Some(Said {
+                status: 429 | 503, ..
+            }) => tokio::time::sleep(Duration::from_millis(20)).await,
             Some(Said { status, body }) => {
                 assert!((200..300).contains(&status), "{}: {body}", kind.name);
                 record.done.push((number, body));
                 acknowledged.fetch_add(1, Ordering::Relaxed);
+                number += 1;
             }
         }
     }
