@@ -40,7 +40,7 @@ impl Asked {
                 }
                 Place::Query => query.push(format!("{}={}", member.rest_name, encoded(value))),
                 Place::Body if operation.input.whole_body == Some(name) => {
-                    body = value.as_object().unwrap().clone();
+                    body.clone_from(value.as_object().unwrap());
                 }
                 Place::Body => {
                     body.insert(member.rest_name.clone(), value.clone());

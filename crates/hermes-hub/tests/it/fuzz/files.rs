@@ -63,7 +63,7 @@ async fn no_pattern_is_a_fault() {
         "notes/report.md",
         "an invoice\na Receipt 12\n{start} <a> ſ K\n",
     );
-    scene.put("notes/long.md", &"x".repeat(20_000));
+    scene.put("notes/long.md", "x".repeat(20_000));
     while fuzzing.goes_on() {
         let pattern = fuzzing.chance.text();
         let search = Search {

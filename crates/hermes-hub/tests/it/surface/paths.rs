@@ -259,7 +259,7 @@ fn address(
             Place::Path => path = path.replace(&format!("{{{name}}}"), text),
             Place::Query => query.push(format!("{}={text}", member.rest_name)),
             Place::Body if operation.input.whole_body == Some(name) => {
-                body = value.as_object().unwrap().clone();
+                body.clone_from(value.as_object().unwrap());
             }
             Place::Body => {
                 body.insert(member.rest_name.clone(), value.clone());

@@ -29,7 +29,7 @@ fn run(mut command: Command) -> Value {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let problem = || {
         let told = String::from_utf8_lossy(&output.stderr);
-        format!("{:?}\n{text}\n{told}", command.get_program())
+        format!("{}\n{text}\n{told}", command.get_program().display())
     };
     assert!(output.status.success(), "{}", problem());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {}", problem()))
@@ -99,7 +99,7 @@ fn check_sdk(version: &str, make: impl Fn(&str, &str, &str) -> Command) {
         let text = answer["texts"][0].as_str().unwrap();
         match refused.get(number) {
             Some((.., code, status)) => {
-                check_refusal(tool, text, &answer["isError"], code, *status)
+                check_refusal(tool, text, &answer["isError"], code, *status);
             }
             None => check_example(tool, text, &answer["structured"], &answer["isError"]),
         }
