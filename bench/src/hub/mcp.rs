@@ -73,23 +73,22 @@ impl Server<'_> {
     fn call(self, tool: &str, arguments: &Value, session: Option<&str>) -> Vec<u8> {
         let mut params = json!({"name": tool, "arguments": arguments});
         let version = hermes_testkit::STATELESS;
-        let headers = match session {
-            Some(session) => vec![
+        let headers = if let Some(session) = session {
+            vec![
                 ("mcp-session-id", session),
                 ("mcp-protocol-version", "2025-11-25"),
-            ],
-            None => {
-                params["_meta"] = json!({
-                    "io.modelcontextprotocol/protocolVersion": version,
-                    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-                    "io.modelcontextprotocol/clientCapabilities": {},
-                });
-                vec![
-                    ("mcp-protocol-version", version),
-                    ("mcp-method", "tools/call"),
-                    ("mcp-name", tool),
-                ]
-            }
+            ]
+        } else {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": version,
+                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            vec![
+                ("mcp-protocol-version", version),
+                ("mcp-method", "tools/call"),
+                ("mcp-name", tool),
+            ]
         };
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         self.post(&body, &headers)

@@ -122,7 +122,7 @@ fn ripgrep(share: &Path, needles: usize) -> Result<Option<std::time::Duration>> 
         ran => ran.context("`rg` does not run")?,
     };
     let taken = began.elapsed();
-    let found = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+    let found = String::from_utf8_lossy(&output.stdout).lines().count();
     ensure!(found == needles, "`rg` found {found} of {needles} lines");
     Ok(Some(taken))
 }

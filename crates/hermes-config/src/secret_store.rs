@@ -160,18 +160,15 @@ impl SecretStore {
         }
         let _one_at_a_time = self.lock()?;
         let mut list = self.read_list()?;
-        let (kept, place) = match &self.system {
-            Some(system) => {
-                system
-                    .set(name, value)
-                    .map_err(|reason| SecretStoreError::Keyring { reason })?;
-                (Kept::Keyring, SecretPlace::Keyring)
-            }
-            None => {
-                let has_sealed = list.values().any(|kept| matches!(kept, Kept::Sealed(_)));
-                let key = self.key_for_sealing(has_sealed)?;
-                (Kept::Sealed(key.seal(name, value)?), SecretPlace::File)
-            }
+        let (kept, place) = if let Some(system) = &self.system {
+            system
+                .set(name, value)
+                .map_err(|reason| SecretStoreError::Keyring { reason })?;
+            (Kept::Keyring, SecretPlace::Keyring)
+        } else {
+            let has_sealed = list.values().any(|kept| matches!(kept, Kept::Sealed(_)));
+            let key = self.key_for_sealing(has_sealed)?;
+            (Kept::Sealed(key.seal(name, value)?), SecretPlace::File)
         };
         list.insert(name.to_owned(), kept);
         self.write_list(&list)?;

@@ -106,11 +106,10 @@ fn cache_path(home: &Home, endpoint: &str, package: &Package) -> PathBuf {
     } = package;
     let question = json!([endpoint, ecosystem, name, version]).to_string();
     let digest = Sha256::digest(question.as_bytes());
-    let name: String = digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    home.cache_dir().join("osv").join(format!("{name}.json"))
+    let mut number = [0; 16];
+    number.copy_from_slice(&digest[..16]);
+    let name = format!("{:032x}.json", u128::from_be_bytes(number));
+    home.cache_dir().join("osv").join(name)
 }
 
 async fn ask_and_keep(package: &Package, endpoint: &str, limit: Duration, path: PathBuf) -> Known {

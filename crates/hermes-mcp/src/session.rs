@@ -125,7 +125,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn mark(&self, list: &AtomicBool) {
-        if std::ptr::eq(list, &self.tools) {
+        if std::ptr::eq(list, &raw const self.tools) {
             self.announced.fetch_add(1, Ordering::AcqRel);
         }
         list.store(true, Ordering::Release);

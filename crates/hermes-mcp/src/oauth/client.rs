@@ -265,7 +265,12 @@ impl ClientNeed<'_> {
             "token_endpoint_auth_method": asked.word(),
             "application_type": "native",
         });
-        if let Some(scope) = scope {
+        // Scopes of the server itself may be strange to whom we register with, who then refuses.
+        let is_known = |scope: &&str| {
+            let mut words = scope.split(' ');
+            metadata.scopes_supported.is_none() || words.all(|word| metadata.knows_scope(word))
+        };
+        if let Some(scope) = scope.filter(is_known) {
             description["scope"] = json!(scope);
         }
         let reply = self.requests.post_json(&endpoint, &description).await?;

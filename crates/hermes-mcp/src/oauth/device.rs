@@ -28,7 +28,8 @@ pub struct DeviceCode {
     /// For how many seconds it holds.
     #[serde(default = "ten_minutes")]
     pub expires_in: u64,
-    device_code: String,
+    #[serde(rename = "device_code")]
+    secret: String,
     #[serde(default = "usual_pause")]
     interval: u64,
 }
@@ -82,7 +83,7 @@ impl Login {
                 tokio::time::sleep(pause).await;
                 let form = vec![
                     ("grant_type", GRANT.to_owned()),
-                    ("device_code", code.device_code.clone()),
+                    ("device_code", code.secret.clone()),
                     ("resource", found.resource.clone()),
                 ];
                 match endpoint.ask(form).await {

@@ -231,37 +231,38 @@ async fn a_logout_elsewhere_ends_the_use_of_its_token() {
     assert_eq!(told["needs_reauth"], true, "{told}");
 }
 
+/// A person who copies the last address out of the browser.
+#[derive(Default)]
+struct Pasting(Mutex<Option<Visit>>);
+impl Person for Pasting {
+    fn presence(&self) -> Presence {
+        Presence::Here
+    }
+    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
+        assert!(!visit.is_waited_for);
+        *self.0.lock().unwrap() = Some(visit.clone());
+        Box::pin(async {})
+    }
+    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+        Box::pin(async {
+            let visit = self.0.lock().unwrap().take().unwrap();
+            let back = tokio::task::spawn_blocking(move || {
+                hermes_testkit::authorization::first_redirect(&visit.url).unwrap()
+            });
+            Ok(back.await.unwrap())
+        })
+    }
+    fn enter<'a>(&'a self, _: &'a DeviceCode) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+    fn client<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
+        Box::pin(async { None })
+    }
+}
+
 #[tokio::test]
 async fn a_paste_flow_opens_no_port() {
     let place = Place::usual().await;
-    /// A person who copies the last address out of the browser.
-    #[derive(Default)]
-    struct Pasting(Mutex<Option<Visit>>);
-    impl Person for Pasting {
-        fn presence(&self) -> Presence {
-            Presence::Here
-        }
-        fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
-            assert!(!visit.is_waited_for);
-            *self.0.lock().unwrap() = Some(visit.clone());
-            Box::pin(async {})
-        }
-        fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
-            Box::pin(async {
-                let visit = self.0.lock().unwrap().take().unwrap();
-                let back = tokio::task::spawn_blocking(move || {
-                    hermes_testkit::authorization::first_redirect(&visit.url).unwrap()
-                });
-                Ok(back.await.unwrap())
-            })
-        }
-        fn enter<'a>(&'a self, _: &'a DeviceCode) -> BoxFuture<'a, ()> {
-            Box::pin(async {})
-        }
-        fn client<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
-            Box::pin(async { None })
-        }
-    }
     let login = place.login();
     login
         .run(&Pasting::default(), Some(Flow::Paste))

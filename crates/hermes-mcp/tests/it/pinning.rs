@@ -41,7 +41,7 @@ fn offered(setup: &Setup) -> Vec<String> {
     let registry = setup.host.registry();
     let names = registry
         .tools()
-        .filter(|tool| !tool.original().contains("_"));
+        .filter(|tool| !tool.original().contains('_'));
     names.map(|tool| tool.original().to_owned()).collect()
 }
 
@@ -129,7 +129,7 @@ async fn call_after_change(setup: &Setup, record: &Path) -> String {
     let calls = recorded(record, "tools/call");
     let names: Vec<&Value> = calls.iter().map(|call| &call["params"]["name"]).collect();
     assert!(
-        told.contains("error") == !names.contains(&&json!("echo")),
+        told.contains("error") != names.contains(&&json!("echo")),
         "{told}: {names:?}"
     );
     told

@@ -277,6 +277,7 @@ pub(crate) struct ToolsArgs {
         num_args = 0..=1,
         conflicts_with_all = ["include", "exclude", "all", "diff"]
     )]
+    #[expect(clippy::option_option, reason = "absent, alone, or with a tool")]
     pub(crate) approve: Option<Option<String>>,
 }
 

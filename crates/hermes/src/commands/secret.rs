@@ -33,7 +33,9 @@ fn store(context: &Context) -> SecretStore {
 fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     let name = &args.name;
     let value = value(name)?;
-    let place = store(context).set(name, &value).map_err(failure)?;
+    let place = store(context)
+        .set(name, &value)
+        .map_err(|error| failure(&error))?;
     if place == SecretPlace::File {
         context.output.note(
             "There is no system keyring here: it is sealed in `secrets.json` of the home, with the key in `secrets.key`.",
@@ -73,7 +75,7 @@ fn value(name: &str) -> Result<Secret<String>, Failure> {
 }
 
 fn list(context: &Context) -> Result<(), Failure> {
-    let secrets = store(context).list().map_err(failure)?;
+    let secrets = store(context).list().map_err(|error| failure(&error))?;
     // A configuration that can not be read is no reason to hide the names.
     let settings = Settings::load(&context.home).ok();
     let secrets: Vec<(String, SecretPlace, Vec<String>)> = secrets
@@ -110,7 +112,10 @@ fn list(context: &Context) -> Result<(), Failure> {
 
 fn remove(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     let name = &args.name;
-    if !store(context).remove(name).map_err(failure)? {
+    if !store(context)
+        .remove(name)
+        .map_err(|error| failure(&error))?
+    {
         let message = format!("no secret is kept under `{name}`");
         return Err(Failure::new(Kind::NotFound, message).hint("`hermes secret list` lists them"));
     }
@@ -135,7 +140,7 @@ fn used_by(settings: &Settings, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn failure(error: SecretStoreError) -> Failure {
+fn failure(error: &SecretStoreError) -> Failure {
     let kind = match error {
         SecretStoreError::BadName { .. } | SecretStoreError::Empty => Kind::Usage,
         SecretStoreError::Missing { .. } => Kind::NotFound,

@@ -79,7 +79,7 @@ fn a_server_gets_it_and_no_error_shows_it() {
 #[test]
 fn a_missing_secret_is_named_with_what_to_do() {
     let hermes = hermes();
-    let failed = hermes.run(&["mcp", "call", "kit.echo"]).ended(1);
+    let failed = hermes.run(&["mcp", "call", "kit.echo"]).ended(2);
     let all = format!("{}{}", failed.stdout, failed.stderr);
     assert!(all.contains("${keyring:db}"), "{failed:?}");
     assert!(all.contains("hermes secret set db"), "{failed:?}");
@@ -131,7 +131,7 @@ fn where_there_is_a_keyring_it_is_used_and_only_noted_in_the_home() {
     let log = fs::read_to_string(format!("{bin}/kept.log")).unwrap();
     assert!(!log.contains("plain words"), "{log}");
     // Elsewhere, without the keyring, it is known that there is one.
-    let failed = hermes.run(&["mcp", "call", "kit.echo"]).ended(1);
+    let failed = hermes.run(&["mcp", "call", "kit.echo"]).ended(2);
     let all = format!("{}{}", failed.stdout, failed.stderr);
     assert!(all.contains("there is none in this session"), "{all}");
     with_keyring(&["secret", "remove", "db"], "").ok();

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 
+mod sandbox;
+
 use crate::server::{
     ClientCertificate, DpopUse, EnterpriseSettings, HttpSettings, OAuthGrant, OAuthSettings,
     StdioSettings, TlsVerification,
@@ -481,48 +483,6 @@ fn the_remaining_choices() {
             timeout: Duration::from_secs(5)
         }
     );
-}
-
-#[test]
-fn a_sandbox_is_never_left_open_by_a_slip() {
-    assert!(server(json!({"sandbox": true})).sandbox.enabled);
-    assert!(
-        server(json!({"sandbox": {"enabled": "${ON}"}}))
-            .sandbox
-            .enabled
-    );
-    let sandbox = server(json!({"sandbox": {
-        "enabled": "yes", "read": "/usr", "write": ["/tmp"], "network": "deny", "required": true,
-    }}))
-    .sandbox;
-    assert_eq!(
-        sandbox,
-        SandboxSettings {
-            enabled: true,
-            read: vec!["/usr".into()],
-            write: vec!["/tmp".into()],
-            network_denied: true,
-            required: true,
-        }
-    );
-    for bad in [
-        json!("tight"),
-        json!({"enabled": "maybe"}),
-        json!({"network": "some"}),
-        json!({"read": {}}),
-        json!({"required": 7}),
-    ] {
-        let problem = problem_of(json!({"command": "x", "sandbox": bad}));
-        assert!(problem.contains("`sandbox"), "{problem}");
-    }
-}
-
-#[test]
-fn a_sandbox_that_is_not_turned_on_or_has_nothing_to_confine_is_worth_a_word() {
-    let (_, warning) = warned(json!({"sandbox": {"network": "deny"}}));
-    assert!(warning.contains("`s.sandbox.enabled`"), "{warning}");
-    let (_, warnings) = parse(json!({"url": "https://x.example", "sandbox": true}));
-    assert!(warnings[0].contains("`s.sandbox`"), "{warnings:?}");
 }
 
 #[test]

@@ -93,7 +93,12 @@ fn trial(settings: &Settings) -> Vec<Finding> {
         .map_err(|error| error.to_string())
         .and_then(|_| {
             let setup = hosting::setup_of_trial(settings).map_err(|failure| failure.message)?;
-            let ground = TempDir::with_prefix_in("trial-", &setup.data_dir)
+            // Tenants' users have to get through it, as through the Hub's own directory.
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+            let ground = tempfile::Builder::new()
+                .prefix("trial-")
+                .permissions(open)
+                .tempdir_in(&setup.data_dir)
                 .map_err(|error| error.to_string())?;
             try_isolation(&setup, ground.path()).map_err(|error| error.to_string())
         });

@@ -28,25 +28,22 @@ const NEWS_LIMIT: Duration = Duration::from_secs(2);
 pub(super) fn run(context: &Context, args: &LoginArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
     let entry = probe::entry(&settings, &args.name)?;
-    let logged_in = match &args.code {
-        Some(answer) => {
-            let login = login(context, &settings, entry)?;
-            let finished = context.block_on(async {
-                let finished = login.finish_pending(answer).await;
-                finished.map_err(|error| failure(&entry.name, &error))
-            })?;
-            tell(context, &settings, entry)?;
-            finished
-        }
-        None => {
-            let flow = args.flow.as_deref().and_then(flow);
-            let browser = if args.no_browser {
-                Browser::StaysClosed
-            } else {
-                Browser::Opens
-            };
-            log_in(context, &settings, entry, flow, browser)?
-        }
+    let logged_in = if let Some(answer) = &args.code {
+        let login = login(context, &settings, entry)?;
+        let finished = context.block_on(async {
+            let finished = login.finish_pending(answer).await;
+            finished.map_err(|error| failure(&entry.name, &error))
+        })?;
+        tell(context, &settings, entry)?;
+        finished
+    } else {
+        let flow = args.flow.as_deref().and_then(flow);
+        let browser = if args.no_browser {
+            Browser::StaysClosed
+        } else {
+            Browser::Opens
+        };
+        log_in(context, &settings, entry, flow, browser)?
     };
     context.output.note(format!(
         "Logged in to `{}`{}.",

@@ -31,17 +31,16 @@ fn tokens_pins_and_cache_go_too() {
     for file in ["git.json", "git.client.json", "github.json"] {
         hermes.home.write(&format!("mcp-tokens/{file}"), "{}");
     }
-    hermes.home.write(
-        "mcp-pins.json",
-        r#"{"git": {"read": "1"}, "github": {"read": "2"}}"#,
-    );
+    let pin = json!({"read": {"sha256": "2", "definition": {}}});
+    let pins = json!({"git": pin, "github": pin});
+    hermes.home.write("mcp-pins.json", &pins.to_string());
 
     hermes.run(&["mcp", "remove", "git", "--yes"]).ok();
     let tokens = fs::read_dir(hermes.home.path().join("mcp-tokens")).unwrap();
     let tokens: Vec<_> = tokens.map(|file| file.unwrap().file_name()).collect();
     assert_eq!(tokens, ["github.json"]);
     let pins: serde_json::Value = serde_json::from_str(&hermes.read("mcp-pins.json")).unwrap();
-    assert_eq!(pins, json!({"github": {"read": "2"}}));
+    assert_eq!(pins, json!({"github": pin}));
     assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
 }
 

@@ -109,7 +109,7 @@ fn the_schema_is_as_received() {
         .json();
     let expected = json!({
         "server": "my-api", "name": "odd-name.v2", "registered_name": "mcp_my_api_odd_name_v2",
-        "included": true, "schema": schema, "pin": null,
+        "included": true, "schema": schema, "pin": "new",
     });
     assert_eq!(json["tools"], json!([expected]));
 }

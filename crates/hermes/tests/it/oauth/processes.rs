@@ -70,7 +70,10 @@ fn a_process_that_dies_while_it_renews_does_not_stop_the_next() {
 #[test]
 fn a_running_process_takes_up_a_login_of_another() {
     let place = Place::usual();
-    let mut up = crate::running::Background::start(place.hermes.command(&["up"]));
+    let hub = tempfile::tempdir().unwrap();
+    let mut command = place.hermes.command(&["up"]);
+    command.env("HERMES_HUB_DATA_DIR", hub.path());
+    let mut up = crate::running::Background::start(command);
     up.wait_for("needs_auth");
     place.log_in().ok();
     up.wait_for("ready");

@@ -63,7 +63,7 @@ fn script(attempts: &[(&str, String)]) -> String {
     for (name, command) in attempts {
         write!(
             script,
-            "if {{ {command}; }} >/dev/null 2>&1; then echo 'open={name};'; else echo 'shut={name};'; fi; "
+            "if {{ {command}; }} >/dev/null 2>&1; then printf '%s=%s;' open {name}; else printf '%s=%s;' shut {name}; fi; "
         )
         .unwrap();
     }
