@@ -55,10 +55,13 @@ pub(super) struct LastWords {
 }
 
 impl Cause {
-    /// What the server said, if a login is all that is missing.
-    fn wants_login(&self) -> Option<Option<String>> {
+    /// The error that says so, if a login is all that is missing.
+    fn wants_login(&self) -> Option<ConnectError> {
         let failure = match self {
-            Self::Open(OpenError::Auth { challenge }) => return Some(challenge.clone()),
+            Self::Open(OpenError::Auth { challenge }) => {
+                let challenge = challenge.clone();
+                return Some(ConnectError::Auth { challenge });
+            }
             Self::Http(failure) => failure.clone(),
             // Some servers let everybody begin a session.
             Self::List(ListError::Service { error, .. }) => classify(error)?,
@@ -68,15 +71,15 @@ impl Cause {
             HttpFailure::Auth { challenge }
             | HttpFailure::Forbidden {
                 challenge: challenge @ Some(_),
-            } => Some(challenge),
+            } => Some(ConnectError::Auth { challenge }),
             _ => None,
         }
     }
 
     /// Puts the cause into words, with the last lines the process wrote.
     pub(super) fn explain(self, last: &LastWords, redact: impl Fn(&str) -> String) -> ConnectError {
-        if let Some(challenge) = self.wants_login() {
-            return ConnectError::Auth { challenge };
+        if let Some(wanted) = self.wants_login() {
+            return wanted;
         }
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),

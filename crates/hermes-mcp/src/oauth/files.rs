@@ -266,7 +266,8 @@ fn close_to_others(path: &Path) {
         let Ok(metadata) = fs::metadata(path) else {
             return;
         };
-        if metadata.permissions().mode() & 0o077 == 0 {
+        let is_open = metadata.permissions().mode() & 0o077 != 0;
+        if !is_open {
             return;
         }
         let closed = fs::set_permissions(path, fs::Permissions::from_mode(0o600));

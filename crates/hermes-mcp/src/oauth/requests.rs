@@ -70,12 +70,10 @@ impl Requests {
             reason: error.to_string(),
         })?;
         let reach = Reach::of(&url).await;
-        let client =
-            tls::authorization_client(settings, TIME_LIMIT, reach.resolver()).map_err(|error| {
-                OAuthError::Setting {
-                    key: "ssl_verify",
-                    reason: error.to_string(),
-                }
+        let client = tls::authorization_client(settings, TIME_LIMIT, reach.resolver().as_ref())
+            .map_err(|error| OAuthError::Setting {
+                key: "ssl_verify",
+                reason: error.to_string(),
             })?;
         Ok(Self {
             client,

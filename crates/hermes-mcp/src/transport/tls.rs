@@ -75,7 +75,7 @@ pub fn client(
 pub(crate) fn authorization_client(
     settings: &HttpSettings,
     limit: Duration,
-    resolver: Option<Arc<dyn Resolve>>,
+    resolver: Option<&Arc<dyn Resolve>>,
 ) -> Result<reqwest::Client, TlsError> {
     let settings = HttpSettings {
         client_certificate: None,
@@ -85,7 +85,7 @@ pub(crate) fn authorization_client(
         let builder = builder(&settings, limit)?
             .timeout(limit)
             .redirect(Policy::none());
-        Ok(match &resolver {
+        Ok(match resolver {
             Some(resolver) => builder.dns_resolver(resolver.clone()),
             None => builder,
         })
