@@ -18,9 +18,9 @@ mod question;
 #[cfg(unix)]
 pub mod runtime;
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, mem::ManuallyDrop, process::ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 pub use cli::Cli;
 
@@ -35,7 +35,7 @@ pub fn run() -> ExitCode {
         let _ = std::io::stdout().write_all(version.as_bytes());
         return ExitCode::SUCCESS;
     }
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failures and go to stdout; clap knows which is which.
@@ -65,6 +65,13 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// The description of the arguments is left to the end of the process: taking it apart would take longer.
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut command = ManuallyDrop::new(Cli::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 fn is_asked_for_version_alone() -> bool {

@@ -1,6 +1,6 @@
 //! `hermes mcp list`: what is configured. Opens no connection and needs no runtime.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, mem::ManuallyDrop, time::Duration};
 
 use hermes_config::{Server, ServerEntry, TransportSettings};
 use hermes_mcp::{
@@ -19,7 +19,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
-    let settings = context.settings()?;
+    // The process ends when the list is out: what it read goes with it.
+    let settings = ManuallyDrop::new(context.settings()?);
     let live = live_states(context);
     let mut table = Table::new(&["NAME", "TRANSPORT", "TARGET", "TOOLS", "STATUS"]);
     let mut servers = Vec::new();
