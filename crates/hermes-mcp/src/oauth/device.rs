@@ -1,6 +1,6 @@
 //! Device codes (RFC 8628): a short code is shown here and entered on any other machine.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use hermes_config::server::OAuthGrant;
 use serde::Deserialize;
@@ -14,8 +14,8 @@ pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Between questions, where the authorization server does not say.
 const PAUSE: u64 = 5;
 
-/// What a person has to do.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// What a person has to do. `Debug` does not show what the tokens are asked for with.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct DeviceCode {
     /// The code to enter.
     pub user_code: String,
@@ -32,6 +32,15 @@ pub struct DeviceCode {
     secret: String,
     #[serde(default = "usual_pause")]
     interval: u64,
+}
+
+impl fmt::Debug for DeviceCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceCode")
+            .field("user_code", &self.user_code)
+            .field("verification_uri", &self.verification_uri)
+            .finish_non_exhaustive()
+    }
 }
 
 fn ten_minutes() -> u64 {
