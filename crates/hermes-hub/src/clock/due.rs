@@ -142,17 +142,14 @@ impl Clock {
 impl Clock {
     fn count_fire(&self, due: Time, now: Time, skipped: Option<&str>) {
         let metrics = self.agents.metrics();
-        match skipped {
-            Some(reason) => {
-                let label = format!("reason=\"{reason}\"");
-                metrics.count("cron_skips_total", label, 1);
-            }
-            None => {
-                let late = u64::try_from(now.millis() - due.millis()).unwrap_or(0);
-                metrics.took("cron_lateness_seconds", Duration::from_millis(late));
-                metrics.count("cron_fires_total", "", 1);
-            }
+        if let Some(reason) = skipped {
+            let label = format!("reason=\"{reason}\"");
+            metrics.count("cron_skips_total", label, 1);
+            return;
         }
+        let late = u64::try_from(now.millis() - due.millis()).unwrap_or(0);
+        metrics.took("cron_lateness_seconds", Duration::from_millis(late));
+        metrics.count("cron_fires_total", "", 1);
     }
 }
 

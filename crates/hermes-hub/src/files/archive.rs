@@ -92,10 +92,10 @@ fn open(tree: &Tree, path: &SharePath) -> Result<Start, Problem> {
 
 type Builder = tar::Builder<zstd::stream::write::Encoder<'static, Sink>>;
 
-fn pack(start: Start, sink: Sink) -> io::Result<()> {
+fn pack(what: Start, sink: Sink) -> io::Result<()> {
     let encoder = zstd::stream::write::Encoder::new(sink, LEVEL)?;
     let mut builder = tar::Builder::new(encoder);
-    match start {
+    match what {
         Start::File(name, file, stat) => add_file(&mut builder, &name, file, &stat)?,
         Start::Directory(directory) => add_directory(&mut builder, directory)?,
     }
