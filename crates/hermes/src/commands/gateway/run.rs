@@ -3,13 +3,13 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_agent::{
-    ceiling::{Ceiling, Directives, InForce},
+    ceiling::{Ceiling, InForce},
     conversation::{Agent, AgentParts},
     tools::teams::Teams,
 };
 use hermes_config::Settings;
 use hermes_gateway::{
-    gateway::{self, Direction, Gateway, GatewayParts, allowed},
+    gateway::{self, Direction, Gateway, GatewayParts},
     instance::{self, GatewayState, Instance, NotTaken},
     ticker,
 };
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
         _ => logging::to_stderr_or_else("debug")?,
     }
     let inherited = Inherited::read()?;
-    let settings = context.settings()?;
+    let settings = settings(context, &inherited)?;
     let instance = Arc::new(take(context, args, &settings)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -100,12 +100,6 @@ async fn stay(
         inherited.key,
         inherited.listener,
     );
-    let settings = narrowed(
-        context,
-        settings,
-        &inherited.direction,
-        &inherited.directives,
-    )?;
     let drain = settings.agent.restart_drain_timeout;
     let in_force = InForce::default();
     in_force.set(inherited.directives);
@@ -198,18 +192,15 @@ async fn stay(
     outcome
 }
 
-/// The settings without what an operator forbids.
-fn narrowed(
-    context: &Context,
-    settings: Settings,
-    direction: &Direction,
-    directives: &Directives,
-) -> Result<Settings, Failure> {
-    let ceiling = Ceiling::new(directives);
-    Ok(match direction {
-        Direction::Own => allowed(settings, &ceiling),
-        Direction::Hub { .. } => gateway::load(&context.home, &ceiling)?,
-    })
+/// The settings, under a Hub without what its operator forbids.
+fn settings(context: &Context, inherited: &Inherited) -> Result<Settings, Failure> {
+    match inherited.direction {
+        Direction::Own => context.settings(),
+        Direction::Hub { .. } => {
+            let ceiling = Ceiling::new(&inherited.directives);
+            Ok(gateway::load(&context.home, &ceiling)?)
+        }
+    }
 }
 
 /// The agent: the store is open, the servers are being connected.
