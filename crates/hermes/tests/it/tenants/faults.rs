@@ -41,7 +41,6 @@ fn on_a_small_disk() -> Option<RealHub> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
 async fn a_full_disk_refuses_writes_keeps_what_is_there_and_is_no_end() {
     let Some(hub) = on_a_small_disk() else {
         println!("!!! NO MOUNTS HERE: a full disk is NOT tested !!!");

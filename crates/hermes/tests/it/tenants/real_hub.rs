@@ -123,7 +123,7 @@ impl RealHub {
 
     pub(super) async fn ask(&self, method: Method, path: &str, body: &Value) -> Said {
         let said = self.try_ask(method, path, body).await;
-        said.expect("the Hub is gone")
+        said.unwrap_or_else(|| panic!("the Hub is gone: {path}"))
     }
 
     /// What somebody else is told.
