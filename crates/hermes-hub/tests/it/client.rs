@@ -164,6 +164,9 @@ pub(crate) async fn problem(
     let result = call(site, token, era, tool, arguments).await;
     assert_eq!(result["isError"], true, "{tool}: {result}");
     // It would have to fit the schema of what the tool gives.
-    assert!(result.get("structuredContent").is_none(), "{tool}: {result}");
+    assert!(
+        result.get("structuredContent").is_none(),
+        "{tool}: {result}"
+    );
     serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
 }
