@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::served::Served;
-use crate::running::{TestHome, mode, signal_process};
+use crate::running::{TestHome, mode, set_mode, signal_process};
 
 #[test]
 fn it_tells_where_it_is_and_shows_no_token() {
@@ -90,6 +90,9 @@ fn the_doctor_finds_what_is_bad() {
 fn the_doctor_tries_the_isolation_and_finds_a_hole() {
     let home = TestHome::fresh();
     fs::create_dir(home.path()).unwrap();
+    // Where other users can not get through, tenants have no users of their own.
+    fs::create_dir_all(home.beside(".local/share")).unwrap();
+    set_mode(&home.beside(""), 0o711);
     let got_through = |findings: &Value| {
         let findings = findings["findings"].as_array().unwrap().clone();
         let bad = findings
@@ -104,7 +107,7 @@ fn the_doctor_tries_the_isolation_and_finds_a_hole() {
     }
     let data = home.beside(".local/share/hermes-hub");
     fs::create_dir_all(&data).unwrap();
-    fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    set_mode(&data, 0o700);
     let hole = format!("isolation:\n  read_paths: [\"{}\"]\n", data.display());
     fs::write(data.join("hub.yaml"), hole).unwrap();
     let open = home.run(&["hub", "doctor", "--isolation", "--json"]);
