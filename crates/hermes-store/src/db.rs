@@ -139,6 +139,8 @@ impl Database {
                     Err(error) if code(&error) == Some(Code::Busy) => {
                         tokio::time::sleep(short_pause()).await;
                     }
+                    // SQLite itself has ended the last write, as on a full disk, and the driver has not noticed.
+                    Err(sqlx::Error::InvalidSavePointStatement) => replace(writer).await?,
                     begun => return begun,
                 }
             }
@@ -230,6 +232,11 @@ impl DerefMut for Write<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         &mut self.transaction
     }
+}
+
+/// Closes the connection; whoever comes next gets a new one.
+async fn replace(writer: &SqlitePool) -> Result<(), sqlx::Error> {
+    writer.acquire().await?.close().await
 }
 
 /// Best effort: what is not copied back now is so later.

@@ -27,7 +27,7 @@ mod trial;
 mod users;
 
 pub use self::{
-    isolation::{Isolation, Means, Mode},
+    isolation::{Isolation, Means, Mode, closed_to_users},
     linked::{LinkedAgent, LinkedRuntime},
     process_runtime::{ProcessRuntime, Setup},
     socket::{Callers, private_routes},

@@ -7,6 +7,7 @@ use rmcp::{
     ErrorData,
     model::{CallToolResult, ContentBlock, ErrorCode, JsonObject},
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A tool's own "no": not an error of the protocol, but a document that says why.
@@ -34,29 +35,42 @@ impl Refusal {
     }
 }
 
-/// How a document is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// Indented.
-    Pretty,
+/// What a tool answers: the text of a JSON document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Document(String);
+
+impl Document {
+    /// Indented. Straight from the value: a tree of a long list would cost more than its text.
+    pub(super) fn indented(value: &impl Serialize) -> Self {
+        Self(serde_json::to_string_pretty(value).unwrap_or_default())
+    }
+
     /// On one line.
-    Line,
+    pub(super) fn line(value: &impl Serialize) -> Self {
+        Self(serde_json::to_string(value).unwrap_or_default())
+    }
+
+    /// The text.
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
 }
 
-/// What a tool answers.
-pub(super) fn wrap(outcome: Result<Value, Refusal>, style: Style) -> CallToolResult {
-    let text = match (outcome, style) {
-        (Ok(document), Style::Pretty) => indented(&document),
-        (Ok(document), Style::Line) | (Err(Refusal(document)), _) => document.to_string(),
+impl From<Value> for Document {
+    fn from(value: Value) -> Self {
+        Self::indented(&value)
+    }
+}
+
+/// The result of a call.
+pub(super) fn wrap(outcome: Result<Document, Refusal>) -> CallToolResult {
+    let text = match outcome {
+        Ok(Document(text)) => text,
+        Err(Refusal(document)) => document.to_string(),
     };
     let mut result = CallToolResult::success(vec![ContentBlock::text(text.clone())]);
     result.structured_content = Some(json!({"result": text}));
     result
-}
-
-/// Straight into a text: `Display` goes through a formatter, which takes several times as long.
-fn indented(document: &Value) -> String {
-    serde_json::to_string_pretty(document).unwrap_or_else(|_| document.to_string())
 }
 
 /// What is answered when a tool can not even be called so.

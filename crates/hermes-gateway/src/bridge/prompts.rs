@@ -90,10 +90,11 @@ pub(super) async fn get(
             };
             let list = tools::list_conversations(bridge, filter, MOST_CONVERSATIONS).await;
             let list = list.map_err(|refusal| refusal.into_error(ErrorCode::INVALID_PARAMS))?;
+            let list = list.into_text();
             let text = format!(
                 "These are the open conversations. Read the latest messages of each with messages_read, then list \
                  them in order of urgency: who waits for an answer, since when, and about what. Say which need \
-                 nothing. Send nothing yet.\n\n{CAUTION}\n\n---\n{list:#}\n---"
+                 nothing. Send nothing yet.\n\n{CAUTION}\n\n---\n{list}\n---"
             );
             ("Who waits for an answer", text)
         }

@@ -12,11 +12,11 @@ use rmcp::{
     ErrorData,
     model::{ErrorCode, ReadResourceResult, Resource, ResourceContents, ResourceTemplate},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Bridge,
-    envelope::Refusal,
+    envelope::{Document, Refusal},
     tools::{self, Attachment, ConversationFilter},
 };
 
@@ -156,12 +156,12 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
                 ConversationFilter::default(),
                 MOST_CONVERSATIONS,
             );
-            document(uri, &list.await.map_err(refused)?)
+            document(uri, list.await.map_err(refused)?)
         }
         Address::Conversation(key) => {
             let transcript = tools::recent(bridge, &key, MOST_MESSAGES).await;
             let transcript = transcript.map_err(refused)?;
-            document(uri, &transcript.to_json())
+            document(uri, transcript.document())
         }
         Address::Attachment {
             session,
@@ -185,8 +185,8 @@ pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResul
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn document(uri: &str, document: &Value) -> ResourceContents {
-    ResourceContents::text(format!("{document:#}"), uri).with_mime_type(JSON)
+fn document(uri: &str, document: Document) -> ResourceContents {
+    ResourceContents::text(document.into_text(), uri).with_mime_type(JSON)
 }
 
 /// The error that says what a tool would have said.

@@ -12,7 +12,7 @@ use super::{
     Bridge, ToolAccess,
     arguments::{self, Arguments, Parameter},
     connection::Beginning,
-    envelope::{self, Style},
+    envelope,
 };
 
 mod approvals;
@@ -228,11 +228,7 @@ pub(super) async fn call(
     };
     let is_refused = outcome.is_err();
     tracing::debug!(tool = tool.name, id = %context.id, is_refused, "answered");
-    let style = match tool.tool {
-        Name::MessagesSend => Style::Line,
-        _ => Style::Pretty,
-    };
-    envelope::wrap(outcome, style)
+    envelope::wrap(outcome)
 }
 
 #[cfg(test)]

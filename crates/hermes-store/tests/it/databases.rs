@@ -103,3 +103,33 @@ async fn a_row_that_is_there_is_told_from_other_faults() {
         .unwrap_err();
     assert_eq!(code(&error), Some(Code::Unique));
 }
+
+#[tokio::test]
+async fn a_write_that_found_no_room_is_not_the_last_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory.path().join("some.db"), &[FIRST]).await;
+    let database = database.unwrap();
+    let mut write = database.begin().await.unwrap();
+    // To SQLite this is as a full disk.
+    sqlx::query("PRAGMA max_page_count = 1")
+        .execute(&mut *write)
+        .await
+        .unwrap();
+    let mut values = sqlx::QueryBuilder::new("INSERT INTO one ");
+    values.push_values(0..10_000, |mut row, value| {
+        row.push(value + 100);
+    });
+    let full = values.build().execute(&mut *write).await.unwrap_err();
+    assert_eq!(code(&full), Some(Code::Full), "{full}");
+    drop(write);
+    for value in [8, 9] {
+        let mut write = database.begin().await.unwrap();
+        sqlx::query("INSERT INTO one VALUES (?1)")
+            .bind(value)
+            .execute(&mut *write)
+            .await
+            .unwrap();
+        write.commit_at_once().await.unwrap();
+    }
+    assert_eq!(super::databases::values(&database).await, [7, 8, 9]);
+}

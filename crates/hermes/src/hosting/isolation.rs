@@ -4,7 +4,7 @@ use hermes_hub::settings::{IsolationMode, RuntimeKind, Settings};
 
 use crate::{
     failure::Failure,
-    runtime::{Callers, Isolation, Means, Mode, Setup},
+    runtime::{Callers, Isolation, Means, Mode, Setup, closed_to_users},
 };
 
 /// What the runtime of processes is made with.
@@ -65,10 +65,13 @@ pub(crate) fn describe(settings: &Settings, means: &Means) -> String {
         }
         None => "no sandbox, this machine has no Landlock".into(),
     };
-    let user = if means.is_root {
-        "a user for each tenant"
-    } else {
-        "one user for all tenants"
+    let user: String = match closed_to_users(&settings.data_dir) {
+        _ if !means.is_root => "one user for all tenants".into(),
+        None => "a user for each tenant".into(),
+        Some(directory) => {
+            let closed = directory.display();
+            format!("one user for all tenants, because `{closed}` is closed to others")
+        }
     };
     let limits = match &means.cgroups {
         Some(_) => "limits by control groups",

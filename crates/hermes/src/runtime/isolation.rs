@@ -179,6 +179,11 @@ pub(super) fn decide(
     })
 }
 
+/// The directory that keeps tenants of a Hub at this place from having users of their own.
+pub fn closed_to_users(data_dir: &Path) -> Option<&Path> {
+    users::closed_directory(data_dir)
+}
+
 /// A user of its own, if that one can get at its home and at the program.
 fn own_user(launch: &Launch, place: &Place<'_>) -> io::Result<(Rights, Confinement)> {
     users::open_the_way(place.data_dir, &launch.home)?;

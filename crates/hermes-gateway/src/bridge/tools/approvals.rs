@@ -14,7 +14,11 @@ use hermes_store::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal};
+use crate::bridge::{
+    Bridge,
+    arguments::Arguments,
+    envelope::{Document, Refusal},
+};
 
 /// How long the process that waits may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,12 +32,12 @@ const DECISIONS: [(&str, Answer); 3] = [
     ("deny", Answer::Deny),
 ];
 
-pub(super) async fn permissions_list_open(bridge: &Bridge) -> Result<Value, Refusal> {
+pub(super) async fn permissions_list_open(bridge: &Bridge) -> Result<Document, Refusal> {
     let open = async { bridge.databases().runtime().await?.open_approvals().await };
     let mut open = open.await.map_err(|error| unavailable(&error))?;
     open.retain(is_owned);
     let approvals: Vec<Value> = open.iter().map(shown).collect();
-    Ok(json!({"count": approvals.len(), "approvals": approvals}))
+    Ok(json!({"count": approvals.len(), "approvals": approvals}).into())
 }
 
 fn shown(approval: &Approval) -> Value {
@@ -52,7 +56,7 @@ fn shown(approval: &Approval) -> Value {
 pub(super) async fn permissions_respond(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let (id, decision) = (arguments.text("id"), arguments.text("decision"));
     let Some((_, answer)) = DECISIONS.iter().find(|(word, _)| *word == decision) else {
         return Err(Refusal::new(format!(
@@ -63,7 +67,9 @@ pub(super) async fn permissions_respond(
     let runtime = runtime.map_err(|error| unavailable(&error))?;
     let outcome = answer_and_wait(&runtime, id, *answer).await;
     match outcome.map_err(|error| unavailable(&error))? {
-        Response::Taken => Ok(json!({"resolved": true, "approval_id": id, "decision": decision})),
+        Response::Taken => {
+            Ok(json!({"resolved": true, "approval_id": id, "decision": decision}).into())
+        }
         Response::NotFound => Err(Refusal::new(format!("Approval not found: {id}"))),
         Response::TooLate => Err(Refusal::new(format!("Approval already resolved: {id}"))),
         Response::NotPermanent => Err(Refusal::new(

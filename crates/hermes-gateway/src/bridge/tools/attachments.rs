@@ -4,7 +4,12 @@ use hermes_store::{Content, MessageId, MessageState, SessionId, Store, StoredMes
 use serde_json::{Value, json};
 
 use super::{conversations, messages};
-use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal, resources};
+use crate::bridge::{
+    Bridge,
+    arguments::Arguments,
+    envelope::{Document, Refusal},
+    resources,
+};
 
 /// Stands before the path of a file in a text.
 const MEDIA: &str = "MEDIA:";
@@ -23,7 +28,7 @@ pub(in crate::bridge) enum Attachment {
 pub(super) async fn attachments_fetch(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let conversation = conversations::find(bridge, arguments.text("session_key")).await?;
     let (store, session) = messages::open(bridge, &conversation).await?;
     let id = arguments.text("message_id");
@@ -38,7 +43,7 @@ pub(super) async fn attachments_fetch(
             })
         });
     let shown: Vec<Value> = shown.collect();
-    Ok(json!({"message_id": id, "count": shown.len(), "attachments": shown}))
+    Ok(json!({"message_id": id, "count": shown.len(), "attachments": shown}).into())
 }
 
 /// The message of that id, unless it was taken back.

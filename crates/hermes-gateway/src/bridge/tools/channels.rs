@@ -1,17 +1,21 @@
 //! `channels_list`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::bridge::{Bridge, arguments::Arguments, envelope::Refusal};
+use crate::bridge::{
+    Bridge,
+    arguments::Arguments,
+    envelope::{Document, Refusal},
+};
 
 pub(super) async fn channels_list(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let targets = bridge
         .sender()
         .targets(arguments.optional("platform"))
         .await;
     let targets = targets.map_err(|error| Refusal::new(error.to_string()))?;
-    Ok(json!({"count": targets.len(), "channels": targets}))
+    Ok(json!({"count": targets.len(), "channels": targets}).into())
 }

@@ -1,9 +1,14 @@
 //! `conversations_list` and `conversation_get`.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    bridge::{Bridge, arguments::Arguments, envelope::Refusal},
+    bridge::{
+        Bridge,
+        arguments::Arguments,
+        envelope::{Document, Refusal},
+    },
     conversations::Entry,
 };
 
@@ -17,7 +22,7 @@ pub(in crate::bridge) struct Filter<'a> {
 pub(super) async fn conversations_list(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let filter = Filter {
         platform: arguments.optional("platform"),
         search: arguments.optional("search"),
@@ -30,11 +35,63 @@ pub(in crate::bridge) async fn list(
     bridge: &Bridge,
     filter: Filter<'_>,
     limit: usize,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let entries = bridge.conversations().await?;
     let found = entries.iter().filter(|entry| filter.matches(entry));
-    let conversations: Vec<Value> = found.take(limit).map(shown).collect();
-    Ok(json!({"count": conversations.len(), "conversations": conversations}))
+    let conversations: Vec<Row<'_>> = found.take(limit).map(Row::of).collect();
+    Ok(Document::indented(&Listed {
+        count: conversations.len(),
+        conversations,
+    }))
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    count: usize,
+    conversations: Vec<Row<'a>>,
+}
+
+/// A conversation as it is listed.
+#[derive(Serialize)]
+struct Row<'a> {
+    session_key: &'a str,
+    session_id: &'a str,
+    platform: &'a str,
+    chat_type: &'a str,
+    display_name: &'a str,
+    chat_name: OfOrigin<'a>,
+    user_name: OfOrigin<'a>,
+    updated_at: &'a str,
+}
+
+impl<'a> Row<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        Self {
+            session_key: &entry.session_key,
+            session_id: &entry.session_id,
+            platform: &entry.platform,
+            chat_type: &entry.chat_type,
+            display_name: &entry.display_name,
+            chat_name: OfOrigin::new(entry, "chat_name"),
+            user_name: OfOrigin::new(entry, "user_name"),
+            updated_at: &entry.updated_at,
+        }
+    }
+}
+
+/// What the origin says, which may be null; an empty text where it says nothing.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum OfOrigin<'a> {
+    Said(&'a Value),
+    Nothing(&'static str),
+}
+
+impl<'a> OfOrigin<'a> {
+    fn new(entry: &'a Entry, name: &str) -> Self {
+        let said = entry.origin.get(name);
+        said.map_or(Self::Nothing(""), Self::Said)
+    }
 }
 
 impl Filter<'_> {
@@ -52,28 +109,10 @@ impl Filter<'_> {
     }
 }
 
-fn shown(entry: &Entry) -> Value {
-    json!({
-        "session_key": entry.session_key,
-        "session_id": entry.session_id,
-        "platform": entry.platform,
-        "chat_type": entry.chat_type,
-        "display_name": entry.display_name,
-        "chat_name": of_origin(entry, "chat_name"),
-        "user_name": of_origin(entry, "user_name"),
-        "updated_at": entry.updated_at,
-    })
-}
-
-/// What the origin says, which may be null; an empty text where it says nothing.
-fn of_origin(entry: &Entry, name: &str) -> Value {
-    entry.origin.get(name).cloned().unwrap_or_else(|| "".into())
-}
-
 pub(super) async fn conversation_get(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let entry = find(bridge, arguments.text("session_key")).await?;
     Ok(json!({
         "session_key": entry.session_key,
@@ -81,16 +120,17 @@ pub(super) async fn conversation_get(
         "platform": entry.platform,
         "chat_type": entry.chat_type,
         "display_name": entry.display_name,
-        "user_name": of_origin(&entry, "user_name"),
-        "chat_name": of_origin(&entry, "chat_name"),
-        "chat_id": of_origin(&entry, "chat_id"),
+        "user_name": OfOrigin::new(&entry, "user_name"),
+        "chat_name": OfOrigin::new(&entry, "chat_name"),
+        "chat_id": OfOrigin::new(&entry, "chat_id"),
         "thread_id": entry.origin.get("thread_id"),
         "updated_at": entry.updated_at,
         "created_at": entry.created_at,
         "input_tokens": entry.input_tokens,
         "output_tokens": entry.output_tokens,
         "total_tokens": entry.total_tokens,
-    }))
+    })
+    .into())
 }
 
 /// The conversation of that key.

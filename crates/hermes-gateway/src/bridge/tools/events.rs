@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::bridge::{
     Bridge,
     arguments::Arguments,
     connection::Beginning,
-    envelope::Refusal,
+    envelope::{Document, Refusal},
     events::{Cursor, EventError, Page},
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn events_poll(
     bridge: &Bridge,
     beginning: &Beginning,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let after = after(bridge, beginning, arguments).await?;
     let feed = bridge.feed().await;
     let key = arguments.optional("session_key");
@@ -34,7 +34,8 @@ pub(super) async fn events_poll(
         "oldest_cursor": page.oldest,
         "last_cursor": page.last,
         "dropped": page.dropped,
-    }))
+    })
+    .into())
 }
 
 pub(super) async fn events_wait(
@@ -42,7 +43,7 @@ pub(super) async fn events_wait(
     beginning: &Beginning,
     arguments: &Arguments,
     context: &RequestContext<RoleServer>,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let Some(_place) = bridge.take_wait() else {
         return Err(Refusal::new("Too many calls of events_wait are open"));
     };
@@ -71,7 +72,7 @@ pub(super) async fn events_wait(
     page.map(answer).map_err(|error| unavailable(&error))
 }
 
-fn answer(page: Page) -> Value {
+fn answer(page: Page) -> Document {
     let mut answer = match page.events.into_iter().next() {
         Some(event) => json!({"event": event}),
         None => json!({"event": null, "reason": "timeout"}),
@@ -79,7 +80,7 @@ fn answer(page: Page) -> Value {
     answer["oldest_cursor"] = json!(page.oldest);
     answer["last_cursor"] = json!(page.last);
     answer["dropped"] = json!(page.dropped);
-    answer
+    answer.into()
 }
 
 /// Tells a client that asked for it how long has been waited. Never ends.

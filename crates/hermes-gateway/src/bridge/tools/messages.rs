@@ -1,11 +1,15 @@
 //! `messages_read`.
 
 use hermes_store::{SaidMessage, SessionId, Store, StoreError};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::conversations;
 use crate::{
-    bridge::{Bridge, arguments::Arguments, envelope::Refusal},
+    bridge::{
+        Bridge,
+        arguments::Arguments,
+        envelope::{Document, Refusal},
+    },
     conversations::Entry,
 };
 
@@ -15,11 +19,10 @@ const MOST_CHARACTERS: usize = 2000;
 pub(super) async fn messages_read(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let key = arguments.text("session_key");
-    Ok(recent(bridge, key, arguments.count("limit"))
-        .await?
-        .to_json())
+    let transcript = recent(bridge, key, arguments.count("limit")).await?;
+    Ok(transcript.document())
 }
 
 /// The end of a conversation.
@@ -31,7 +34,7 @@ pub(in crate::bridge) struct Transcript {
 }
 
 /// What somebody said.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(in crate::bridge) struct Said {
     id: String,
     pub(in crate::bridge) role: String,
@@ -40,21 +43,19 @@ pub(in crate::bridge) struct Said {
 }
 
 impl Transcript {
-    pub(in crate::bridge) fn to_json(&self) -> Value {
-        let shown = |said: &Said| {
-            json!({
-                "id": said.id,
-                "role": said.role,
-                "content": said.content,
-                "timestamp": said.timestamp,
-            })
-        };
-        let messages: Vec<Value> = self.messages.iter().map(shown).collect();
-        json!({
-            "session_key": self.conversation.session_key,
-            "count": messages.len(),
-            "total_in_session": self.total,
-            "messages": messages,
+    pub(in crate::bridge) fn document(&self) -> Document {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            session_key: &'a str,
+            count: usize,
+            total_in_session: usize,
+            messages: &'a [Said],
+        }
+        Document::indented(&Shown {
+            session_key: &self.conversation.session_key,
+            count: self.messages.len(),
+            total_in_session: self.total,
+            messages: &self.messages,
         })
     }
 }

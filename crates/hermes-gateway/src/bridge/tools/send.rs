@@ -1,16 +1,18 @@
 //! `messages_send`.
 
-use serde_json::Value;
-
 use crate::{
-    bridge::{Bridge, arguments::Arguments, envelope::Refusal},
+    bridge::{
+        Bridge,
+        arguments::Arguments,
+        envelope::{Document, Refusal},
+    },
     send::MediaPolicy,
 };
 
 pub(super) async fn messages_send(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let (target, message) = (arguments.text("target"), arguments.text("message"));
     if target.is_empty() || message.is_empty() {
         return Err(Refusal::new("Both target and message are required"));
@@ -22,11 +24,7 @@ pub(super) async fn messages_send(
         MediaPolicy::Literal
     };
     match bridge.sender().send(target, message, media).await {
-        Ok(sent) => Ok(document(&sent)),
-        Err(error) => Err(Refusal(document(&error))),
+        Ok(sent) => Ok(Document::line(&sent)),
+        Err(error) => Err(Refusal(serde_json::to_value(error).unwrap_or_default())),
     }
-}
-
-fn document(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }

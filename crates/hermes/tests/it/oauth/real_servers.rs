@@ -91,8 +91,6 @@ impl RealPlace {
         let mut terminal = Terminal::start(self.hermes.command(&["mcp", "login", "remote"]));
         let address = terminal.word_with(&format!("{}/auth?", self.issuer));
         let seen = self.person(&address, decision);
-        // Shown where the login does not end.
-        println!("the browser: {seen}");
         let (code, screen) = terminal.end();
         (code, screen, seen)
     }

@@ -9,6 +9,9 @@ import { spawn } from 'node:child_process';
 import { createServer, request } from 'node:http';
 import { once } from 'node:events';
 
+// Nobody reads stdout after the first line, and what is written there then ends this.
+console.info = console.error;
+
 const packages = process.env.HERMES_TEST_OAUTH;
 const everything = `${process.env.HERMES_TEST_NPM}/mcp-server-everything`;
 const lifetime = Number(process.argv[2]);
@@ -83,7 +86,9 @@ free.close();
 await once(free, 'close');
 const environment = { ...process.env, PORT: String(port) };
 const server = spawn(process.execPath, [everything, 'streamableHttp'], { env: environment, stdio: ['ignore', 'ignore', 'pipe'] });
-for await (const text of server.stderr) if (String(text).includes('listening')) break;
+process.on('exit', () => server.kill());
+// Read to the end: it would not survive a closed pipe either.
+await new Promise((resolve) => server.stderr.on('data', (text) => String(text).includes('listening') && resolve()));
 
 const app = express();
 const metadata = await (await fetch(`${issuer}/.well-known/openid-configuration`)).json();
@@ -105,7 +110,4 @@ front.on('request', app);
 console.log(JSON.stringify({ issuer, mcp: mcp.href }));
 
 process.stdin.resume();
-process.stdin.on('end', () => {
-  server.kill();
-  process.exit();
-});
+process.stdin.on('end', () => process.exit());
