@@ -291,8 +291,9 @@ pub(crate) fn remove_output_of(home: &Home, job: &JobId) -> Result<(), CronError
 /// What can not be reached because the tenant put something else there is damaged; the rest is the system's fault.
 fn failed(home: &Home, error: &io::Error) -> CronError {
     let path = jobs_file(home);
-    let link = Errno::LOOP.raw_os_error();
-    let is_tenants = error.raw_os_error() == Some(link)
+    // A link, or one that came while the way was looked up.
+    let is_link = matches!(Errno::from_io_error(error), Some(Errno::LOOP | Errno::XDEV));
+    let is_tenants = is_link
         || matches!(
             error.kind(),
             io::ErrorKind::NotADirectory
