@@ -80,7 +80,7 @@ impl HttpServer {
             }
             None => (None, None),
         };
-        let crash = port.stop();
+        let crash = port.stop_token();
         let exit = move |_| {
             let crash = crash.clone();
             // What was answered before the end must have time to leave.

@@ -31,7 +31,7 @@ impl Port {
     }
 
     /// What ends the server, for one that has to end by itself.
-    pub(crate) fn stop(&self) -> CancellationToken {
+    pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 
