@@ -1,6 +1,5 @@
 //! The way of a request to an authorization server: recorded, failed as ordered, then answered.
 
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
@@ -9,7 +8,7 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tokio_util::sync::CancellationToken;
+use tokio::net::TcpListener;
 
 use super::client::Client;
 use super::fault::{Endpoint, EndpointFault};
@@ -188,11 +187,8 @@ impl State {
     }
 }
 
-/// Answers requests until it is stopped. Whatever is still open then is cut off.
-pub(super) async fn serve(socket: TcpListener, state: Arc<State>, stop: CancellationToken) {
-    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
-        return;
-    };
+/// Answers requests.
+pub(super) async fn serve(socket: TcpListener, state: Arc<State>) -> std::io::Result<()> {
     let router = Router::new().fallback(async move |request: Request| {
         let (parts, body) = request.into_parts();
         let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
@@ -200,8 +196,5 @@ pub(super) async fn serve(socket: TcpListener, state: Arc<State>, stop: Cancella
         };
         state.answer(HttpRequest::read(&parts, &body)).await
     });
-    tokio::select! {
-        _ = axum::serve(socket, router) => {}
-        () = stop.cancelled() => {}
-    }
+    axum::serve(socket, router).await
 }
