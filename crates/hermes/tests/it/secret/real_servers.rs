@@ -1,15 +1,20 @@
 //! Secrets in the keyring of GNOME, on a session bus of their own.
 
+use std::path::PathBuf;
+
 use super::*;
 use crate::equipment::installed;
 
-/// Unlocks a new keyring, then runs a command with the value on its stdin.
-const SESSION: &str = r#"printf password | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1
+/// Unlocks a keyring, then runs a command. A copy of the daemon has no file capabilities, which containers do not allow.
+const SESSION: &str = r#"cp "$KEYRING" "$HOME/keyring" &&
+printf password | "$HOME/keyring" --unlock --components=secrets >/dev/null 2>&1
+"$HOME/keyring" --start --components=secrets >/dev/null 2>&1
 exec "$@""#;
 
 /// Commands of hermes one after the other, each in a session with the same keyring.
 struct Desktop {
     hermes: Hermes,
+    keyring: PathBuf,
 }
 
 impl Desktop {
@@ -24,24 +29,25 @@ impl Desktop {
         for (name, value) in inner.get_envs() {
             command.env(name, value.unwrap_or_default());
         }
-        let runtime = self.hermes.user().join("run");
-        command.env("XDG_RUNTIME_DIR", runtime);
+        command
+            .env("XDG_RUNTIME_DIR", self.hermes.user().join("run"))
+            .env("KEYRING", &self.keyring);
         run(command, input)
     }
 }
 
 #[test]
 fn a_secret_is_kept_by_the_keyring_over_sessions_and_reaches_its_server() {
-    if installed("HERMES_TEST_KEYRING", "").is_none() {
+    let Some(keyring) = installed("HERMES_TEST_KEYRING", "") else {
         return;
-    }
+    };
     let hermes = hermes();
     for directory in [".cache", "run"] {
         let path = hermes.user().join(directory);
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    let desktop = Desktop { hermes };
+    let desktop = Desktop { hermes, keyring };
     let value = "words & signs: \"ü\" 'x' \\ $HOME";
     let set = desktop.run(&["secret", "set", "db", "--json"], value).ok();
     assert_eq!(set.json()["kept_in"], "keyring", "{set:?}");
