@@ -8,6 +8,7 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::client::Client;
@@ -146,7 +147,7 @@ impl State {
         let Some(endpoint) = self.endpoint(request.place()) else {
             return StatusCode::NOT_FOUND.into_response();
         };
-        if let Some(response) = self.failure(endpoint).await {
+        if let Some(response) = self.failure(endpoint, &request).await {
             return response;
         }
         match (request.method.as_str(), endpoint) {
@@ -163,7 +164,11 @@ impl State {
     }
 
     /// What was ordered for an endpoint instead of its answer.
-    pub(super) async fn failure(&self, endpoint: Endpoint) -> Option<Response> {
+    pub(super) async fn failure(
+        &self,
+        endpoint: Endpoint,
+        request: &HttpRequest,
+    ) -> Option<Response> {
         let fault = self.ledger().faults.get(&endpoint).cloned()?;
         match fault {
             EndpointFault::Status(status) => StatusCode::from_u16(status)
@@ -181,6 +186,16 @@ impl State {
             EndpointFault::Junk(body) => {
                 let kind = [(header::CONTENT_TYPE, "application/json")];
                 Some((kind, body).into_response())
+            }
+            EndpointFault::Repeat => {
+                let form = url::form_urlencoded::parse(request.body.as_bytes());
+                let form: Vec<String> = form
+                    .map(|(name, value)| format!("{name} {value}"))
+                    .collect();
+                let header = request.header("authorization").unwrap_or_default();
+                let description = format!("no {} with {header}", form.join(" and "));
+                let body = json!({ "error": "invalid_request", "error_description": description });
+                Some((StatusCode::BAD_REQUEST, axum::Json(body)).into_response())
             }
             EndpointFault::Advertised(_) => None,
         }
