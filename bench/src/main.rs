@@ -61,13 +61,17 @@ fn run() -> Result<ExitCode> {
                     other => bail!("unknown option `{other}`\n\n{USAGE}"),
                 }
             }
-            let report = match *subject {
-                "host" => measure_host(effort)?,
-                "bridge" => measure_bridge(effort)?,
-                "hub" => measure_hub(effort)?,
-                _ => measure_agent(effort)?,
+            let programs = Programs::find()?;
+            let mut report = Report::new();
+            let outcome = match *subject {
+                "host" => measure_host(&programs, effort, &mut report),
+                "bridge" => bridge::measure(&programs, effort, &mut report),
+                "hub" => hub::measure(&programs, effort, &mut report),
+                _ => agent::measure(&programs, effort, &mut report),
             };
-            print(&report, format)
+            // What was measured before something failed took minutes, too.
+            let code = print(&report, format)?;
+            outcome.map(|()| code)
         }
         // The rest is how this program starts itself.
         ["discover", side, era, flavour, home] => discovery::child(side, era, flavour, home),
@@ -83,42 +87,18 @@ fn run() -> Result<ExitCode> {
     }
 }
 
-fn measure_host(effort: Effort) -> Result<Report> {
-    let programs = Programs::find()?;
-    let mut report = Report::new();
+fn measure_host(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     // A process starts with its parent's peak of memory on its account, so the small ones come first.
     note("cold start")?;
-    cold_start::measure(&programs, effort, &mut report)?;
+    cold_start::measure(programs, effort, report)?;
     note("discovery")?;
-    discovery::measure(&programs, effort, &mut report)?;
+    discovery::measure(programs, effort, report)?;
     note("restarts and calls")?;
-    endurance::measure(&programs, effort, &mut report)?;
+    endurance::measure(programs, effort, report)?;
     note("calls")?;
-    calls::measure(&programs, effort, &mut report)?;
+    calls::measure(programs, effort, report)?;
     note("parallel calls")?;
-    parallel::measure(&programs, effort, &mut report)?;
-    Ok(report)
-}
-
-fn measure_agent(effort: Effort) -> Result<Report> {
-    let programs = Programs::find()?;
-    let mut report = Report::new();
-    agent::measure(&programs, effort, &mut report)?;
-    Ok(report)
-}
-
-fn measure_bridge(effort: Effort) -> Result<Report> {
-    let programs = Programs::find()?;
-    let mut report = Report::new();
-    bridge::measure(&programs, effort, &mut report)?;
-    Ok(report)
-}
-
-fn measure_hub(effort: Effort) -> Result<Report> {
-    let programs = Programs::find()?;
-    let mut report = Report::new();
-    hub::measure(&programs, effort, &mut report)?;
-    Ok(report)
+    parallel::measure(programs, effort, report)
 }
 
 fn print(report: &Report, format: Format) -> Result<ExitCode> {

@@ -15,12 +15,13 @@ use serde_json::Value;
 use super::mcp::Server;
 use crate::scene::Programs;
 
-/// What would stand in the way of a load.
-const SETTINGS: [&str; 4] = [
+/// What would stand in the way of a load, or of a second Hub beside it.
+const SETTINGS: [&str; 5] = [
     "limits.rps_per_token=100000000",
     "limits.burst=100000000",
     "mcp.sessions_per_token=1000",
     "shutdown.drain_seconds=1",
+    "metrics.listen=off",
 ];
 
 /// A Hub that serves.

@@ -38,7 +38,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let (directory, alone) = (TemporaryHome::new(), TemporaryHome::new());
     alone.write_config(&config.to_string());
     let hub = Served::start(programs, directory.path())?;
-    let body = json!({"id": TENANT, "agent": {"autoStart": false}, "start": false});
+    let body = json!({"id": TENANT, "start": false});
     load::once(hub.port, hub.request("POST", "/v1/tenants", Some(&body)))?;
     fs::write(hub.home(TENANT).join("config.yaml"), config.to_string())?;
 

@@ -27,6 +27,18 @@ fn it_tells_where_it_is_and_shows_no_token() {
 }
 
 #[test]
+fn stopped_as_soon_as_it_says_that_it_listens_it_ends_in_order() {
+    for _ in 0..5 {
+        let home = TestHome::fresh();
+        fs::create_dir(home.path()).unwrap();
+        let mut process = home.start(&["hub", "serve", "--set", "runtime=mock"]);
+        process.wait_for("listens on http://");
+        process.signal(Signal::TERM);
+        assert_eq!(process.wait(), Some(0), "{:?}", process.seen);
+    }
+}
+
+#[test]
 fn a_second_hub_on_the_same_data_is_told_who_is_there() {
     let hub = Served::new();
     let second = hub.run(&["hub", "serve"]).ended(1);
