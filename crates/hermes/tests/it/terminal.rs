@@ -103,7 +103,8 @@ impl Terminal {
         (code.unwrap_or(-1), self.screen())
     }
 
-    fn screen(&self) -> String {
+    /// All that was written so far.
+    pub(crate) fn screen(&self) -> String {
         text(&self.screen)
     }
 }

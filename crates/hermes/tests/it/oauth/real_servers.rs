@@ -53,9 +53,13 @@ impl RealPlace {
 
     /// Somebody opens an address in a real browser, signs in and decides.
     fn person(&self, address: &str, decision: &str) -> Value {
+        self.person_with(&[address, decision])
+    }
+
+    fn person_with(&self, arguments: &[&str]) -> Value {
         let output = Command::new(&self.node)
             .arg(script("person.mjs"))
-            .args([address, decision])
+            .args(arguments)
             .output()
             .unwrap();
         let problem = String::from_utf8_lossy(&output.stderr);
@@ -128,6 +132,34 @@ fn somebody_who_does_not_consent_is_told_so_in_the_browser_and_here() {
         "{seen}"
     );
     assert_eq!(place.tokens(), Value::Null);
+}
+
+#[test]
+fn somebody_enters_the_code_of_a_device_in_a_browser() {
+    let Some(place) = RealPlace::start(3600) else {
+        return;
+    };
+    let login = ["mcp", "login", "remote", "--flow", "device"];
+    let mut terminal = Terminal::start(place.hermes.command(&login));
+    let address = terminal.word_with(&format!("{}/device", place.issuer));
+    // Two groups of capital letters.
+    let mut code = String::new();
+    assert!(hermes_testkit::wait_until(crate::running::PATIENCE, || {
+        let screen = terminal.screen();
+        let mut words = screen.split_whitespace();
+        let is_code = |word: &&str| {
+            word.contains('-') && word.chars().all(|c| c == '-' || c.is_ascii_uppercase())
+        };
+        code = words.find(is_code).unwrap_or_default().to_owned();
+        !code.is_empty()
+    }));
+    let seen = place.person_with(&[&address, "consent", &code]);
+    let (ended, screen) = terminal.end();
+    assert_eq!(ended, 0, "{screen}\n{seen}");
+    let pages = json!(["Sign-in", "Confirm Device", "Sign-in", "Authorize"]);
+    assert_eq!(seen["pages"], pages, "{seen}");
+    let ran = place.echo().ok();
+    assert!(ran.stdout.contains("Echo: hello"), "{ran:#?}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
-// Somebody with a browser: opens an address, signs in, consents, and says where that led.
+// Somebody with a browser: opens an address, enters a device's code if asked for one, signs in, consents, and says where
+// that led.
 //
-//   person.mjs ADDRESS [refuse]
+//   person.mjs ADDRESS consent|refuse [CODE]
 
 const { default: playwright } = await import(`${process.env.HERMES_TEST_OAUTH}/playwright-core/index.js`);
-const [address, decision] = process.argv.slice(2);
+const [address, decision, code] = process.argv.slice(2);
 
 const browser = await playwright.chromium.launch({
   executablePath: process.env.HERMES_TEST_BROWSER,
@@ -32,14 +33,19 @@ const pages = [];
 await page.goto(address, whenLoaded);
 while (await page.locator('form').count()) {
   pages.push(await page.locator('h1').first().innerText());
+  if (await page.locator('input[name=user_code]:not([type=hidden])').count()) {
+    await page.fill('input[name=user_code]', code);
+  }
   if (await page.locator('input[name=login]').count()) {
     await page.fill('input[name=login]', 'ada');
     await page.fill('input[name=password]', 'lovelace');
   }
   const next = decision === 'refuse' ? page.locator('a[href$="/abort"]') : page.locator('button[type=submit]');
-  const before = page.url();
+  // The next page may have the same address.
+  const navigated = page.waitForEvent('framenavigated');
   await next.first().click();
-  await page.waitForURL((url) => url.href !== before, whenLoaded);
+  await navigated;
+  await page.waitForLoadState('domcontentloaded');
 }
 const text = await page.locator('body').innerText();
 console.log(JSON.stringify({ pages, url: page.url(), text, alerts }));
