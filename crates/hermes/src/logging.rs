@@ -3,16 +3,14 @@
 
 use std::{io::IsTerminal, sync::Mutex};
 
-use hermes_config::{Home, Redactor, Variables};
+use hermes_config::{Home, LogFile, Redactor, Variables};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
-mod file;
 mod json;
 mod redacting;
 
-use file::LogFile;
 use json::{JsonLines, JsonMembers};
 use redacting::Redacting;
 
