@@ -123,10 +123,10 @@ impl Write for LogFile {
 fn make_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
-    if file.metadata()?.permissions().mode() & 0o077 == 0 {
-        return Ok(());
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
-    file.set_permissions(fs::Permissions::from_mode(0o600))
+    Ok(())
 }
 
 #[cfg(unix)]
