@@ -17,6 +17,7 @@ pub mod settings;
 pub mod variables;
 
 mod atomic;
+mod log_file;
 mod nearest;
 mod program;
 mod yaml;
@@ -26,6 +27,7 @@ pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
 pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use home::{Home, HomeError, ProfileName};
+pub use log_file::LogFile;
 pub use model::*;
 pub use nearest::nearest;
 pub use redact::Redactor;

@@ -3,16 +3,14 @@
 
 use std::{io::IsTerminal, sync::Mutex};
 
-use hermes_config::{Home, Redactor, Variables};
+use hermes_config::{Home, LogFile, Redactor, Variables};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
-mod file;
 mod json;
 mod redacting;
 
-use file::LogFile;
 use json::{JsonLines, JsonMembers};
 use redacting::Redacting;
 
@@ -64,6 +62,8 @@ pub(crate) fn to_terminal_or_json(usual: &str) -> Result<(), Failure> {
     }
     let wanted = std::env::var(VARIABLE);
     tracing_subscriber::fmt()
+        // As below.
+        .log_internal_errors(false)
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
         .with_env_filter(filter(wanted.as_deref().unwrap_or(usual))?)
@@ -93,6 +93,8 @@ pub(crate) fn to_stderr_or_else(usual: &str) -> Result<(), Failure> {
 
 fn to_stderr(wanted: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
+        // A stderr that nobody reads any more would be told of on stderr, and that ends whoever wrote the line.
+        .log_internal_errors(false)
         .with_env_filter(filter(wanted)?)
         .with_ansi(false)
         .with_writer(|| Redacting::new(std::io::stderr(), Redactor::default()))

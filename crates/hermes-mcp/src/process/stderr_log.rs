@@ -3,7 +3,6 @@
 //! Reading never waits for the disk. Batches of lines go to one writer thread over a bounded channel; what does not
 //! fit is counted and dropped.
 
-mod file;
 mod lines;
 
 use std::{
@@ -15,17 +14,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::ServerName;
+use hermes_config::{LogFile, ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     task::JoinSet,
     time::timeout,
 };
 
-use self::{
-    file::LogFile,
-    lines::{LineSplitter, Tail},
-};
+use self::lines::{LineSplitter, Tail};
 use super::utc;
 
 /// How much is read at once. Short lines grow by their prefix, so this also bounds a batch.
@@ -46,7 +42,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// The stderr log of a home, `logs/mcp-stderr.log`, shared by all servers of a host.
 #[derive(Debug)]
 pub struct StderrLog {
-    file: LogFile,
+    file: PathBuf,
     writer: OnceLock<Option<SyncSender<Message>>>,
 }
 
@@ -64,7 +60,7 @@ impl StderrLog {
     /// A log in another place.
     pub fn at(file: PathBuf) -> Self {
         Self {
-            file: LogFile::new(file),
+            file,
             writer: OnceLock::new(),
         }
     }
@@ -101,7 +97,7 @@ impl StderrLog {
     fn writer(&self) -> Option<SyncSender<Message>> {
         let start = || {
             let (sender, receiver) = sync_channel(QUEUE);
-            let file = self.file.clone();
+            let file = LogFile::in_existing_home(self.file.clone());
             std::thread::Builder::new()
                 .name("mcp-stderr-log".into())
                 .spawn(move || write(file, &receiver))

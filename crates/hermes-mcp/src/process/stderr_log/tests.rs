@@ -2,7 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use tokio::io::AsyncWriteExt;
 
-use super::{file::FILE_CAP, lines::LONGEST_LINE, *};
+use super::{lines::LONGEST_LINE, *};
 
 fn name(text: &str) -> ServerName {
     ServerName::new(text)
@@ -92,32 +92,4 @@ async fn stderr_is_drained_where_no_log_can_be_written() {
     let log = StderrLog::new(home.path());
     let tail = drain(&log, "line\n".repeat(100_000).as_bytes()).await;
     assert_eq!(tail.len(), 20);
-}
-
-#[test]
-fn the_file_is_put_aside_at_its_cap() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp-stderr.log");
-    let mut file = LogFile::new(path.clone());
-    let megabyte = vec![b'x'; 1024 * 1024];
-    for _ in 0..25 {
-        file.append(&megabyte);
-        assert!(std::fs::metadata(&path).unwrap().len() <= FILE_CAP);
-    }
-    let old = home.path().join("mcp-stderr.log.1");
-    assert_eq!(std::fs::metadata(&path).unwrap().len(), 5 * 1024 * 1024);
-    assert_eq!(std::fs::metadata(&old).unwrap().len(), FILE_CAP);
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 2);
-}
-
-#[test]
-fn a_second_host_follows_a_file_put_aside_by_the_first() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp-stderr.log");
-    let (mut first, mut second) = (LogFile::new(path.clone()), LogFile::new(path.clone()));
-    second.append(b"before\n");
-    first.append(&vec![b'x'; 10 * 1024 * 1024 - 7]);
-    first.append(b"first\n");
-    second.append(b"after\n");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nafter\n");
 }

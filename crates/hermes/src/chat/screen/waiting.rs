@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use hermes_agent::printable::printable;
 
-use super::elapsed;
 use crate::chat::{
     calls::SPIN,
     strip,
@@ -62,7 +61,7 @@ impl Waiting {
     pub(super) fn line(&self, paint: Paint, width: usize) -> String {
         let picture = self.since.elapsed().as_millis() / (3 * SPIN.as_millis());
         let dots = DOTS[usize::try_from(picture).unwrap_or(0) % DOTS.len()];
-        let head = format!("{dots} {} {} s", self.what, elapsed(self.since));
+        let head = format!("{dots} {} {} s", self.what, self.since.elapsed().as_secs());
         let head = strip::cut(&head, width);
         // The last words, as many as fit.
         let room = width.saturating_sub(head.chars().count() + 2);

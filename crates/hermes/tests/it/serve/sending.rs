@@ -1,6 +1,6 @@
 //! Messages that a client sends, to platforms that are played.
 
-use hermes_testkit::platform::PlatformServer;
+use hermes_testkit::platform::{PlatformFault, PlatformServer};
 
 use super::*;
 
@@ -59,4 +59,25 @@ fn a_client_sends_to_every_platform_and_the_conversation_shows_it() {
     }
     let read = other.ask("messages_read", &json!({"session_key": KEY}));
     assert_eq!(read["messages"][1]["content"], "on it");
+}
+
+#[test]
+fn it_ends_in_the_middle_of_a_send_when_its_client_goes() {
+    let hermes = with_chat();
+    let server = PlatformServer::telegram(TOKEN);
+    server.fail("sendMessage", PlatformFault::Silence);
+    let address = server.base_url();
+    hermes.home.write_env(&format!(
+        "TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_BASE_URL={address}\n"
+    ));
+    let mut bridge = Piped::open(&hermes, &[]);
+    bridge.begin(
+        "messages_send",
+        &json!({"target": "telegram:1", "message": "on it"}),
+    );
+    crate::running::wait_until("the platform was asked", || !server.requests().is_empty());
+    drop(bridge.stdin.take());
+    let (time, code) = bridge.ended();
+    assert!(time < Duration::from_secs(6), "{time:?}");
+    assert_eq!(code, Some(0));
 }
