@@ -5,6 +5,7 @@ mod doors;
 mod examples;
 mod faults;
 mod fresh;
+mod homes;
 mod jobs;
 mod links;
 mod listeners;
