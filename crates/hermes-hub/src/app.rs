@@ -39,6 +39,7 @@ use crate::{
     state::{Intent, State, TenantRecord},
 };
 
+mod afterwards;
 mod gauges;
 pub(crate) mod homes;
 mod housekeeping;

@@ -48,7 +48,7 @@ pub(crate) use directory::{
 };
 pub(crate) use faults::{io_problem, problem};
 pub(crate) use home_directory::HomeDirectory;
-pub(crate) use tree::Tree;
+pub(crate) use tree::{Tree, names, open_directory};
 pub(crate) use walk::walk;
 
 /// What operations may take and what a share may hold. May change at any time.

@@ -278,24 +278,27 @@ pub(crate) fn change_jobs_of<T>(
     Ok(result)
 }
 
-/// Removes what a job has written.
-pub(crate) fn remove_output_of(home: &Home, job: &JobId) -> Result<(), CronError> {
+/// Removes what a job has written, unless its tenant has put a link in the way.
+pub(crate) fn remove_output_of(home: &Home, job: &JobId) {
     let removed = HomeDirectory::open(home.path(), DIRECTORY)
         .and_then(|directory| directory.remove_all(&["output", job.as_str()]));
     match removed {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(failed(home, &error.into())),
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => tracing::warn!(%job, "what a deleted job has written stays: {error}"),
     }
 }
 
 /// What can not be reached because the tenant put something else there is damaged; the rest is the system's fault.
 fn failed(home: &Home, error: &io::Error) -> CronError {
     let path = jobs_file(home);
-    let link = Errno::LOOP.raw_os_error();
-    let is_tenants = error.raw_os_error() == Some(link)
+    // A link, or a pipe that nobody reads from.
+    let others = [Errno::LOOP, Errno::NXIO].map(|error| Some(error.raw_os_error()));
+    let is_tenants = others.contains(&error.raw_os_error())
         || matches!(
             error.kind(),
             io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::PermissionDenied
                 | io::ErrorKind::InvalidData
                 | io::ErrorKind::FileTooLarge
                 | io::ErrorKind::Other

@@ -21,8 +21,9 @@ use rustix::{
 use super::{
     beneath::{DIRECTORY, Links, READ, open_beneath},
     directory::atomic::{Draft, FILE_MODE},
-    tree::{Tree, names, open_directory},
+    tree::{Name, Tree, names, open_directory},
 };
+use crate::files::EntryType;
 
 /// Larger files are nothing that a home has under these names.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -131,7 +132,8 @@ impl HomeDirectory {
     /// Removes what a Hub that was killed left half written.
     pub(crate) fn clear_drafts(&self) -> Result<(), Errno> {
         let (_, found) = names(Dir::read_from(&self.directory)?)?;
-        for name in found.iter().filter(|name| name.is_temporary()) {
+        let is_draft = |name: &&Name| name.is_temporary() && name.kind == Some(EntryType::File);
+        for name in found.iter().filter(is_draft) {
             unlinkat(&self.directory, name.name.as_c_str(), AtFlags::empty())?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! REST, MCP and the documents, over real sockets.
 
+mod agreement;
 mod defaults;
 mod doors;
 mod examples;
