@@ -44,7 +44,7 @@ pub(crate) use beneath::{DIRECTORY, Links, READ, open_beneath};
 pub(crate) use directory::{
     atomic::{Draft, make_directories},
     blocking,
-    count::measure,
+    count::{clear_below, measure},
 };
 pub(crate) use faults::{io_problem, problem};
 pub(crate) use home_directory::HomeDirectory;

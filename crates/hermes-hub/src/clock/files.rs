@@ -26,6 +26,8 @@ use crate::{
 
 /// The condition that tells whether a tenant's jobs can be read.
 const CONDITION: &str = "CronReadable";
+/// The condition that tells whether the Hub lets the jobs of a linked home run.
+const BY_HUB: &str = "CronByHub";
 
 impl Clock {
     /// Takes up how files were when a Hub before read them.
@@ -173,6 +175,22 @@ impl Clock {
         before
     }
 
+    /// Finds out who lets the jobs of a linked home run, and what a Hub before wrote down about that.
+    pub(super) async fn look_at_ticker(&self, tenant: &TenantId) {
+        let Ok(Some(record)) = self.state.tenant(tenant).await else {
+            return;
+        };
+        let is_others = |condition: &Condition| {
+            condition.kind == BY_HUB && condition.status == ConditionStatus::False
+        };
+        if record.conditions.iter().any(is_others) {
+            self.own_tickers().insert(tenant.clone());
+        }
+        if let Ok(calendar) = self.agents.tenancy().calendar(tenant).await {
+            self.note_ticker(tenant, calendar.ticker).await;
+        }
+    }
+
     /// A linked home whose jobs somebody else lets run has a condition that says so.
     pub(super) async fn note_ticker(&self, tenant: &TenantId, ticker: Ticker) {
         let is_new = match ticker {
@@ -184,7 +202,7 @@ impl Clock {
         }
         let by_hub = ticker == Ticker::Hub;
         let condition = Condition {
-            kind: "CronByHub".into(),
+            kind: BY_HUB.into(),
             status: if by_hub {
                 ConditionStatus::True
             } else {
