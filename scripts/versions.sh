@@ -15,6 +15,11 @@ python_servers=(
   mcp-server-git==2026.10.19
 )
 
+# Programs that fetch a server when it is started, and one server for each. `npx` is the one of the system.
+uv=uv==0.13.7
+uvx_server=mcp-server-time==2026.10.19
+npx_server=@modelcontextprotocol/server-filesystem@2026.8.31
+
 # This server crashes with the second generation, so it has an environment of its own.
 sqlite_server=(
   mcp-server-sqlite==2025.4.25

@@ -238,6 +238,11 @@ fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
         empty if empty.is_empty() => text(&origin, other),
         text => text,
     };
+    // A number in its place is no time, and would come before all others.
+    let time = |name: &str| match entry.get(name) {
+        Some(Value::String(time)) => time.clone(),
+        _ => String::new(),
+    };
     let number = |name: &str| entry.get(name).and_then(Value::as_i64).unwrap_or_default();
     Some(Entry {
         session_key: key.as_str().to_owned(),
@@ -249,8 +254,8 @@ fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
         user_name: text(&origin, "user_name"),
         chat_id: text(&origin, "chat_id"),
         thread_id: thread(&origin),
-        created_at: text(entry, "created_at"),
-        updated_at: text(entry, "updated_at"),
+        created_at: time("created_at"),
+        updated_at: time("updated_at"),
         input_tokens: number("input_tokens"),
         output_tokens: number("output_tokens"),
         total_tokens: number("total_tokens"),

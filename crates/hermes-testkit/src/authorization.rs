@@ -3,8 +3,7 @@
 //! It takes what the standards let a server take and refuses the rest: PKCE is verified, codes are good for one use,
 //! refresh tokens rotate and their reuse ends the whole family, tokens are bound to a resource and, if asked for, to a
 //! key. It consents to everything by itself, so that a visit of the authorization endpoint is answered by the redirect.
-//! Every request is recorded, and lies and failures can be ordered at any time. Like [`HttpServer`], it lives in a
-//! thread with a runtime of its own.
+//! Every request is recorded, and lies and failures can be ordered at any time.
 //!
 //! ```no_run
 //! use hermes_testkit::authorization::{AuthorizationServer, Endpoint, EndpointFault, Resource, Setup};
@@ -41,15 +40,13 @@ pub use jwt::TokenIssuer;
 pub use resource::{Challenge, MetadataPlace, Resource};
 pub use setup::{Discovery, ProofOfPossession, RefreshTokens, Setup};
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::http::{HttpRequest, HttpServer};
+use crate::server_thread::{Port, ServerThread};
 use resource::Guard;
 use state::State;
 
@@ -57,13 +54,7 @@ use state::State;
 pub struct AuthorizationServer {
     state: Arc<State>,
     /// Absent where it shares the origin of the MCP server it protects.
-    address: Option<SocketAddr>,
-    serving: Option<Serving>,
-}
-
-struct Serving {
-    stop: CancellationToken,
-    thread: JoinHandle<()>,
+    thread: Option<ServerThread>,
 }
 
 impl AuthorizationServer {
@@ -73,11 +64,11 @@ impl AuthorizationServer {
     ///
     /// If it cannot be started.
     pub fn start(setup: Setup) -> Self {
-        let (socket, address) = bind(0);
-        let state = Arc::new(State::new(&format!("http://{address}"), setup));
+        let port = take(0);
+        let origin = format!("http://{}", port.address());
+        let state = Arc::new(State::new(&origin, setup));
         Self {
-            serving: Some(serve(socket, &state)),
-            address: Some(address),
+            thread: Some(serve(port, &state)),
             state,
         }
     }
@@ -99,8 +90,7 @@ impl AuthorizationServer {
         let state = made.unwrap_or_else(|| panic!("the gate is made when the server starts"));
         let authorization = Self {
             state,
-            address: None,
-            serving: None,
+            thread: None,
         };
         (authorization, server)
     }
@@ -211,10 +201,8 @@ impl AuthorizationServer {
 
     /// Cuts all connections and frees the port: whoever asks now is refused. What was issued is remembered.
     pub fn stop(&mut self) {
-        if let Some(serving) = self.serving.take() {
-            serving.stop.cancel();
-            // A panic in there has already been reported.
-            let _ = serving.thread.join();
+        if let Some(thread) = &mut self.thread {
+            thread.stop();
         }
     }
 
@@ -225,37 +213,19 @@ impl AuthorizationServer {
     /// If the port is taken.
     pub fn restart(&mut self) {
         self.stop();
-        if let Some(address) = self.address {
-            let (socket, _) = bind(address.port());
-            self.serving = Some(serve(socket, &self.state));
+        if let Some(thread) = &mut self.thread {
+            *thread = serve(take(thread.address().port()), &self.state);
         }
     }
 }
 
-impl Drop for AuthorizationServer {
-    fn drop(&mut self) {
-        self.stop();
-    }
+fn take(port: u16) -> Port {
+    Port::take(port)
+        .unwrap_or_else(|error| panic!("no authorization server on port {port}: {error}"))
 }
 
-fn bind(port: u16) -> (TcpListener, SocketAddr) {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|socket| {
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
-        Ok((socket, address))
-    });
-    bound.unwrap_or_else(|error| panic!("no authorization server on port {port}: {error}"))
-}
-
-fn serve(socket: TcpListener, state: &Arc<State>) -> Serving {
-    let stop = CancellationToken::new();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap_or_else(|error| panic!("no runtime for an authorization server: {error}"));
-    let thread = std::thread::spawn({
-        let (state, stop) = (Arc::clone(state), stop.clone());
-        move || runtime.block_on(state::serve(socket, state, stop))
-    });
-    Serving { stop, thread }
+fn serve(port: Port, state: &Arc<State>) -> ServerThread {
+    let state = Arc::clone(state);
+    port.serve(move |socket| state::serve(socket, state))
+        .unwrap_or_else(|error| panic!("no runtime for an authorization server: {error}"))
 }

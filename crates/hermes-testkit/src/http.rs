@@ -1,5 +1,4 @@
-//! The front end over HTTP. A server lives in a thread with a runtime of its own, so that tests may be
-//! synchronous, or asynchronous on a paused clock.
+//! The front end over HTTP.
 
 mod connection;
 mod fault;
@@ -10,17 +9,16 @@ mod stream;
 mod streamable;
 mod tls;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::response::Response;
 use futures::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
 
 use crate::behaviour::{Behaviour, HttpTransport};
 use crate::script::Script;
+use crate::server_thread::{Port, ServerThread};
 use connection::{HangUp, Listener};
 use front::Front;
 pub use log::HttpRequest;
@@ -34,11 +32,9 @@ pub(crate) trait Gate: Send + Sync {
 
 /// A scripted MCP server over HTTP on a loopback port; it stops when dropped.
 pub struct HttpServer {
-    address: SocketAddr,
     front: Arc<Front>,
     certificates: Option<Certificates>,
-    stop: CancellationToken,
-    thread: Option<JoinHandle<()>>,
+    thread: ServerThread,
 }
 
 impl HttpServer {
@@ -76,9 +72,7 @@ impl HttpServer {
         gate: impl FnOnce(&str) -> Option<Arc<dyn Gate>>,
     ) -> std::io::Result<Self> {
         std::thread::sleep(Duration::from_millis(behaviour.process.start_delay_ms));
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
+        let port = Port::take(port)?;
         let (certificates, acceptor) = match &behaviour.http.tls {
             Some(tls) => {
                 let (certificates, acceptor) = tls::prepare(tls).map_err(std::io::Error::other)?;
@@ -86,8 +80,7 @@ impl HttpServer {
             }
             None => (None, None),
         };
-        let stop = CancellationToken::new();
-        let crash = stop.clone();
+        let crash = port.stop_token();
         let exit = move |_| {
             let crash = crash.clone();
             // What was answered before the end must have time to leave.
@@ -96,36 +89,19 @@ impl HttpServer {
                 crash.cancel();
             });
         };
-        let gate = gate(&origin(address, certificates.as_ref()));
+        let gate = gate(&origin(port.address(), certificates.as_ref()));
         let front = Arc::new(Front::new(Script::new(behaviour, exit)?, gate));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let thread = std::thread::spawn({
+        let thread = port.serve({
             let front = Arc::clone(&front);
-            let stop = stop.clone();
-            move || {
-                runtime.block_on(async move {
-                    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
-                        return;
-                    };
-                    let listener = Listener::new(socket, acceptor);
-                    let service =
-                        front::router(front).into_make_service_with_connect_info::<HangUp>();
-                    // Whatever is still open is cut off: the runtime goes with this thread.
-                    tokio::select! {
-                        _ = axum::serve(listener, service) => {}
-                        () = stop.cancelled() => {}
-                    }
-                });
+            async move |socket| {
+                let service = front::router(front).into_make_service_with_connect_info::<HangUp>();
+                axum::serve(Listener::new(socket, acceptor), service).await
             }
-        });
+        })?;
         Ok(Self {
-            address,
             front,
             certificates,
-            stop,
-            thread: Some(thread),
+            thread,
         })
     }
 
@@ -140,12 +116,12 @@ impl HttpServer {
 
     /// The address without a path.
     pub fn origin(&self) -> String {
-        origin(self.address, self.certificates.as_ref())
+        origin(self.thread.address(), self.certificates.as_ref())
     }
 
     /// The port.
     pub fn port(&self) -> u16 {
-        self.address.port()
+        self.thread.address().port()
     }
 
     /// The certificates of a server with TLS.
@@ -160,16 +136,12 @@ impl HttpServer {
 
     /// Cuts all connections and frees the port.
     pub fn stop(&mut self) {
-        self.stop.cancel();
-        self.wait();
+        self.thread.stop();
     }
 
     /// Waits until the server has ended, by a crash or by [`HttpServer::stop`].
     pub fn wait(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A panic in there has already been reported.
-            let _ = thread.join();
-        }
+        self.thread.wait();
     }
 }
 
@@ -180,10 +152,4 @@ fn origin(address: SocketAddr, certificates: Option<&Certificates>) -> String {
         "http"
     };
     format!("{scheme}://{address}")
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        self.stop();
-    }
 }

@@ -16,6 +16,7 @@ mod observe;
 pub mod platform;
 mod record;
 mod script;
+mod server_thread;
 mod stdio;
 mod wire;
 

@@ -1,9 +1,6 @@
 //! A model server that answers by script, in OpenAI's and Anthropic's protocol, over real sockets.
 //!
-//! It listens on loopback and lists its models the way Ollama and OpenAI-like servers do. Like [`HttpServer`], it
-//! lives in a thread with a runtime of its own.
-//!
-//! [`HttpServer`]: crate::HttpServer
+//! It listens on loopback and lists its models the way Ollama and OpenAI-like servers do.
 
 mod anthropic;
 mod chat;
@@ -16,20 +13,15 @@ mod stream;
 pub use log::ModelCall;
 pub use script::{Answer, Call, Ending, Reply, Rule, Script, Usage};
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use tokio_util::sync::CancellationToken;
-
+use crate::server_thread::{Port, ServerThread};
 use server::Server;
 
 /// A scripted model on a loopback port; it stops when dropped.
 pub struct ModelServer {
-    address: SocketAddr,
     server: Arc<Server>,
-    stop: CancellationToken,
-    thread: Option<JoinHandle<()>>,
+    thread: ServerThread,
 }
 
 impl ModelServer {
@@ -53,24 +45,10 @@ impl ModelServer {
     }
 
     fn try_start(port: u16, script: Script) -> std::io::Result<Self> {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
-        let stop = CancellationToken::new();
         let server = Arc::new(Server::new(script));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let thread = std::thread::spawn({
-            let (server, stop) = (Arc::clone(&server), stop.clone());
-            move || runtime.block_on(server::serve(socket, server, stop))
-        });
-        Ok(Self {
-            address,
-            server,
-            stop,
-            thread: Some(thread),
-        })
+        let shared = Arc::clone(&server);
+        let thread = Port::take(port)?.serve(move |socket| server::serve(socket, shared))?;
+        Ok(Self { server, thread })
     }
 
     /// The base URL of OpenAI's protocol.
@@ -80,12 +58,12 @@ impl ModelServer {
 
     /// The address without a path: the base URL of Anthropic's protocol, and Ollama's address.
     pub fn origin(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.thread.address())
     }
 
     /// The port.
     pub fn port(&self) -> u16 {
-        self.address.port()
+        self.thread.address().port()
     }
 
     /// Every request for an answer so far, oldest first.
@@ -100,21 +78,11 @@ impl ModelServer {
 
     /// Cuts all connections and frees the port.
     pub fn stop(&mut self) {
-        self.stop.cancel();
-        self.wait();
+        self.thread.stop();
     }
 
     /// Waits until the server has been stopped.
     pub fn wait(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A panic in there has already been reported.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for ModelServer {
-    fn drop(&mut self) {
-        self.stop();
+        self.thread.wait();
     }
 }

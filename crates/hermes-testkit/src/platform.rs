@@ -1,10 +1,7 @@
 //! Telegram, Discord and Slack as a bot sees them, on loopback sockets.
 //!
 //! Each takes what the real one takes and refuses what the real one refuses: wrong tokens, texts that are too long,
-//! markup that can not be parsed. Every request is recorded, and faults can be ordered for the next ones. Like
-//! [`HttpServer`], a server lives in a thread with a runtime of its own.
-//!
-//! [`HttpServer`]: crate::HttpServer
+//! markup that can not be parsed. Every request is recorded, and faults can be ordered for the next ones.
 
 mod discord;
 mod fault;
@@ -18,20 +15,15 @@ pub use fault::PlatformFault;
 pub use markdown_v2::parse as parse_markdown_v2;
 pub use request::{FormPart, PlatformRequest};
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use tokio_util::sync::CancellationToken;
-
+use crate::server_thread::{Port, ServerThread};
 use server::{Kind, Server};
 
 /// A platform on a loopback port; it stops when dropped.
 pub struct PlatformServer {
-    address: SocketAddr,
     server: Arc<Server>,
-    stop: CancellationToken,
-    thread: Option<JoinHandle<()>>,
+    thread: ServerThread,
 }
 
 impl PlatformServer {
@@ -68,29 +60,16 @@ impl PlatformServer {
     }
 
     fn try_start(kind: Kind, token: &str) -> std::io::Result<Self> {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
-        let stop = CancellationToken::new();
-        let server = Arc::new(Server::new(kind, token, address));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let thread = std::thread::spawn({
-            let (server, stop) = (Arc::clone(&server), stop.clone());
-            move || runtime.block_on(server::serve(socket, server, stop))
-        });
-        Ok(Self {
-            address,
-            server,
-            stop,
-            thread: Some(thread),
-        })
+        let port = Port::take(0)?;
+        let server = Arc::new(Server::new(kind, token, port.address()));
+        let shared = Arc::clone(&server);
+        let thread = port.serve(move |socket| server::serve(socket, shared))?;
+        Ok(Self { server, thread })
     }
 
     /// The address of its API.
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.thread.address())
     }
 
     /// Lets the next request whose path contains this text fail. Several are used up in their order.
@@ -110,16 +89,6 @@ impl PlatformServer {
 
     /// Cuts all connections and frees the port.
     pub fn stop(&mut self) {
-        self.stop.cancel();
-        if let Some(thread) = self.thread.take() {
-            // A panic in there has already been reported.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for PlatformServer {
-    fn drop(&mut self) {
-        self.stop();
+        self.thread.stop();
     }
 }

@@ -29,6 +29,17 @@ pub(crate) fn install() {
 /// Says whose secrets are to be kept out.
 pub(crate) fn is_about(home: &Home) {
     let _ = HOME.set(home.clone());
+    #[cfg(debug_assertions)]
+    on_demand();
+}
+
+/// Fails as a mistake would, with these words: how tests see that nothing secret is told. The program that is published
+/// does not know the variable.
+#[cfg(debug_assertions)]
+fn on_demand() {
+    if let Ok(message) = std::env::var("HERMES_TEST_CRASH") {
+        std::panic::panic_any(message);
+    }
 }
 
 fn report(crash: &PanicHookInfo<'_>, redactor: &Redactor) -> String {
@@ -63,7 +74,10 @@ fn redactor(home: Option<&Home>) -> Redactor {
     Redactor::for_variables(&variables).with(secrets)
 }
 
-/// What logins have left: every text that is called a token or a secret.
+/// What a member of a token file is called if nobody else may know it.
+const SECRET_NAMES: [&str; 4] = ["token", "secret", "key", "verifier"];
+
+/// What logins have left, finished or not: every text whose name says that it is secret.
 fn tokens(home: &Home) -> Vec<Secret<String>> {
     let files = std::fs::read_dir(home.tokens_dir()).into_iter().flatten();
     let mut found = Vec::new();
@@ -83,9 +97,9 @@ fn gather(value: &Value, found: &mut Vec<Secret<String>>) {
     };
     for (name, member) in members {
         match member {
-            Value::String(text) if name.contains("token") || name.contains("secret") => {
-                // `token_type` and its like are words.
-                if text.len() >= 8 {
+            Value::String(text) if SECRET_NAMES.iter().any(|word| name.contains(word)) => {
+                // `token_type` and its like are words, and endpoints are known to everybody.
+                if text.len() >= 8 && !text.contains("://") {
                     found.push(Secret::new(text.clone()));
                 }
             }
@@ -129,17 +143,23 @@ mod tests {
         std::fs::create_dir(home.tokens_dir()).unwrap();
         write(
             "mcp-tokens/a.json",
-            r#"{"access_token": "opaque-oauth-one"}"#,
+            r#"{"access_token": "opaque-oauth-one", "dpop_key": "opaque-key-two"}"#,
+        );
+        write(
+            "mcp-tokens/a.login.json",
+            r#"{"verifier": "opaque-pkce-three", "metadata": {"token_endpoint": "https://as.example/token"}}"#,
         );
         let kept = Secret::new("sealed-in-the-home".to_owned());
         SecretStore::sealed(&home).set("k", &kept).unwrap();
         let text = told(
             &home,
-            "bad: from-the-env-file written-out sealed-in-the-home opaque-oauth-one Bearer abcdefgh1234",
+            "bad: from-the-env-file written-out sealed-in-the-home opaque-oauth-one opaque-key-two opaque-pkce-three \
+             Bearer abcdefgh1234\nat https://as.example/token",
         );
         assert!(text.contains("src/crash.rs:"), "{text}");
-        let hidden = ["[REDACTED]"; 5].join(" ");
-        assert!(text.contains(&format!("bad: {hidden}\n")), "{text}");
+        let hidden = ["[REDACTED]"; 7].join(" ");
+        let told = format!("bad: {hidden}\nat https://as.example/token\n");
+        assert!(text.contains(&told), "{text}");
     }
 
     #[test]

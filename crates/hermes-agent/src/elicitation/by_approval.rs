@@ -110,22 +110,22 @@ mod tests {
 
     use super::*;
 
-    fn agreed_to(properties: Value, required: Value) -> Option<Value> {
+    fn agreed_to(properties: &Value, required: &[&str]) -> Option<Value> {
         let schema = json!({"type": "object", "properties": properties, "required": required});
         agreed(&Form::read(&schema).unwrap()).map(Value::Object)
     }
 
     #[test]
     fn a_yes_means_the_defaults_and_no_more() {
-        assert_eq!(agreed_to(json!({}), json!([])), Some(json!({})));
+        assert_eq!(agreed_to(&json!({}), &[]), Some(json!({})));
         let fields = json!({
             "sure": {"type": "boolean"}, "name": {"type": "string", "default": "x"},
             "age": {"type": "integer"},
         });
         assert_eq!(
-            agreed_to(fields.clone(), json!(["sure"])),
+            agreed_to(&fields, &["sure"]),
             Some(json!({"sure": true, "name": "x"}))
         );
-        assert_eq!(agreed_to(fields, json!(["age"])), None);
+        assert_eq!(agreed_to(&fields, &["age"]), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use hermes_store::{Content, SessionId};
@@ -22,6 +23,8 @@ use super::{
 
 /// So many events are taken at once.
 const AT_ONCE: usize = 200;
+/// How long a log that can not be read is left alone.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Reads the log on from a cursor.
 struct Follower {
@@ -32,22 +35,26 @@ struct Follower {
 impl Follower {
     /// The next events, as soon as there are some. `None` when the log has ended.
     async fn next(&mut self) -> Option<Vec<Event>> {
-        let events = async {
-            self.feed.wait(self.after, None).await?;
-            let page = self.feed.poll(self.after, None, AT_ONCE).await?;
-            Ok::<_, EventError>(page.events)
-        };
-        match events.await {
-            Ok(events) => {
-                self.after = events.last().map_or(self.after, |event| event.cursor);
-                Some(events)
-            }
-            Err(EventError::Closed) => None,
-            Err(error) => {
-                tracing::warn!(%error, "events are no longer told to the client");
-                None
+        loop {
+            match self.read().await {
+                Ok(events) => {
+                    self.after = events.last().map_or(self.after, |event| event.cursor);
+                    return Some(events);
+                }
+                Err(EventError::Closed) => return None,
+                // The client does not ask again: what it wants to know must not depend on a moment.
+                Err(error) => {
+                    tracing::warn!(%error, "the client is told of events later");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                }
             }
         }
+    }
+
+    async fn read(&self) -> Result<Vec<Event>, EventError> {
+        self.feed.wait(self.after, None).await?;
+        let page = self.feed.poll(self.after, None, AT_ONCE).await?;
+        Ok(page.events)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The log of events and the index of conversations, on real files and with other processes speech them.
+//! The log of events and the index of conversations, on real files and with other processes that write them.
 
 mod index;
 mod processes;
@@ -118,6 +118,35 @@ async fn a_store_that_appears_later_wakes_whoever_waits() {
     };
     let (page, ()) = tokio::join!(waiting, speech);
     assert_eq!(texts(&page.unwrap().unwrap().events), ["first"]);
+    feed.close().await;
+}
+
+#[tokio::test]
+async fn a_store_that_takes_the_place_of_another_wakes_whoever_waits() {
+    let (_directory, home, store, session) = with_chat().await;
+    let feed = feed(&home).await;
+    store.append(&session, &user("old")).await.unwrap();
+    let old = feed.poll(Cursor(0), None, 20).await.unwrap();
+    assert_eq!(texts(&old.events), ["old"]);
+    store.close().await;
+    let (_other_directory, other) = empty_home();
+    let store = Store::open(&other, Access::ReadWrite).await.unwrap();
+    chat(&store, "s9", "another chat").await;
+    store.close().await;
+    let waiting = tokio::time::timeout(PATIENCE, feed.wait(old.last, None));
+    let replacement = async {
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(home.path().join(format!("state.db{suffix}")));
+        }
+        fs::rename(other.path().join("state.db"), home.path().join("state.db")).unwrap();
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        store.append(&id("s9"), &user("new")).await.unwrap();
+        store.close().await;
+    };
+    let (page, ()) = tokio::join!(waiting, replacement);
+    let page = page.unwrap().unwrap();
+    assert_eq!(texts(&page.events), ["new"]);
+    assert_eq!(page.events[0].session_key, "another chat");
     feed.close().await;
 }
 

@@ -309,9 +309,12 @@ pub(crate) fn remove_output_of(home: &Home, job: &JobId) {
 /// What can not be reached because the tenant put something else there is damaged; the rest is the system's fault.
 fn failed(home: &Home, error: &io::Error) -> CronError {
     let path = jobs_file(home);
-    // A link, or a pipe that nobody reads from.
-    let others = [Errno::LOOP, Errno::NXIO].map(|error| Some(error.raw_os_error()));
-    let is_tenants = others.contains(&error.raw_os_error())
+    // A link, one that came while the way was looked up, or a pipe that nobody reads from.
+    let is_other = matches!(
+        Errno::from_io_error(error),
+        Some(Errno::LOOP | Errno::XDEV | Errno::NXIO)
+    );
+    let is_tenants = is_other
         || matches!(
             error.kind(),
             io::ErrorKind::NotADirectory

@@ -44,37 +44,41 @@ struct Page<T> {
     warnings: Vec<String>,
 }
 
+impl<T> Listed<T> {
+    fn nothing() -> Self {
+        Self {
+            items: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl<T> Page<T> {
+    fn new(items: Vec<T>, next: Option<String>) -> Self {
+        Self {
+            items,
+            next,
+            warnings: Vec::new(),
+        }
+    }
+}
+
 pub(crate) async fn list_tools(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<Arc<NativeTool>>, ListError> {
     if capabilities.tools.is_none() {
-        return Ok(Listed {
-            items: Vec::new(),
-            warnings: Vec::new(),
-        });
+        return Ok(Listed::nothing());
     }
     let mut list = pages("tools", |params| async move {
-        let result = match peer.list_tools(params.clone()).await {
-            Ok(result) => {
-                return Ok(Page {
-                    items: result.tools,
-                    next: result.next_cursor,
-                    warnings: Vec::new(),
-                });
-            }
-            // A list with one bad tool in it is of no known shape: take what can be taken.
-            Err(ServiceError::UnexpectedResponse) => {
-                let request = ListToolsRequest {
-                    params,
-                    ..Default::default()
-                };
-                peer.send_request(ClientRequest::ListToolsRequest(request))
-                    .await?
-            }
-            Err(error) => return Err(error),
+        let listed = peer.list_tools(params.clone()).await;
+        let page = listed.map(|list| Page::new(list.tools, list.next_cursor));
+        let request = ListToolsRequest {
+            params,
+            ..Default::default()
         };
-        by_hand(&result, "tools", mend_tool)
+        let again = ClientRequest::ListToolsRequest(request);
+        or_by_hand(peer, page, again, "tools", mend_tool).await
     })
     .await?;
     let mut tools: Vec<Arc<NativeTool>> = Vec::with_capacity(list.items.len());
@@ -100,30 +104,17 @@ pub(crate) async fn list_resources(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<Resource>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Listed {
-            items: Vec::new(),
-            warnings: Vec::new(),
-        });
+        return Ok(Listed::nothing());
     }
     pages("resources", |params| async move {
-        match peer.list_resources(params.clone()).await {
-            Ok(result) => Ok(Page {
-                items: result.resources,
-                next: result.next_cursor,
-                warnings: Vec::new(),
-            }),
-            Err(ServiceError::UnexpectedResponse) => {
-                let request = ListResourcesRequest {
-                    params,
-                    ..Default::default()
-                };
-                let result = peer
-                    .send_request(ClientRequest::ListResourcesRequest(request))
-                    .await?;
-                by_hand(&result, "resources", |_| None)
-            }
-            Err(error) => Err(error),
-        }
+        let listed = peer.list_resources(params.clone()).await;
+        let page = listed.map(|list| Page::new(list.resources, list.next_cursor));
+        let request = ListResourcesRequest {
+            params,
+            ..Default::default()
+        };
+        let again = ClientRequest::ListResourcesRequest(request);
+        or_by_hand(peer, page, again, "resources", |_| None).await
     })
     .await
 }
@@ -133,36 +124,22 @@ pub(crate) async fn list_templates(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<ResourceTemplate>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Listed {
-            items: Vec::new(),
-            warnings: Vec::new(),
-        });
+        return Ok(Listed::nothing());
     }
     pages("resource templates", |params| async move {
-        match peer.list_resource_templates(params.clone()).await {
-            Ok(result) => Ok(Page {
-                items: result.resource_templates,
-                next: result.next_cursor,
-                warnings: Vec::new(),
-            }),
+        let page = match peer.list_resource_templates(params.clone()).await {
             // Not every server with resources knows templates.
-            Err(ServiceError::McpError(error)) if error.code.0 == -32601 => Ok(Page {
-                items: Vec::new(),
-                next: None,
-                warnings: Vec::new(),
-            }),
-            Err(ServiceError::UnexpectedResponse) => {
-                let request = ListResourceTemplatesRequest {
-                    params,
-                    ..Default::default()
-                };
-                let result = peer
-                    .send_request(ClientRequest::ListResourceTemplatesRequest(request))
-                    .await?;
-                by_hand(&result, "resourceTemplates", |_| None)
+            Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
+                return Ok(Page::new(Vec::new(), None));
             }
-            Err(error) => Err(error),
-        }
+            listed => listed.map(|list| Page::new(list.resource_templates, list.next_cursor)),
+        };
+        let request = ListResourceTemplatesRequest {
+            params,
+            ..Default::default()
+        };
+        let again = ClientRequest::ListResourceTemplatesRequest(request);
+        or_by_hand(peer, page, again, "resourceTemplates", |_| None).await
     })
     .await
 }
@@ -172,32 +149,35 @@ pub(crate) async fn list_prompts(
     capabilities: &ServerCapabilities,
 ) -> Result<Listed<Prompt>, ListError> {
     if capabilities.prompts.is_none() {
-        return Ok(Listed {
-            items: Vec::new(),
-            warnings: Vec::new(),
-        });
+        return Ok(Listed::nothing());
     }
     pages("prompts", |params| async move {
-        match peer.list_prompts(params.clone()).await {
-            Ok(result) => Ok(Page {
-                items: result.prompts,
-                next: result.next_cursor,
-                warnings: Vec::new(),
-            }),
-            Err(ServiceError::UnexpectedResponse) => {
-                let request = ListPromptsRequest {
-                    params,
-                    ..Default::default()
-                };
-                let result = peer
-                    .send_request(ClientRequest::ListPromptsRequest(request))
-                    .await?;
-                by_hand(&result, "prompts", |_| None)
-            }
-            Err(error) => Err(error),
-        }
+        let listed = peer.list_prompts(params.clone()).await;
+        let page = listed.map(|list| Page::new(list.prompts, list.next_cursor));
+        let request = ListPromptsRequest {
+            params,
+            ..Default::default()
+        };
+        let again = ClientRequest::ListPromptsRequest(request);
+        or_by_hand(peer, page, again, "prompts", |_| None).await
     })
     .await
+}
+
+/// The page, or, if one bad item made it one of no known shape, what can be taken of it when it is asked for again.
+async fn or_by_hand<T: DeserializeOwned>(
+    peer: &Peer<RoleClient>,
+    page: Result<Page<T>, ServiceError>,
+    again: ClientRequest,
+    key: &str,
+    mend: impl Fn(&mut Value) -> Option<&'static str>,
+) -> Result<Page<T>, ServiceError> {
+    match page {
+        Err(ServiceError::UnexpectedResponse) => {
+            by_hand(&peer.send_request(again).await?, key, mend)
+        }
+        page => page,
+    }
 }
 
 /// Follows `nextCursor`, but not for ever.
@@ -206,10 +186,7 @@ where
     F: Fn(Option<PaginatedRequestParams>) -> Fetch,
     Fetch: Future<Output = Result<Page<T>, ServiceError>>,
 {
-    let mut list = Listed {
-        items: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let mut list = Listed::nothing();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor
@@ -250,14 +227,8 @@ fn by_hand<T: DeserializeOwned>(
         .get(key)
         .and_then(Value::as_array)
         .ok_or(ServiceError::UnexpectedResponse)?;
-    let mut page = Page {
-        items: Vec::with_capacity(items.len()),
-        next: value
-            .get("nextCursor")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
-        warnings: Vec::new(),
-    };
+    let next = value.get("nextCursor").and_then(Value::as_str);
+    let mut page = Page::new(Vec::with_capacity(items.len()), next.map(str::to_owned));
     for mut item in items.iter().cloned() {
         let name = item
             .get("name")

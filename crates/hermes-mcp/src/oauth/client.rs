@@ -11,7 +11,7 @@ use super::{
     OAuthError, ServerMetadata, TokenFiles,
     address::shown,
     metadata::is_same_issuer,
-    requests::{Requests, one_line},
+    requests::{Reply, Requests, one_line},
 };
 
 /// How a client proves who it is at the token endpoint.
@@ -167,6 +167,15 @@ fn proof_with(secret: Option<&String>, metadata: &ServerMetadata) -> ClientProof
     }
 }
 
+/// Whether a registration was refused for what it says of the client.
+fn is_refused_for_its_words(reply: &Reply) -> bool {
+    matches!(
+        reply.refusal(),
+        Some(OAuthError::Refused { error, .. })
+            if matches!(error.as_str(), "invalid_client_metadata" | "invalid_scope")
+    )
+}
+
 /// What a client is needed for.
 pub(super) struct ClientNeed<'a> {
     pub(super) requests: &'a Requests,
@@ -273,7 +282,14 @@ impl ClientNeed<'_> {
         if let Some(scope) = scope.filter(is_known) {
             description["scope"] = json!(scope);
         }
-        let reply = self.requests.post_json(&endpoint, &description).await?;
+        let mut reply = self.requests.post_json(&endpoint, &description).await?;
+        if is_refused_for_its_words(&reply)
+            && let Some(members) = description.as_object_mut()
+            && members.remove("scope").is_some()
+        {
+            // Whoever lists no scopes may know none of the server's, and still grant them to whoever asks.
+            reply = self.requests.post_json(&endpoint, &description).await?;
+        }
         if !reply.status.is_success() {
             return Err(match reply.refusal() {
                 Some(refusal) => refusal,

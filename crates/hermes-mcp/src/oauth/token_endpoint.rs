@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use hermes_config::server::OAuthSettings;
+use hermes_config::{Redactor, Secret, server::OAuthSettings};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +27,19 @@ pub(super) const NONCE: &str = "dpop-nonce";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// How long a signed assertion holds.
 const ASSERTION_LIFE: u64 = 120;
+
+/// Fields of a form that nobody else may see, should the other side repeat them.
+const SECRET_FIELDS: [&str; 9] = [
+    "actor_token",
+    "assertion",
+    "client_secret",
+    "code",
+    "code_verifier",
+    "device_code",
+    "refresh_token",
+    "subject_token",
+    "token",
+];
 
 /// Fields of a form.
 pub(super) type Form = Vec<(&'static str, String)>;
@@ -100,6 +113,7 @@ impl TokenEndpoint<'_> {
                 let proof = key.proof("POST", url, None, self.nonces.of(url).as_deref())?;
                 headers.insert(PROOF, secret_header(&proof)?);
             }
+            let sent = secrets_in(&form);
             let reply = self.requests.post_form(url, &form, headers).await?;
             let is_new_nonce = reply
                 .header(NONCE)
@@ -117,7 +131,7 @@ impl TokenEndpoint<'_> {
                 continue;
             }
             return Err(match refusal {
-                Some(refusal) if !reply.status.is_server_error() => refusal,
+                Some(refusal) if !reply.status.is_server_error() => without(&sent, refusal),
                 _ => OAuthError::Unavailable {
                     what: shown(url),
                     reason: format!("HTTP {}", reply.status),
@@ -171,6 +185,23 @@ impl TokenEndpoint<'_> {
     }
 }
 
+/// Knows what a form holds that must not be shown. Signed assertions are known by their looks.
+fn secrets_in(form: &Form) -> Redactor {
+    let secret = form.iter().filter(|(name, _)| SECRET_FIELDS.contains(name));
+    Redactor::new(secret.map(|(_, value)| Secret::new(value.clone())))
+}
+
+/// A refusal that does not repeat what was sent.
+fn without(sent: &Redactor, refusal: OAuthError) -> OAuthError {
+    match refusal {
+        OAuthError::Refused { error, description } => OAuthError::Refused {
+            error: sent.redact(&error).into_owned(),
+            description: description.map(|text| sent.redact(&text).into_owned()),
+        },
+        other => other,
+    }
+}
+
 /// A header that is not shown.
 pub(super) fn secret_header(value: &str) -> Result<HeaderValue, OAuthError> {
     let mut header = HeaderValue::try_from(value).map_err(|_| OAuthError::LoginOver {
@@ -186,5 +217,34 @@ fn whole_seconds(value: &Value) -> Option<u64> {
         Value::Number(number) => number.as_u64(),
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        /// Whatever is sent, in whichever field, and however it is spelt when it comes back.
+        #[test]
+        fn no_generated_secret_comes_back_with_a_refusal(secret in "[!-~äöü€]{8,40}") {
+            for field in SECRET_FIELDS {
+                let form = vec![("grant_type", "refresh_token".to_owned()), (field, secret.clone())];
+                let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+                let in_json = Value::from(secret.as_str()).to_string();
+                let refusal = OAuthError::Refused {
+                    error: format!("invalid {secret}"),
+                    description: Some(format!("refresh_token: {secret} or {field}={encoded} or {in_json}")),
+                };
+                let told = without(&secrets_in(&form), refusal).to_string();
+                let spellings = [secret.as_str(), &encoded, &in_json[1..in_json.len() - 1]];
+                for spelling in spellings {
+                    assert!(!told.contains(spelling), "{field}: `{spelling}` in {told}");
+                }
+                assert!(told.contains("refresh_token"), "{told}");
+            }
+        }
     }
 }

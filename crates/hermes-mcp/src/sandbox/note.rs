@@ -1,7 +1,12 @@
 //! A word beside an error that the sandbox may have caused: servers report what the kernel told them, and nothing in
-//! that points to the configuration.
+//! that points to the configuration. Some do not even report that, and call a file missing or broken that is closed.
 
-use super::{Confined, Network};
+use std::path::Path;
+
+use super::{Confined, Network, Plan, is_of_system};
+
+/// How many paths of an error are looked at.
+const MOST_PATHS: usize = 20;
 
 /// What programs say when the kernel has refused something, in lower case.
 const REFUSED: [&str; 5] = [
@@ -25,21 +30,23 @@ const UNREACHABLE: [&str; 7] = [
 
 impl Confined {
     /// What to add to an error, if the sandbox may be why.
-    pub(crate) fn note(&self, error: &str) -> Option<&'static str> {
-        let error = error.to_lowercase();
+    pub(crate) fn note(&self, words: &str) -> Option<&'static str> {
+        let error = words.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
         let confines_files = self.plan.support.landlock.is_some();
         let denies_network = self.plan.network == Network::Denied;
+        let is_refused =
+            says(&REFUSED) || (confines_files && names_something_closed(&self.plan, words));
         match (confines_files, denies_network) {
-            (true, true) if says(&REFUSED) || says(&UNREACHABLE) => Some(
+            (true, true) if is_refused || says(&UNREACHABLE) => Some(
                 "note: this server runs in a sandbox without a network, which may be why; it reaches only what \
                  `sandbox.read` and `sandbox.write` of its entry list",
             ),
-            (true, false) if says(&REFUSED) => Some(
+            (true, false) if is_refused => Some(
                 "note: this server runs in a sandbox, which may be why; it reaches only what `sandbox.read` and \
                  `sandbox.write` of its entry list",
             ),
-            (false, true) if says(&REFUSED) || says(&UNREACHABLE) => Some(
+            (false, true) if is_refused || says(&UNREACHABLE) => Some(
                 "note: this server runs without a network (`sandbox.network: deny` in its entry), which may be why",
             ),
             _ => None,
@@ -47,9 +54,34 @@ impl Confined {
     }
 }
 
+/// Whether a text names a file that is there and that the plan keeps closed.
+fn names_something_closed(plan: &Plan, text: &str) -> bool {
+    let is_around =
+        |character: char| character.is_whitespace() || "'\"`()[]<>,;:".contains(character);
+    text.split(is_around)
+        .map(|word| word.trim_end_matches(['.', '!', '?']))
+        .filter(|word| word.len() > 1 && word.starts_with('/'))
+        .take(MOST_PATHS)
+        .any(|path| is_closed(plan, Path::new(path)))
+}
+
+fn is_closed(plan: &Plan, path: &Path) -> bool {
+    // What a link leads to is what counts. What is not there is not closed either.
+    let Ok(path) = path.canonicalize() else {
+        return false;
+    };
+    let mut open = plan.read.iter().chain(&plan.write);
+    let is_open = open.any(|open| {
+        path.starts_with(open) || open.canonicalize().is_ok_and(|open| path.starts_with(open))
+    });
+    // The machine's own parts are open to some degree, and never what somebody misses.
+    let is_of_machine = ["/etc", "/proc", "/sys", "/dev"];
+    !is_open && !is_of_system(&path) && !is_of_machine.iter().any(|place| path.starts_with(place))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{Plan, Support};
+    use super::super::Support;
     use super::*;
 
     fn confined(network: Network) -> Confined {
@@ -82,6 +114,26 @@ mod tests {
     fn what_a_server_refuses_by_itself_is_not_blamed_on_the_sandbox() {
         let error = "Access denied - path outside allowed directories";
         assert_eq!(confined(Network::Denied).note(error), None);
+    }
+
+    #[test]
+    fn an_error_that_names_a_closed_file_is_explained_whatever_it_says() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name).display().to_string();
+        for name in ["open", "closed"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        let mut confined = confined(Network::Allowed);
+        confined.plan.read = vec![path("open").into()];
+        let explained = |error: String| confined.note(&error).is_some();
+        assert!(explained(format!(
+            "not a repository: '{}'.",
+            path("closed")
+        )));
+        assert!(explained(path("closed")));
+        assert!(!explained(format!("not a repository: {}", path("open"))));
+        assert!(!explained(format!("no such file: {}", path("missing"))));
+        assert!(!explained("see /usr/share and /docs".to_owned()));
     }
 
     #[test]

@@ -79,3 +79,72 @@ fn describe(error: &ValidationError<'_>) -> String {
     let place = if place.is_empty() { "the top" } else { place };
     format!("{} (at {place})", error.masked())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_valid_schema_passes() {
+        let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {}}});
+        assert_eq!(check(&schema), Ok(()));
+        assert_eq!(check(&json!({})), Ok(()));
+    }
+
+    #[test]
+    fn an_invalid_schema_says_where() {
+        let problem = check(&json!({"properties": {"a": {"type": "strin"}}})).unwrap_err();
+        let SchemaProblem::Invalid(reason) = problem else {
+            panic!("{problem}");
+        };
+        assert!(reason.contains("/properties/a/type"), "{reason}");
+        assert!(check(&json!({"$ref": "#/$defs/Missing"})).is_err());
+        assert!(check(&json!("x")).is_err());
+    }
+
+    #[test]
+    fn remote_references_are_named_and_not_fetched() {
+        let schema = json!({
+            "properties": {
+                "a": {"$ref": "https://127.0.0.1:9/a.json"},
+                "b": {"items": {"$ref": "file:///etc/b.json"}},
+                "c": {"$ref": "#/properties/a"},
+            },
+        });
+        assert_eq!(
+            check(&schema),
+            Err(SchemaProblem::RemoteReferences(vec![
+                "https://127.0.0.1:9/a.json".into(),
+                "file:///etc/b.json".into(),
+            ]))
+        );
+        let dialect = json!({"$schema": "https://127.0.0.1:9/dialect"});
+        let problem = check(&dialect).unwrap_err().to_string();
+        assert!(problem.contains("127.0.0.1:9/dialect"), "{problem}");
+    }
+
+    #[test]
+    fn output_is_checked_against_its_schema() {
+        let check = OutputCheck::new(json!({
+            "type": "object",
+            "properties": {"degrees": {"type": "number"}},
+            "required": ["degrees"],
+        }));
+        assert_eq!(check.validate(&json!({"degrees": 21.5})), Ok(()));
+        let reason = check
+            .validate(&json!({"degrees": "top secret"}))
+            .unwrap_err();
+        assert!(reason.contains("/degrees"), "{reason}");
+        assert!(!reason.contains("top secret"), "{reason}");
+        assert!(check.validate(&json!({})).is_err());
+    }
+
+    #[test]
+    fn output_with_an_unusable_schema_is_reported() {
+        let check = OutputCheck::new(json!({"$ref": "https://127.0.0.1:9/a.json"}));
+        let reason = check.validate(&json!({})).unwrap_err();
+        assert!(reason.contains("https://127.0.0.1:9/a.json"), "{reason}");
+    }
+}

@@ -231,6 +231,21 @@ async fn a_logout_elsewhere_ends_the_use_of_its_token() {
     assert_eq!(told["needs_reauth"], true, "{told}");
 }
 
+#[tokio::test]
+async fn a_token_file_that_is_damaged_while_it_is_used_asks_for_a_login_and_takes_the_next() {
+    let place = Place::usual().await;
+    place.log_in_and_connect().await;
+    let file = place.setup.path("mcp-tokens/s.json");
+    for damage in ["", "{\"access_token\": \"half of i", "[1]"] {
+        std::fs::write(&file, damage).unwrap();
+        let told = place.echo().await;
+        assert_eq!(told["needs_reauth"], true, "{damage}: {told}");
+        place.log_in_and_connect().await;
+        let told = place.echo().await;
+        assert!(told.get("error").is_none(), "{damage}: {told}");
+    }
+}
+
 /// A person who copies the last address out of the browser.
 #[derive(Default)]
 struct Pasting(Mutex<Option<Visit>>);

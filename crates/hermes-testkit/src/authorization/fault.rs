@@ -42,6 +42,8 @@ pub enum EndpointFault {
     Redirect(String),
     /// 200 with this body, said to be JSON.
     Junk(String),
+    /// 400 with an error whose description repeats the whole request: its form, decoded, and its `Authorization`.
+    Repeat,
     /// Metadata and challenges name this address for it: for [`Endpoint::Challenge`] as `resource_metadata`, for
     /// [`Endpoint::ResourceMetadata`] as the authorization server, for [`Endpoint::ServerMetadata`] as the issuer.
     Advertised(String),

@@ -35,6 +35,12 @@ fn register(state: &State, wanted: &Value) -> Result<Value, Refusal> {
     if !offered.iter().any(|offered| offered == method) {
         return Err(refused("the way to authenticate is not offered"));
     }
+    let mut scopes = wanted["scope"].as_str().unwrap_or_default().split(' ');
+    if let Some(known) = &state.setup.registered_scopes
+        && scopes.any(|scope| !scope.is_empty() && !known.iter().any(|known| known == scope))
+    {
+        return Err(refused("only some scopes can be registered"));
+    }
     let mut ledger = state.ledger();
     let id = format!("client-{}", random());
     let mut description = wanted.clone();

@@ -229,8 +229,8 @@ impl Gate for Guard {
     fn answer<'r>(&'r self, request: &'r HttpRequest) -> BoxFuture<'r, Option<Response>> {
         async move {
             if Some(request.place()) == self.metadata_path().as_deref() {
-                let failure = self.state.failure(Endpoint::ResourceMetadata).await;
-                return Some(failure.unwrap_or_else(|| self.metadata()));
+                let failure = self.state.failure(Endpoint::ResourceMetadata, request);
+                return Some(failure.await.unwrap_or_else(|| self.metadata()));
             }
             if self.shares_origin && self.state.endpoint(request.place()).is_some() {
                 return Some(self.state.answer(request.clone()).await);

@@ -15,6 +15,8 @@ pub struct Setup {
     pub discovery: Discovery,
     /// Lets clients register themselves.
     pub dynamic_registration: bool,
+    /// The scopes that these may register for; absent: all.
+    pub registered_scopes: Option<Vec<String>>,
     /// Takes the address of a document for a client's name.
     pub client_documents: bool,
     /// The methods of PKCE that the metadata list; with none they say nothing of it.
@@ -42,6 +44,7 @@ impl Default for Setup {
             path: String::new(),
             discovery: Discovery::OAuth,
             dynamic_registration: true,
+            registered_scopes: None,
             client_documents: false,
             challenge_methods: owned(&["S256"]),
             authentication_methods: owned(&[

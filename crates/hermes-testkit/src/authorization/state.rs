@@ -1,6 +1,5 @@
 //! The way of a request to an authorization server: recorded, failed as ordered, then answered.
 
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
@@ -9,7 +8,8 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tokio_util::sync::CancellationToken;
+use serde_json::json;
+use tokio::net::TcpListener;
 
 use super::client::Client;
 use super::fault::{Endpoint, EndpointFault};
@@ -147,7 +147,7 @@ impl State {
         let Some(endpoint) = self.endpoint(request.place()) else {
             return StatusCode::NOT_FOUND.into_response();
         };
-        if let Some(response) = self.failure(endpoint).await {
+        if let Some(response) = self.failure(endpoint, &request).await {
             return response;
         }
         match (request.method.as_str(), endpoint) {
@@ -164,7 +164,11 @@ impl State {
     }
 
     /// What was ordered for an endpoint instead of its answer.
-    pub(super) async fn failure(&self, endpoint: Endpoint) -> Option<Response> {
+    pub(super) async fn failure(
+        &self,
+        endpoint: Endpoint,
+        request: &HttpRequest,
+    ) -> Option<Response> {
         let fault = self.ledger().faults.get(&endpoint).cloned()?;
         match fault {
             EndpointFault::Status(status) => StatusCode::from_u16(status)
@@ -183,16 +187,23 @@ impl State {
                 let kind = [(header::CONTENT_TYPE, "application/json")];
                 Some((kind, body).into_response())
             }
+            EndpointFault::Repeat => {
+                let form = url::form_urlencoded::parse(request.body.as_bytes());
+                let form: Vec<String> = form
+                    .map(|(name, value)| format!("{name} {value}"))
+                    .collect();
+                let header = request.header("authorization").unwrap_or_default();
+                let description = format!("no {} with {header}", form.join(" and "));
+                let body = json!({ "error": "invalid_request", "error_description": description });
+                Some((StatusCode::BAD_REQUEST, axum::Json(body)).into_response())
+            }
             EndpointFault::Advertised(_) => None,
         }
     }
 }
 
-/// Answers requests until it is stopped. Whatever is still open then is cut off.
-pub(super) async fn serve(socket: TcpListener, state: Arc<State>, stop: CancellationToken) {
-    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
-        return;
-    };
+/// Answers requests.
+pub(super) async fn serve(socket: TcpListener, state: Arc<State>) -> std::io::Result<()> {
     let router = Router::new().fallback(async move |request: Request| {
         let (parts, body) = request.into_parts();
         let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
@@ -200,8 +211,5 @@ pub(super) async fn serve(socket: TcpListener, state: Arc<State>, stop: Cancella
         };
         state.answer(HttpRequest::read(&parts, &body)).await
     });
-    tokio::select! {
-        _ = axum::serve(socket, router) => {}
-        () = stop.cancelled() => {}
-    }
+    axum::serve(socket, router).await
 }

@@ -1,6 +1,5 @@
 //! The way of every request to the answer the script has for it.
 
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use tokio::net::TcpListener;
 
 use super::log::{Log, ModelCall, Watch};
 use super::requests::{last_text, last_user_text};
@@ -255,18 +254,12 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
     server.answer(protocol, &parts.headers, &body, watch).await
 }
 
-/// Answers requests until it is stopped. Whatever is still open then is cut off.
-pub(super) async fn serve(socket: TcpListener, server: Arc<Server>, stop: CancellationToken) {
-    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
-        return;
-    };
+/// Answers requests.
+pub(super) async fn serve(socket: TcpListener, server: Arc<Server>) -> std::io::Result<()> {
     let socket = socket.tap_io(|stream| {
         // Without this every event would wait for the one before to be acknowledged.
         let _ = stream.set_nodelay(true);
     });
     let router = Router::new().fallback(handle).with_state(server);
-    tokio::select! {
-        _ = axum::serve(socket, router) => {}
-        () = stop.cancelled() => {}
-    }
+    axum::serve(socket, router).await
 }

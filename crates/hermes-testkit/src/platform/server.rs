@@ -1,6 +1,6 @@
 //! The way of a request to a platform: recorded, then failed as ordered or answered.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use tokio_util::sync::CancellationToken;
+use tokio::net::TcpListener;
 
 use super::{PlatformFault, PlatformRequest, discord, slack, telegram};
 use crate::script::lock;
@@ -99,14 +99,8 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
     }
 }
 
-/// Answers requests until it is stopped. Whatever is still open then is cut off.
-pub(super) async fn serve(socket: TcpListener, server: Arc<Server>, stop: CancellationToken) {
-    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
-        return;
-    };
+/// Answers requests.
+pub(super) async fn serve(socket: TcpListener, server: Arc<Server>) -> std::io::Result<()> {
     let router = Router::new().fallback(handle).with_state(server);
-    tokio::select! {
-        _ = axum::serve(socket, router) => {}
-        () = stop.cancelled() => {}
-    }
+    axum::serve(socket, router).await
 }

@@ -68,7 +68,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 const MOST_LINES: usize = 500;
 
 /// Files that may be longer, and why.
-const LONGER: [(&str, &str); 3] = [
+const LONGER: [(&str, &str); 2] = [
     (
         "crates/hermes-agent/src/approval/classify/tests.rs",
         "the commands that are blocked, asked about and let through, best read as one list",
@@ -76,10 +76,6 @@ const LONGER: [(&str, &str); 3] = [
     (
         "crates/hermes/src/import/tests.rs",
         "the same questions to each of nine products, best read side by side",
-    ),
-    (
-        "crates/hermes-testkit/src/script/tests.rs",
-        "one test for each way in which a test server can misbehave",
     ),
 ];
 

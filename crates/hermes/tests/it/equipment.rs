@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Where something installed is, or `None` when these tests are to be skipped.
+/// A program in the place that a variable names, or without one that place itself; `None` when these tests are to be
+/// skipped.
 ///
 /// # Panics
 ///
@@ -15,11 +16,14 @@ pub(crate) fn installed(variable: &str, program: &str) -> Option<PathBuf> {
     }
     let Some(place) = std::env::var_os(variable) else {
         panic!(
-            "{variable} is not set: `./test` installs the clients and sets it; for a single test run \
+            "{variable} is not set: `./test` installs what is needed and sets it; for a single test run \
              `scripts/equipment install` and `eval \"$(scripts/equipment env)\"`, or set HERMES_TEST_SKIP_REAL=1"
         );
     };
-    let path = PathBuf::from(place).join(program);
+    let mut path = PathBuf::from(place);
+    if !program.is_empty() {
+        path.push(program);
+    }
     assert!(path.exists(), "{} is missing", path.display());
     Some(path)
 }

@@ -1,5 +1,7 @@
 //! `hermes secret …` and what comes of it.
 
+mod real_servers;
+
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use hermes_testkit::Behaviour;

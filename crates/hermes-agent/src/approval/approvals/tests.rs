@@ -210,6 +210,16 @@ async fn questions_show_no_credentials_and_nothing_hidden() {
 }
 
 #[tokio::test]
+async fn a_question_that_is_too_long_is_cut() {
+    let approver = Scripted::new([Decision::Once]);
+    let command = format!("rm -r build # {}", "ä".repeat(5000));
+    run(&manual(&approver), &command).await.unwrap();
+    let subject = &approver.asked()[0].subject;
+    assert_eq!(subject.chars().count(), 3800);
+    assert!(subject.starts_with("rm -r build # ä") && subject.ends_with('…'));
+}
+
+#[tokio::test]
 async fn a_judge_decides_clear_cases_only() {
     let settings = || ApprovalSettings {
         mode: ApprovalMode::Smart,

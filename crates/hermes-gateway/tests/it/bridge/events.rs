@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rmcp::{
     model::{ClientRequest, NumberOrString, ProgressToken, Request, RequestMetaObject},
-    service::PeerRequestOptions,
+    service::{PeerRequestOptions, RequestHandle},
 };
 
 use super::*;
@@ -70,32 +70,53 @@ async fn a_wait_ends_with_the_event_or_in_time() {
     assert_eq!(client.ask("events_wait", after).await["event"], Value::Null);
 }
 
+/// Begins a wait of five minutes.
+async fn begin_wait(client: &Client, options: PeerRequestOptions) -> RequestHandle<RoleClient> {
+    let arguments = json!({"timeout_ms": 300_000}).as_object().unwrap().clone();
+    let params = CallToolRequestParams::new("events_wait").with_arguments(arguments);
+    let request = ClientRequest::CallToolRequest(Request::new(params));
+    let sent = client.running.send_cancellable_request(request, options);
+    sent.await.unwrap()
+}
+
 #[tokio::test]
-async fn fifty_waits_hold_nobody_up_and_are_freed_when_cancelled() {
+async fn fifty_waits_hold_nobody_up() {
     let (place, _store) = with_chat().await;
     for era in [ClientLifecycleMode::Initialize, stateless()] {
         let client = Client::connect(&place.bridge(BridgeOptions::default()), "test", era).await;
         let mut waits = Vec::new();
         for _ in 0..50 {
-            let arguments = json!({"timeout_ms": 300_000}).as_object().unwrap().clone();
-            let params = CallToolRequestParams::new("events_wait").with_arguments(arguments);
-            let request = ClientRequest::CallToolRequest(Request::new(params));
-            let options = PeerRequestOptions::no_options();
-            waits.push(
-                client
-                    .running
-                    .send_cancellable_request(request, options)
-                    .await
-                    .unwrap(),
-            );
+            waits.push(begin_wait(&client, PeerRequestOptions::no_options()).await);
         }
         let began = Instant::now();
         client.ask("conversations_list", json!({})).await;
         assert!(began.elapsed() < Duration::from_secs(5));
+        drop(waits);
+    }
+}
+
+#[tokio::test]
+async fn a_wait_too_many_is_refused_until_others_are_cancelled() {
+    let (place, _store) = with_chat().await;
+    for era in [ClientLifecycleMode::Initialize, stateless()] {
+        let client = Client::connect(&place.bridge(BridgeOptions::default()), "test", era).await;
+        let mut waits = Vec::new();
+        for _ in 0..1000 {
+            waits.push(begin_wait(&client, PeerRequestOptions::no_options()).await);
+        }
+        let one_more = async || {
+            let tried = client.ask("events_wait", json!({"timeout_ms": 0})).await;
+            tried["error"].as_str().map(str::to_owned)
+        };
+        assert_eq!(
+            one_more().await.as_deref(),
+            Some("Too many calls of events_wait are open")
+        );
         for wait in waits {
             wait.cancel(None).await.unwrap();
         }
-        client.ask("events_poll", json!({})).await;
+        let freed = async { while one_more().await.is_some() {} };
+        tokio::time::timeout(PATIENCE, freed).await.unwrap();
     }
 }
 
@@ -103,23 +124,16 @@ async fn fifty_waits_hold_nobody_up_and_are_freed_when_cancelled() {
 async fn a_long_wait_reports_progress_to_those_who_ask() {
     let (place, store) = with_chat().await;
     let mut client = place.client().await;
-    let arguments = json!({"timeout_ms": 60_000}).as_object().unwrap().clone();
-    let params = CallToolRequestParams::new("events_wait").with_arguments(arguments);
-    let request = ClientRequest::CallToolRequest(Request::new(params));
     let mut options = PeerRequestOptions::no_options();
     let mut meta = RequestMetaObject::new();
     meta.set_progress_token(ProgressToken(NumberOrString::Number(7)));
     options.meta = Some(meta);
-    let wait = client
-        .running
-        .send_cancellable_request(request, options)
-        .await
-        .unwrap();
+    let wait = begin_wait(&client, options).await;
     let Told::Progress(progress) = client.next().await else {
         panic!("something else was told");
     };
     assert!(progress.progress >= 10.0);
-    assert_eq!(progress.total, Some(60.0));
+    assert_eq!(progress.total, Some(300.0));
     store.append(&id(SESSION), &user("x")).await.unwrap();
     tokio::time::timeout(PATIENCE, wait.await_response())
         .await

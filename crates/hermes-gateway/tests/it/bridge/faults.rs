@@ -103,54 +103,73 @@ async fn a_database_that_takes_the_place_of_another_is_the_one_that_is_read() {
     assert_eq!(content().await, "new");
 }
 
+fn write_routing(place: &Place, text: &str) {
+    let directory = place.home.path().join("sessions");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("sessions.json"), text).unwrap();
+}
+
 #[tokio::test]
-async fn routing_without_its_database_is_listed_but_can_not_be_read() {
+async fn broken_entries_of_the_routing_file_cost_only_themselves() {
     let place = Place::new();
-    fs::create_dir(place.home.path().join("sessions")).unwrap();
     let routing = json!({
         "_README": "text",
-        "k:broken": "no object",
-        "k:none": {"session_key": "k:none", "platform": "telegram", "updated_at": "2026-01-01T00:00:00"},
+        "k:text": "no object",
         "k:list": [1],
+        "k:null": null,
+        "k:empty": {},
+        "k:odd": {
+            "session_id": 7, "platform": ["telegram"], "chat_type": null, "display_name": {}, "origin": "here",
+            "updated_at": 3, "total_tokens": "many",
+        },
+        "k:evil": {"session_id": "../../etc/passwd", "platform": "telegram"},
         "k:good": {
             "session_key": "k:good", "session_id": "20260101_010101_0badcafe", "platform": "telegram",
             "chat_type": "dm", "created_at": "2026-01-01T00:00:00", "updated_at": "2026-01-02T00:00:00",
         },
     });
-    fs::write(
-        place.home.path().join("sessions/sessions.json"),
-        routing.to_string(),
-    )
-    .unwrap();
+    write_routing(&place, &routing.to_string());
     let client = place.client().await;
-    let listed = client
-        .ask("conversations_list", json!({"search": "good"}))
-        .await;
-    assert_eq!(
-        listed["conversations"][0]["session_key"], "k:good",
-        "{listed}"
-    );
-    let read = client
-        .ask("messages_read", json!({"session_key": "k:good"}))
-        .await;
-    assert_eq!(read, json!({"error": "Session database unavailable"}));
-    let missing = client
-        .ask("messages_read", json!({"session_key": "_README"}))
-        .await;
-    assert_eq!(missing, json!({"error": "Conversation not found: _README"}));
-    // An entry without a session can be seen, if at all, but not read.
-    let none = client
-        .ask("messages_read", json!({"session_key": "k:none"}))
-        .await;
-    let error = none["error"].as_str().unwrap();
-    assert!(
-        [
-            "No session ID for this conversation",
-            "Conversation not found: k:none"
-        ]
-        .contains(&error),
-        "{error}"
-    );
+    let listed = client.ask("conversations_list", json!({})).await;
+    let listed = listed["conversations"].as_array().unwrap();
+    let mut keys: Vec<_> = listed
+        .iter()
+        .map(|entry| entry["session_key"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys[0], "k:good", "the others have no time that counts");
+    keys.sort_unstable();
+    assert_eq!(keys, ["k:empty", "k:evil", "k:good", "k:odd"]);
+    let error = async |tool, key| {
+        let answer = client.ask(tool, json!({"session_key": key})).await;
+        answer["error"].as_str().map(str::to_owned)
+    };
+    for key in ["k:empty", "k:evil", "k:good", "k:odd"] {
+        assert_eq!(error("conversation_get", key).await, None, "{key}");
+    }
+    for (key, expected) in [
+        ("k:good", "Session database unavailable"),
+        ("k:empty", "No session ID for this conversation"),
+        ("k:evil", "Failed to read messages: "),
+        ("_README", "Conversation not found: _README"),
+        ("k:text", "Conversation not found: k:text"),
+    ] {
+        let error = error("messages_read", key).await.unwrap();
+        assert!(error.starts_with(expected), "{key}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_routing_file_that_can_not_be_read_is_none_until_it_can() {
+    let place = Place::new();
+    let client = place.client().await;
+    let count = async || client.ask("conversations_list", json!({})).await["count"].clone();
+    let good = r#"{"k": {"session_id": "s", "platform": "telegram"}}"#;
+    for broken in ["", "[]", "3", &good[..good.len() - 4]] {
+        write_routing(&place, broken);
+        assert_eq!(count().await, 0, "{broken}");
+        write_routing(&place, good);
+        assert_eq!(count().await, 1, "after {broken}");
+    }
 }
 
 /// Keeps a database for itself until its stdin closes.
@@ -164,7 +183,7 @@ sys.stdin.read()
 ";
 
 /// A process that keeps the conversations of a home for itself.
-fn lock(place: &Place) -> Child {
+pub(super) fn lock(place: &Place) -> Child {
     let mut locker = Command::new("python3")
         .args(["-c", LOCKER])
         .arg(place.home.path().join("state.db"))
@@ -179,7 +198,7 @@ fn lock(place: &Place) -> Child {
     locker
 }
 
-fn unlock(mut locker: Child) {
+pub(super) fn unlock(mut locker: Child) {
     drop(locker.stdin.take());
     locker.wait().unwrap();
 }

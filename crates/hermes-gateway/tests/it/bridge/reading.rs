@@ -244,6 +244,47 @@ async fn attachments_are_listed_and_large_ones_are_resources() {
     }
 }
 
+#[tokio::test]
+async fn what_was_summed_up_still_has_its_attachments_and_what_was_taken_back_has_not() {
+    let (place, store) = with_chat().await;
+    let session = id(SESSION);
+    let message = NewMessage::new(Role::Tool, "MEDIA:/tmp/a.ogg");
+    let summed_up = store.append(&session, &message).await.unwrap();
+    assert!(
+        store
+            .lock_compaction(&session, "me", Duration::from_mins(1))
+            .await
+            .unwrap()
+    );
+    store
+        .compact(&session, "me", summed_up, &[assistant("in short")])
+        .await
+        .unwrap();
+    let message = user("MEDIA:/tmp/b.ogg");
+    let taken_back = store.append(&session, &message).await.unwrap();
+    let client = place.client().await;
+    let attachments = async |message: String| {
+        let arguments = json!({"session_key": KEY, "message_id": message});
+        client.ask("attachments_fetch", arguments).await
+    };
+    let found = attachments(taken_back.to_string()).await;
+    assert_eq!(found["attachments"][0]["path"], "/tmp/b.ogg", "{found}");
+    store.rewind_last_turn(&session).await.unwrap();
+    assert_eq!(
+        attachments(taken_back.to_string()).await,
+        json!({"error": format!("Message not found: {taken_back}")})
+    );
+    let found = attachments(summed_up.to_string()).await;
+    assert_eq!(
+        found["attachments"],
+        json!([{"type": "media", "path": "/tmp/a.ogg"}])
+    );
+    let read = client.ask("messages_read", json!({"session_key": KEY}));
+    let read = read.await;
+    assert_eq!(read["total_in_session"], 1, "{read}");
+    assert_eq!(read["messages"][0]["content"], "in short");
+}
+
 /// What Python's SQLite writes by the documented schema is only looked at.
 #[tokio::test]
 async fn a_database_of_python_stays_as_it_is_byte_by_byte() {

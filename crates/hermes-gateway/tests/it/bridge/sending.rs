@@ -4,7 +4,10 @@ use std::fs;
 
 use hermes_testkit::platform::{PlatformFault, PlatformServer};
 
-use super::*;
+use super::{
+    faults::{lock, unlock},
+    *,
+};
 
 const TOKEN: &str = "123456:AAF-very-secret-token";
 
@@ -204,6 +207,23 @@ async fn a_platform_that_never_answers_holds_nobody_up_for_long() {
         assert_eq!(others["count"], 1);
         played.store.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_locked_database_keeps_no_message_from_being_sent() {
+    let played = Played::telegram().await;
+    played.store.close().await;
+    // Leaves a file that can be locked while others have it open.
+    unlock(lock(&played.place));
+    let client = played.client().await;
+    let locker = lock(&played.place);
+    let sent = played.send(&client, "hi").await;
+    assert_eq!(sent["success"], true, "{sent}");
+    assert_eq!(sent["mirrored"], Value::Null, "{sent}");
+    assert_eq!(played.posts(), 1);
+    unlock(locker);
+    let sent = played.send(&client, "again").await;
+    assert_eq!(sent["mirrored"], true, "{sent}");
 }
 
 #[tokio::test]

@@ -7,11 +7,8 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use super::log::Log;
-use crate::{
-    http::server,
-    setup::{Setup, stdio, with},
-};
+use super::{log::Log, secrets};
+use crate::setup::{Setup, stdio, with};
 
 const COUNT: usize = 24;
 
@@ -115,29 +112,37 @@ async fn a_server_that_dies_with_them_on_its_lips_shows_none() {
 
 #[tokio::test]
 async fn a_remote_server_that_repeats_them_shows_none() {
-    let secrets = secrets(PLAIN);
-    for secret in &secrets {
-        let log = Log::default();
-        let _capturing = log.capture();
-        let remote = server::Server::answering(|request| {
-            let key = request.header("x-plain").unwrap_or("no key");
-            server::typed(500, "text/plain", format!("bad key {key}"))
-        })
-        .await;
-        let home = TemporaryHome::new();
-        home.write("key", secret);
-        let entry = json!({
-            "url": remote.url("/mcp"),
-            "headers": { "X-Plain": "${file:key}" },
-            "skip_preflight": true,
-        });
-        let setup = Setup::in_home(home, json!({ "s": entry })).await;
-        let sent = remote.seen();
-        assert_eq!(sent[0].header("x-plain"), Some(secret.as_str()));
-        let only = std::slice::from_ref(secret);
-        assert_clean(only, "status", &json!(setup.status("s")).to_string());
-        for line in log.own_lines() {
-            assert_clean(only, "log", &line);
+    let mut generated = secrets(PLAIN).into_iter().cycle();
+    for (kind, how) in secrets::ANSWERS {
+        for method in ["initialize", "tools/list", "tools/call", "resources/read"] {
+            for secret in generated.by_ref().take(3) {
+                let log = Log::default();
+                let _capturing = log.capture();
+                let remote = secrets::parrot(method, how).await;
+                let home = TemporaryHome::new();
+                home.write("key", &secret);
+                let entry = json!({
+                    "url": remote.url("/mcp"),
+                    "headers": { "X-Key": "${file:key}" },
+                    "skip_preflight": true,
+                });
+                let setup = Setup::in_home(home, json!({ "s": entry })).await;
+                let sent = remote.seen();
+                assert_eq!(sent[0].header("x-key"), Some(secret.as_str()));
+                let only = std::slice::from_ref(&secret);
+                let context = format!("{kind} to {method}");
+                for (tool, arguments) in [
+                    ("mcp_s_t", json!({})),
+                    ("mcp_s_read_resource", json!({ "uri": "x://y" })),
+                ] {
+                    let told = setup.call(tool, arguments).await;
+                    assert_clean(only, &context, &told.to_string());
+                }
+                assert_clean(only, &context, &json!(setup.status("s")).to_string());
+                for line in log.own_lines() {
+                    assert_clean(only, &context, &line);
+                }
+            }
         }
     }
 }

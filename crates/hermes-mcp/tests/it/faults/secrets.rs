@@ -165,8 +165,19 @@ async fn log_messages_of_a_server_are_redacted_cut_and_named() {
     setup.assert_neighbour_is_well().await;
 }
 
+/// How a server answers: by the key it was sent and the request.
+pub(super) type Answer = fn(&str, &Seen) -> axum::response::Response;
+
+/// Every kind of answer that can repeat a key.
+pub(super) const ANSWERS: [(&str, Answer); 4] = [
+    ("rpc error", rpc_error),
+    ("server fault", server_fault),
+    ("garbage", garbage),
+    ("challenge", challenge),
+];
+
 /// A legacy server over HTTP that repeats the key it was sent in whatever it says.
-async fn parrot(fails: &'static str, how: fn(&str, &Seen) -> axum::response::Response) -> Server {
+pub(super) async fn parrot(fails: &'static str, how: Answer) -> Server {
     Server::answering(move |request| {
         let key = request.header("x-key").unwrap_or("no key").to_owned();
         let what = request.what();
@@ -226,13 +237,6 @@ fn challenge(key: &str, _: &Seen) -> axum::response::Response {
 
 #[tokio::test]
 async fn a_remote_server_that_repeats_our_headers_leaks_nothing() {
-    type Answer = fn(&str, &Seen) -> axum::response::Response;
-    let answers: [(&str, Answer); 4] = [
-        ("rpc error", rpc_error),
-        ("server fault", server_fault),
-        ("garbage", garbage),
-        ("challenge", challenge),
-    ];
     let methods = [
         "initialize",
         "tools/list",
@@ -241,7 +245,7 @@ async fn a_remote_server_that_repeats_our_headers_leaks_nothing() {
         "tools/call",
         "resources/read",
     ];
-    for (kind, how) in answers {
+    for (kind, how) in ANSWERS {
         for method in methods {
             let log = Log::default();
             let _capturing = log.capture();

@@ -183,6 +183,18 @@ async fn clients_register_themselves_and_keep_to_the_authentication_they_chose()
 }
 
 #[tokio::test]
+async fn a_server_can_register_some_scopes_only() {
+    let setup = Setup::with(|setup| setup.registered_scopes = Some(Vec::new()));
+    let place = Place::new(setup, Resource::default());
+    for (scope, status) in [("mcp:read", 400), ("", 201)] {
+        let body = json!({ "redirect_uris": [CALLBACK], "scope": scope });
+        let request = http().post(place.url("register")).body(body.to_string());
+        let reply = Reply::read(request.send().await.unwrap()).await;
+        assert_eq!(reply.status, status);
+    }
+}
+
+#[tokio::test]
 async fn a_registration_can_be_forgotten() {
     let place = Place::usual();
     let body = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none" });

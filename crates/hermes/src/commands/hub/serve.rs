@@ -31,6 +31,8 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         .build()
         .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
     let outcome = runtime.block_on(async {
+        // Before anybody is told that it runs, and so may want it to stop.
+        let signals = Signals::new()?;
         let prepared = Prepared::open(settings, Figures::Needed).await?;
         let token = prepared.settings.admin_token_file.clone();
         let is_new = prepared.new_token.is_some();
@@ -48,15 +50,19 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         output.json(json!({
             "url": hosted.url(), "pid": std::process::id(), "admin_token_file": token, "isolation": isolation,
         }));
-        stay(context, hosted, &sources).await
+        stay(context, hosted, &sources, signals).await
     });
     runtime.shutdown_timeout(LAST_WORK);
     outcome
 }
 
 /// Serves until a signal, then lets what is under way end.
-async fn stay(context: &Context, mut hosted: Hosted, sources: &Sources) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+async fn stay(
+    context: &Context,
+    mut hosted: Hosted,
+    sources: &Sources,
+    mut signals: Signals,
+) -> Result<(), Failure> {
     let ended = loop {
         tokio::select! {
             failure = hosted.failed() => break Err(failure),

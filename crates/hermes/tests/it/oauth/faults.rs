@@ -40,6 +40,45 @@ fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
 }
 
 #[test]
+fn a_token_endpoint_that_never_answers_does_not_hold_the_login_for_ever() {
+    let place = Place::usual();
+    place.configure(json!({ "timeout": 5 }));
+    place.server.fail(Endpoint::Token, EndpointFault::Hang);
+    let (mut terminal, address) = place.begin();
+    // The browser is let go as well.
+    let browser = std::thread::spawn(move || browse(&address));
+    let (code, screen) = terminal.end();
+    assert_ne!(code, 0, "{screen}");
+    assert!(screen.contains("within 5 s"), "{screen}");
+    assert!(
+        screen.contains("`hermes mcp login remote` begins again"),
+        "{screen}"
+    );
+    let _ = browser.join().unwrap();
+    assert!(!place.token_file().exists());
+    place.server.mend(Endpoint::Token);
+    place.configure(json!({}));
+    place.log_in().ok();
+}
+
+#[test]
+fn whatever_never_answers_a_login_ends_within_its_time() {
+    for endpoint in [
+        Endpoint::ResourceMetadata,
+        Endpoint::ServerMetadata,
+        Endpoint::Registration,
+    ] {
+        let place = Place::usual();
+        place.configure(json!({ "timeout": 2 }));
+        place.server.fail(endpoint, EndpointFault::Hang);
+        let ran = place.refused_login();
+        assert_ne!(ran.code, 0, "{ran:#?}");
+        assert!(ran.stderr.contains("within 2 s"), "{ran:#?}");
+        assert!(ran.stderr.contains("hermes mcp login remote"), "{ran:#?}");
+    }
+}
+
+#[test]
 fn a_code_does_not_follow_a_redirect_of_the_token_endpoint() {
     let place = Place::usual();
     let thief = AuthorizationServer::start(Setup::default());
@@ -122,6 +161,27 @@ fn a_clock_that_went_back_does_not_make_tokens_last_longer() {
     place.works();
     assert_eq!(place.grants("refresh_token"), 1);
     assert!(place.tokens()["expires_at"].as_f64().unwrap() < 4_000_000_000.0);
+}
+
+#[test]
+fn a_clock_that_is_ahead_renews_and_goes_on() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let mut tokens = place.tokens();
+    // As if hours had gone by here and none there.
+    tokens["expires_at"] = json!(1_000_000_000);
+    fs::write(place.token_file(), tokens.to_string()).unwrap();
+    place.works();
+    place.works();
+    assert_eq!(place.grants("refresh_token"), 1);
+    // Even if it can not be renewed: the server has the last word on its token.
+    let mut tokens = place.tokens();
+    tokens["expires_at"] = json!(1_000_000_000);
+    fs::write(place.token_file(), tokens.to_string()).unwrap();
+    place
+        .server
+        .fail(Endpoint::Token, EndpointFault::Status(503));
+    place.works();
 }
 
 #[test]

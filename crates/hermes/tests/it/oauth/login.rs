@@ -115,6 +115,29 @@ fn a_logout_forgets_the_login() {
 }
 
 #[test]
+fn a_logout_forgets_the_login_even_if_nobody_takes_the_tokens_back() {
+    let mut place = Place::usual();
+    for fault in [
+        EndpointFault::Status(500),
+        EndpointFault::Junk("<html>".to_owned()),
+    ] {
+        place.log_in().ok();
+        place.server.fail(Endpoint::Revocation, fault);
+        place.hermes.run(&["mcp", "logout", "remote"]).ok();
+        assert!(!place.token_file().exists());
+    }
+    place.log_in().ok();
+    place.server.stop();
+    place
+        .hermes
+        .run(&["mcp", "logout", "remote", "--client"])
+        .ok();
+    let left = fs::read_dir(place.hermes.home.path().join("mcp-tokens")).unwrap();
+    let left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "remote.lock"), "{left:?}");
+}
+
+#[test]
 fn a_tool_that_needs_more_is_asked_for_together_with_what_there_was() {
     let resource = Resource::with(|resource| {
         resource.scope = Some("mcp:read".to_owned());
@@ -151,6 +174,97 @@ fn a_configured_client_is_used_as_it_is() {
 }
 
 #[test]
+fn a_scope_that_can_not_be_registered_is_asked_for_all_the_same() {
+    let resource = || Resource::with(|resource| resource.scope = Some("mcp:read".to_owned()));
+    // One lists the scope and refuses to register it; the other does not even list it.
+    let listed = Setup::with(|setup| setup.registered_scopes = Some(Vec::new()));
+    let unlisted = Setup::with(|setup| {
+        setup.registered_scopes = Some(Vec::new());
+        setup.scopes = vec!["openid".to_owned()];
+    });
+    for (setup, attempts) in [(listed, 2), (unlisted, 1)] {
+        let place = Place::new(setup, resource());
+        let (mut terminal, address) = place.begin();
+        let registrations = place.server.requests_to(Endpoint::Registration);
+        assert_eq!(registrations.len(), attempts);
+        assert!(registrations[attempts - 1].message()["scope"].is_null());
+        let asked = url::Url::parse(&address).unwrap();
+        let scope = asked.query_pairs().find(|(name, _)| name == "scope");
+        assert!(
+            scope.is_some_and(|(_, scope)| scope.contains("mcp:read")),
+            "{address}"
+        );
+        terminal.send("skip\r");
+        terminal.end();
+    }
+}
+
+/// A home of its own for a chat that knows the same server.
+fn chat(place: &Place) -> crate::talk::Place {
+    let chat = crate::talk::Place::without_model(&[]);
+    let servers = json!({ "remote": place.hermes.entry("remote") });
+    chat.write_config(&[], &format!("mcp_servers: {servers}\n"));
+    chat
+}
+
+#[test]
+fn a_login_can_be_started_from_the_prompt_of_a_chat() {
+    let place = Place::usual();
+    let chat = chat(&place);
+    // Without a screen no browser is opened.
+    let talk = chat.start(&[], &[("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")]);
+    talk.sees("needs a login: `/mcp login remote`");
+    talk.line("/mcp login remote");
+    talk.sees("paste that address here");
+    let raw = talk.raw();
+    let address = raw
+        .split_whitespace()
+        .find(|word| word.contains("/authorize?"));
+    let back = first_redirect(address.unwrap()).unwrap();
+    talk.keys(&format!("{back}\r"));
+    talk.sees("`remote` is logged in");
+    talk.sees("ready: remote");
+    // Its tools can be called in the same conversation.
+    talk.line("/call remote.echo {\"text\": \"hello again\"}");
+    talk.until("answer", |screen| {
+        screen.matches("hello again").count() >= 2
+    });
+    for secret in place.server.secrets() {
+        let is_answer = back.contains(&secret);
+        assert!(is_answer || !talk.raw().contains(&secret), "{secret}");
+    }
+}
+
+#[test]
+fn a_login_that_is_left_brings_the_prompt_of_the_chat_back() {
+    let place = Place::usual();
+    let chat = chat(&place);
+    let talk = chat.start(&[], &[("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")]);
+    talk.line("/mcp login remote");
+    talk.sees("paste that address here");
+    talk.keys("skip\r");
+    talk.sees("the login of `remote` failed");
+    talk.line("/mcp");
+    talk.sees("needs_auth");
+}
+
+#[test]
+fn adding_a_server_at_a_terminal_logs_in_on_the_way() {
+    let place = Place::usual();
+    place.hermes.home.write_config("{}\n");
+    let url = place.mcp.url();
+    let add = ["mcp", "add", "remote", "--url", &url, "--auth", "oauth"];
+    let mut terminal = Terminal::start(place.hermes.command(&add));
+    let address = terminal.word_with("/authorize?");
+    browse(&address).unwrap();
+    // All tools are to be offered.
+    terminal.wait_for("tools").send("\r");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    place.works();
+}
+
+#[test]
 fn a_client_that_was_forgotten_registers_anew() {
     let place = Place::usual();
     place.log_in().ok();
@@ -176,4 +290,22 @@ fn reauth_logs_in_again() {
     let (code, screen) = terminal.end();
     assert_eq!(code, 0, "{screen}");
     assert_ne!(place.tokens()["access_token"], before);
+}
+
+#[test]
+fn one_login_that_fails_does_not_keep_reauth_from_the_next() {
+    let place = Place::usual();
+    let nowhere = json!({ "url": "http://127.0.0.1:9/mcp", "auth": "oauth" });
+    let servers = json!({ "first": nowhere, "remote": place.hermes.entry("remote") });
+    let config = json!({ "mcp_servers": servers }).to_string();
+    place.hermes.home.write_config(&config);
+    let mut terminal = Terminal::start(place.hermes.command(&["mcp", "reauth", "--all"]));
+    let address = terminal.word_with("/authorize?");
+    browse(&address).unwrap();
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 1, "{screen}");
+    for text in ["1/2 first", "2/2 remote", "1 of 2 logged in"] {
+        assert!(screen.contains(text), "no `{text}` in:\n{screen}");
+    }
+    place.works();
 }

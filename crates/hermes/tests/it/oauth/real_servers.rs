@@ -8,31 +8,7 @@ use std::{
 };
 
 use super::*;
-
-/// Where something installed is, or `None` when these tests are to be skipped.
-///
-/// # Panics
-///
-/// If the variable is missing: a test that silently does nothing is worse than one that fails.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn installed(variable: &str, program: &str) -> Option<PathBuf> {
-    if std::env::var_os("HERMES_TEST_SKIP_REAL").is_some_and(|value| value == "1") {
-        println!("SKIPPED: HERMES_TEST_SKIP_REAL is set, so nothing is tested with {program}");
-        return None;
-    }
-    let Some(place) = std::env::var_os(variable) else {
-        panic!(
-            "{variable} is not set: `./test` installs what is needed and sets it; for a single test run \
-             `scripts/equipment install` and `eval \"$(scripts/equipment env)\"`, or set HERMES_TEST_SKIP_REAL=1"
-        );
-    };
-    let mut path = PathBuf::from(place);
-    if !program.is_empty() {
-        path.push(program);
-    }
-    assert!(path.exists(), "{} is missing", path.display());
-    Some(path)
-}
+use crate::equipment::installed;
 
 fn script(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -169,6 +145,43 @@ fn a_program_with_a_secret_needs_no_browser() {
     assert!(ran.stdout.contains("Echo: hello"), "{ran:#?}");
 }
 
+/// What the agent in Python makes of the files: its answer, and what it says besides.
+fn ask_python(python: &Path, place: &super::Place, arguments: [&str; 2]) -> (Value, String) {
+    let output = Command::new(python)
+        .arg(script("tokens.py"))
+        .args(arguments)
+        .env("HERMES_HOME", place.hermes.home.path())
+        .env("HOME", place.hermes.user())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    (answer, said)
+}
+
+#[test]
+fn hermes_agent_in_python_takes_a_token_bound_to_a_key_for_none() {
+    let Some(python) = installed("HERMES_TEST_VENV_HERMES", "bin/python") else {
+        return;
+    };
+    let proof = hermes_testkit::authorization::ProofOfPossession::Required;
+    let setup = Setup::with(|setup| setup.proof = proof);
+    let place = super::Place::new(setup, Resource::default());
+    place.log_in().ok();
+    let ours = place.tokens();
+    let (read, said) = ask_python(&python, &place, ["read", ""]);
+    // It would ask for a login, and finds client and metadata for it.
+    assert_eq!(read["tokens"], Value::Null, "{read}");
+    assert!(read["client"]["client_id"].is_string(), "{read}");
+    assert!(read["metadata"]["token_endpoint"].is_string(), "{read}");
+    for name in ["access_token", "refresh_token", "dpop_key"] {
+        assert!(!said.contains(ours[name].as_str().unwrap()), "{name}");
+    }
+    // Nothing of the file is touched by that.
+    assert_eq!(place.tokens(), ours);
+    place.works();
+}
+
 #[test]
 fn hermes_agent_in_python_reads_our_tokens_and_we_read_its() {
     let Some(python) = installed("HERMES_TEST_VENV_HERMES", "bin/python") else {
@@ -177,17 +190,7 @@ fn hermes_agent_in_python_reads_our_tokens_and_we_read_its() {
     let place = super::Place::usual();
     place.log_in().ok();
     let ours = place.tokens();
-    let ask = |verb: &str, argument: &str| -> Value {
-        let output = Command::new(&python)
-            .arg(script("tokens.py"))
-            .args([verb, argument])
-            .env("HERMES_HOME", place.hermes.home.path())
-            .env("HOME", place.hermes.user())
-            .output()
-            .unwrap();
-        let problem = String::from_utf8_lossy(&output.stderr);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{problem}"))
-    };
+    let ask = |verb: &str, argument: &str| ask_python(&python, &place, [verb, argument]).0;
     let read = ask("read", "");
     assert_eq!(read["tokens"]["access_token"], ours["access_token"]);
     assert_eq!(read["tokens"]["refresh_token"], ours["refresh_token"]);

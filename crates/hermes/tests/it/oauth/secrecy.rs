@@ -68,6 +68,124 @@ fn neither_output_nor_logs_hold_a_secret() {
 }
 
 #[test]
+fn a_crash_tells_none_of_what_a_login_left() {
+    let setup = Setup::with(|setup| {
+        setup.proof = hermes_testkit::authorization::ProofOfPossession::Required;
+        // So that the client has a secret of its own.
+        setup.authentication_methods = vec!["client_secret_basic".to_owned()];
+    });
+    let place = Place::new(setup, Resource::default());
+    place.log_in().ok();
+    // A second login, which waits for its answer.
+    place.hermes.run(&["mcp", "login", "remote"]).ended(5);
+    let directory = place.hermes.home.path().join("mcp-tokens");
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(directory.join(name)).unwrap()).unwrap()
+    };
+    let (tokens, client, pending) = (
+        read("remote.json"),
+        read("remote.client.json"),
+        read("remote.login.json"),
+    );
+    let secrets = [
+        &tokens["access_token"],
+        &tokens["refresh_token"],
+        &tokens["dpop_key"],
+        &client["client_secret"],
+        &pending["verifier"],
+        &pending["dpop_key"],
+    ]
+    .map(|secret| secret.as_str().unwrap());
+    for arguments in [
+        vec!["mcp", "test", "remote", "--json"],
+        vec!["mcp", "login", "remote"],
+    ] {
+        let mut command = place.hermes.command(&arguments);
+        command
+            .env("HERMES_TEST_CRASH", format!("lost: {}!", secrets.join(" ")))
+            .env("RUST_BACKTRACE", "full");
+        let crashed = crate::program::run(command, "");
+        assert_ne!(crashed.code, 0);
+        assert!(crashed.stderr.contains("hermes crashed at"), "{crashed:#?}");
+        let hidden = ["[REDACTED]"; 6].join(" ");
+        let told = format!("lost: {hidden}!");
+        assert!(crashed.stderr.contains(&told), "{crashed:#?}");
+        crashed.hides(&secrets);
+    }
+}
+
+/// What was sent to the token endpoint that nobody else may know.
+fn sent(place: &Place) -> Vec<String> {
+    let mut found = place.server.secrets();
+    for request in place.server.requests_to(Endpoint::Token) {
+        let secret = [
+            "code_verifier",
+            "client_assertion",
+            "assertion",
+            "subject_token",
+        ];
+        found.extend(secret.iter().filter_map(|name| request.parameter(name)));
+    }
+    found
+}
+
+#[test]
+fn a_token_endpoint_that_repeats_what_it_was_sent_does_not_get_it_shown() {
+    for method in ["none", "client_secret_post", "client_secret_basic"] {
+        let setup = Setup::with(|setup| {
+            setup.lifetime = SHORT;
+            setup.authentication_methods = vec![method.to_owned()];
+        });
+        let place = Place::new(setup, Resource::default());
+        place.log_in().ok();
+        place.server.fail(Endpoint::Token, EndpointFault::Repeat);
+        let login = place.log_in().failed(&["invalid_request", "[REDACTED]"]);
+        place.server.expire_access_tokens();
+        let called = place.call();
+        assert_ne!(called.code, 0);
+        for secret in sent(&place) {
+            for (what, text) in [
+                ("the terminal", &login.screen),
+                ("the browser", &login.page.text),
+                ("the call", &called.stdout),
+                ("the call", &called.stderr),
+            ] {
+                assert!(!text.contains(&secret), "{what} shows {secret}:\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_endpoint_that_repeats_a_programs_credentials_does_not_get_them_shown() {
+    let place = Place::usual();
+    let issuer = hermes_testkit::authorization::TokenIssuer::new("https://cluster.example");
+    let assertion = issuer.assertion("pod", &place.server.issuer());
+    let secret = "words-that-no-pattern-knows";
+    for oauth in [
+        json!({ "grant": "client_credentials", "client_id": "robot", "client_secret": secret }),
+        json!({ "grant": "client_credentials", "client_id": "robot", "private_key": issuer.key_pem() }),
+        json!({ "grant": "jwt_bearer", "assertion": assertion }),
+        json!({
+            "grant": "enterprise_managed", "client_id": "hermes", "client_secret": secret,
+            "enterprise": { "issuer": place.server.issuer(), "client_id": "desktop", "id_token": assertion },
+        }),
+    ] {
+        place.configure(oauth);
+        place.server.fail(Endpoint::Token, EndpointFault::Repeat);
+        for ran in [place.call(), place.hermes.run(&["mcp", "login", "remote"])] {
+            assert_ne!(ran.code, 0);
+            let all = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(all.contains("invalid_request"), "{ran:#?}");
+            let mut secrets = sent(&place);
+            secrets.push(secret.to_owned());
+            let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            ran.hides(&secrets);
+        }
+    }
+}
+
+#[test]
 fn a_server_that_repeats_the_token_in_its_errors_does_not_get_it_shown() {
     let place = Place::usual();
     place.log_in().ok();

@@ -66,6 +66,61 @@ fn a_token_is_made_and_kept_and_needed() {
     assert_eq!(call(&hermes, &again, token, "stateless").0, 0);
 }
 
+/// Greets the bridge with these headers. Tells the status, and what it says about authorization.
+fn greet(listening: &Listening, headers: &[(&str, &str)]) -> (u16, Option<String>) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let greeting = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let mut request = reqwest::Client::new()
+        .post(&listening.url)
+        .header("Accept", "application/json, text/event-stream")
+        .header("Content-Type", "application/json")
+        .body(greeting.to_string());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = runtime.block_on(request.send()).unwrap();
+    let challenge = answer.headers().get("www-authenticate");
+    let challenge = challenge.map(|value| value.to_str().unwrap().to_owned());
+    (answer.status().as_u16(), challenge)
+}
+
+#[test]
+fn a_wrong_token_host_or_origin_is_refused_and_costs_nobody_else_anything() {
+    let hermes = with_chat();
+    hermes.home.write_config(
+        "bridge:\n  http:\n    allowed_origins: [https://app.example.com]\n    allowed_hosts: [bridge.example.com]\n",
+    );
+    let listening = listen(&hermes, &[], &[("HERMES_BRIDGE_TOKEN", "t0ken")]);
+    let good = ("Authorization", "Bearer t0ken");
+    for headers in [
+        vec![],
+        vec![("Authorization", "Bearer wrong")],
+        vec![("Authorization", "Bearer t0ken2")],
+        vec![("Authorization", "Basic t0ken")],
+        vec![("Authorization", "Bearer ")],
+    ] {
+        let (status, challenge) = greet(&listening, &headers);
+        assert_eq!(status, 401, "{headers:?}");
+        let challenge = challenge.unwrap();
+        assert!(challenge.starts_with("Bearer"), "{headers:?}: {challenge}");
+    }
+    for (name, value, expected) in [
+        ("Origin", "https://evil.example.com", 403),
+        ("Origin", "null", 403),
+        ("Origin", "http://localhost.evil.example.com", 403),
+        ("Origin", "http://localhost:3000", 200),
+        ("Origin", "https://app.example.com", 200),
+        ("Host", "evil.example.com", 403),
+        ("Host", "bridge.example.com", 200),
+    ] {
+        let (status, _) = greet(&listening, &[good, (name, value)]);
+        assert_eq!(status, expected, "{name}: {value}");
+    }
+    assert_eq!(greet(&listening, &[good]).0, 200);
+}
+
 #[test]
 fn a_token_may_come_from_a_file_the_environment_or_the_configuration() {
     let hermes = with_chat();

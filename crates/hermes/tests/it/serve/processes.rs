@@ -64,6 +64,37 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
 }
 
 #[test]
+fn every_revision_that_begins_with_a_greeting_is_spoken() {
+    let hermes = with_chat();
+    for (asked, spoken) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let mut piped = Piped::start(hermes.command(&["mcp", "serve"]));
+        piped.send(
+            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+            }}),
+        );
+        let greeting = piped.receive()["result"].clone();
+        assert_eq!(greeting["protocolVersion"], spoken, "{asked}: {greeting}");
+        assert_eq!(greeting["capabilities"]["tools"]["listChanged"], false);
+        assert_eq!(
+            greeting["serverInfo"]["version"],
+            env!("CARGO_PKG_VERSION"),
+            "{greeting}"
+        );
+        assert!(greeting["instructions"].is_string(), "{greeting}");
+        piped.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        let read = piped.ask("messages_read", &json!({"session_key": KEY}));
+        assert_eq!(read["count"], 1, "{asked}: {read}");
+    }
+}
+
+#[test]
 fn with_json_a_failure_still_goes_to_stderr() {
     let hermes = Hermes::with_config("mcp_servers: [broken\n");
     let ran = hermes.run(&["mcp", "serve", "--json"]);

@@ -99,6 +99,7 @@ async fn a_full_disk_refuses_writes_keeps_what_is_there_and_is_no_end() {
     let ready = hub.ask(Method::GET, "/v1/readyz", &Value::Null).await;
     assert_eq!(ready.status, 503, "{ready:?}");
 
+    drop(file);
     fs::remove_file(filler).unwrap();
     for (method, path, body) in &full {
         let mut said = hub.ask(method.clone(), path, body).await;

@@ -17,7 +17,7 @@ storage = HermesTokenStorage("remote")
 
 
 def plain(model):
-    return model.model_dump(mode="json", exclude_none=True)
+    return model and model.model_dump(mode="json", exclude_none=True)
 
 
 async def read(_argument):

@@ -1,0 +1,105 @@
+//! Servers of this crate live in a thread with a runtime of its own, so that tests may be synchronous, or asynchronous
+//! on a paused clock.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+
+use tokio_util::sync::CancellationToken;
+
+/// A loopback port that is taken and not served yet: a server may have to know its address before it begins.
+pub(crate) struct Port {
+    socket: TcpListener,
+    address: SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Port {
+    /// Takes a port; 0 is any that is free.
+    pub(crate) fn take(port: u16) -> io::Result<Self> {
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            address: socket.local_addr()?,
+            socket,
+            stop: CancellationToken::new(),
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What ends the server, for one that has to end by itself.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Serves, until it is stopped. Whatever is still open then is cut off: the runtime goes with its thread.
+    pub(crate) fn serve<F>(
+        self,
+        serve: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
+    ) -> io::Result<ServerThread>
+    where
+        F: Future,
+    {
+        let Self {
+            socket,
+            address,
+            stop,
+        } = self;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async move {
+                let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+                    return;
+                };
+                tokio::select! {
+                    _ = serve(socket) => {}
+                    () = stopped.cancelled() => {}
+                }
+            });
+        });
+        Ok(ServerThread {
+            address,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+/// A server in its thread; it stops when dropped.
+pub(crate) struct ServerThread {
+    address: SocketAddr,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ServerThread {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Cuts all connections and frees the port.
+    pub(crate) fn stop(&mut self) {
+        self.stop.cancel();
+        self.wait();
+    }
+
+    /// Waits until it has ended, by itself or by [`Self::stop`].
+    pub(crate) fn wait(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has already been reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for ServerThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

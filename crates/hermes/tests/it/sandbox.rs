@@ -1,0 +1,3 @@
+//! Local servers in a sandbox, as somebody sees them who uses the commands.
+
+mod real_servers;
