@@ -39,10 +39,12 @@ use crate::{
     state::{Intent, State, TenantRecord},
 };
 
+mod afterwards;
 mod gauges;
 pub(crate) mod homes;
 mod housekeeping;
 mod known_tenants;
+mod leftovers;
 mod listeners;
 mod news;
 mod opening;
@@ -163,8 +165,9 @@ impl Hub {
                 reason: error.to_string(),
             })?;
         state.release_interrupted_keys().await?;
-        for cut_off in state.unfinished_files().await? {
-            let intent = Intent { seq: cut_off.seq };
+        let cut_off = state.unfinished_files().await?;
+        for entry in &cut_off {
+            let intent = Intent { seq: entry.seq };
             state.settle_files(intent, AuditPhase::Interrupted).await?;
         }
         let standing = Standing::load(&*state, Baseline::of(&settings)).await?;
@@ -209,6 +212,7 @@ impl Hub {
         }));
         hub.0.work.spawn(housekeeping::run(hub.clone()));
         hub.0.work.spawn(storage::run(hub.clone()));
+        hub.0.work.spawn(leftovers::clear(hub.clone(), cut_off));
         crate::service::tenants::provision_unfinished(&hub).await?;
         hub.start_listeners();
         Ok(hub)

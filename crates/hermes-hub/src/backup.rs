@@ -3,12 +3,22 @@
 //! The archive is a `tar.zst`: the database as SQLite copies it, the trees of the data directory, and last a manifest
 //! with the hash of every file. Homes outside the data directory are not part of it.
 
-use std::{io, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{data_dir::DataDirError, shapes::Time};
+use crate::{
+    data_dir::DataDirError,
+    ids::{hex, unhex},
+    shapes::Time,
+};
 
+mod find;
 mod restore;
 mod write;
 
@@ -17,8 +27,10 @@ pub use write::{KeyInBackup, write};
 
 /// The manifest's name in the archive.
 const MANIFEST: &str = "manifest.json";
-/// The form of archives written here.
+/// The form of archives.
 const FORM: u32 = 1;
+/// The form of those with names that are no UTF-8, which earlier programs could not restore.
+const FORM_WITH_BYTES: u32 = 2;
 /// Directories whose files are part of a backup.
 const TREES: [&str; 4] = ["tenants", "shares", "trash", "sync"];
 /// Files that are part of a backup where they are there. The database is copied another way.
@@ -40,6 +52,9 @@ pub struct Manifest {
     pub has_key: bool,
     /// What it holds.
     pub files: Vec<BackedUp>,
+    /// What was there and could not be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// A file in an archive.
@@ -48,9 +63,31 @@ pub struct Manifest {
 pub struct BackedUp {
     /// Where, below the data directory.
     pub path: String,
+    /// The bytes of the path in hexadecimal digits, where it is no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
     /// What.
     #[serde(flatten)]
     pub content: Content,
+}
+
+impl BackedUp {
+    fn new(path: &Path, content: Content) -> Self {
+        let bytes = path.as_os_str().as_bytes();
+        Self {
+            path: path.to_string_lossy().into_owned(),
+            bytes: path.to_str().is_none().then(|| hex(bytes)),
+            content,
+        }
+    }
+
+    /// Where it was; none if nothing could be there.
+    fn place(&self) -> Option<PathBuf> {
+        match &self.bytes {
+            None => Some(self.path.clone().into()),
+            Some(digits) => Some(OsStr::from_bytes(&unhex(digits)?).into()),
+        }
+    }
 }
 
 /// What a file in an archive is.
@@ -94,7 +131,7 @@ pub enum BackupError {
     Damaged(String),
     /// It comes from a later program.
     #[error(
-        "the backup has form {form}, and this program knows {FORM}; restore it with a newer program"
+        "the backup has form {form}, and this program knows {FORM_WITH_BYTES}; restore it with a newer program"
     )]
     Newer {
         /// Its form.
@@ -117,7 +154,7 @@ pub enum BackupError {
     CutOff,
 }
 
-fn file_error(path: &std::path::Path) -> impl FnOnce(io::Error) -> BackupError {
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_path_buf();
     move |source| BackupError::File { path, source }
 }

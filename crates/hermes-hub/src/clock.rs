@@ -200,6 +200,9 @@ impl Clock {
             if last.is_none() || self.closing.is_cancelled() {
                 return Ok(());
             }
+            for linked in found.iter().filter(|tenant| tenant.linked_home.is_some()) {
+                self.look_at_ticker(&linked.id).await;
+            }
             let homes = found.into_iter().map(|tenant| {
                 let home = tenancy.home(&tenant);
                 (tenant.id, home)
@@ -212,6 +215,7 @@ impl Clock {
         let mut homes = Vec::with_capacity(tenants.len());
         for tenant in tenants {
             if let Ok(calendar) = self.agents.tenancy().calendar(&tenant).await {
+                self.note_ticker(&tenant, calendar.ticker).await;
                 homes.push((tenant, calendar.home));
             }
         }

@@ -289,16 +289,23 @@ async fn once(
         }
         KeyClaim::ReplyLost => {
             return Err(key_conflict(
-                "this request took effect, but its reply was lost; look at what it changed",
+                "this request was begun, but its reply was lost; look at what it changed",
             ));
         }
     }
     let result = operation.run(call, arguments).await;
     let stored = result.as_ref().ok().and_then(|reply| pack(hub, key, reply));
-    match stored {
-        Some(stored) => hub.state().finish_key(key, stored).await?,
-        None => hub.state().release_key(key).await?,
-    }
+    let key = key.clone();
+    let keep = move |hub: Hub| {
+        let (key, stored) = (key.clone(), stored.clone());
+        async move {
+            match stored {
+                Some(stored) => hub.state().finish_key(&key, stored).await,
+                None => hub.state().release_key(&key).await,
+            }
+        }
+    };
+    hub.see_to("the reply of a request", keep).await;
     result.map(Dispatched::fresh)
 }
 

@@ -44,11 +44,11 @@ pub(crate) use beneath::{DIRECTORY, Links, READ, open_beneath};
 pub(crate) use directory::{
     atomic::{Draft, make_directories},
     blocking,
-    count::measure,
+    count::{clear_below, measure},
 };
 pub(crate) use faults::{io_problem, problem};
 pub(crate) use home_directory::HomeDirectory;
-pub(crate) use tree::Tree;
+pub(crate) use tree::{Tree, names, open_directory};
 pub(crate) use walk::walk;
 
 /// What operations may take and what a share may hold. May change at any time.

@@ -162,6 +162,18 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Hexadecimal digits as bytes.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => u8::try_from((digit(*high)? << 4) | digit(*low)?).ok(),
+            _ => None,
+        })
+        .collect()
+}
+
 fn is_slug(text: &str) -> bool {
     let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
     let edge =

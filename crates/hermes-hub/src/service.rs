@@ -91,9 +91,14 @@ async fn recorded<T>(
     if let Err(problem) = &result {
         entry.status = problem.code.status();
     }
-    state
-        .finish_files(intent, FileEffect { entry, grown: None })
-        .await?;
+    let settle = move |hub: crate::Hub| {
+        let (intent, entry) = (intent.clone(), entry.clone());
+        async move {
+            let effect = FileEffect { entry, grown: None };
+            hub.state().finish_files(intent, effect).await
+        }
+    };
+    call.hub.see_to("the end of a change", settle).await;
     result
 }
 

@@ -263,7 +263,7 @@ pub struct Metrics {
 /// Backups by the clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// A cron expression; never if absent.
+    /// As cron jobs have them; never if absent.
     pub schedule: Option<String>,
     /// How many are kept.
     pub keep: u64,

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     Problem, TenantId,
-    files::{SharePath, Tree, blocking, problem},
+    files::{SharePath, Tree, blocking, clear_below, problem},
 };
 use destination::Destination;
 use plan::{Action, Plan};
@@ -137,6 +137,11 @@ fn run(rules: &SyncRules, request: &SyncRequest) -> Result<SyncReport, Problem> 
         plan.keep_all();
     }
     if let (SyncRun::Real, Some(target)) = (request.run, &target) {
+        // Whoever was killed while copying has left some; nobody else copies here now.
+        let cleared = target.try_clone().map(clear_below);
+        if let Ok(Err(error)) = cleared {
+            tracing::warn!("what an interrupted copy left is not cleared: {error}");
+        }
         plan.copy(&home, target)?;
         plan.delete(target)?;
         manifest::write(target, &plan.manifest(&known))?;

@@ -25,7 +25,7 @@ pub use job::{
 pub use limits::JobLimits;
 pub use output::{last_output, write_output};
 pub use schedule::{Schedule, ScheduleError};
-pub use tick::{TickLock, beat, ticker_age};
+pub use tick::{TickLock, beat, forget_beat, ticker_age};
 
 /// The time zone of a home's schedules: `timezone` in its configuration, else that of the system.
 pub fn time_zone(settings: &Settings) -> TimeZone {

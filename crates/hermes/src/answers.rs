@@ -18,6 +18,7 @@ use crate::context::Context;
 pub(crate) struct Answers {
     inquiries: Arc<AgentInquiries>,
     models: Arc<AuxiliaryModels>,
+    in_force: InForce,
     people: Arc<People>,
     person: Option<Arc<dyn Person>>,
 }
@@ -39,12 +40,13 @@ impl Answers {
         in_force: InForce,
         people: Arc<People>,
     ) -> Self {
-        let models = models(context, settings, in_force);
+        let models = models(context, settings, in_force.clone());
         let sampler = Sampler::new(models.clone(), redactor(settings));
         let inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
         Self {
             inquiries: Arc::new(inquiries),
             models,
+            in_force,
             people,
             person: None,
         }
@@ -56,7 +58,8 @@ impl Answers {
         settings: &Settings,
         person: Arc<dyn Person>,
     ) -> Self {
-        let models = models(context, settings, InForce::default());
+        let in_force = InForce::default();
+        let models = models(context, settings, in_force.clone());
         let people = People::new(Ways::ALL);
         let sampler = Sampler::new(models.clone(), redactor(settings));
         let mut inquiries = AgentInquiries::new(people.clone()).with_sampler(sampler);
@@ -66,9 +69,15 @@ impl Answers {
         Self {
             inquiries: Arc::new(inquiries),
             models,
+            in_force,
             people,
             person: Some(person),
         }
+    }
+
+    /// What an operator allows, for whoever works with the same servers.
+    pub(crate) fn in_force(&self) -> &InForce {
+        &self.in_force
     }
 
     /// Who may be asked.

@@ -1,6 +1,7 @@
 //! A Hub in this process: its data opened, its tenants run, its doors kept open. `hermes hub serve` is this alone,
 //! `hermes up` has the user's own home in it as well.
 
+mod backups;
 mod isolation;
 mod opening;
 
@@ -23,6 +24,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::backups::Backups;
 use crate::{
     failure::Failure,
     runtime::{Means, ProcessRuntime, private_routes},
@@ -67,8 +69,11 @@ pub(crate) struct Prepared {
     pub(crate) new_token: Option<PathBuf>,
     listener: TcpListener,
     metrics: Option<TcpListener>,
-    /// What tenants ask of the Hub comes here.
+    /// Where agents ask the Hub for the files of their groups.
+    pub(crate) private_path: Option<PathBuf>,
+    /// What they ask comes here.
     private: Option<StdUnixListener>,
+    backups: Option<Backups>,
     lock: DataDirLock,
 }
 
@@ -88,6 +93,7 @@ impl Prepared {
     /// Opens the doors.
     pub(crate) async fn start(self, runtime: Arc<dyn Runtime>) -> Result<Hosted, Failure> {
         let address = self.listener.local_addr()?;
+        let data_dir = self.settings.data_dir.clone();
         let metrics = self
             .metrics
             .as_ref()
@@ -116,6 +122,13 @@ impl Prepared {
             let (hub, stop) = (hub.clone(), stop.clone());
             let listener = UnixListener::from_std(listener)?;
             doors.spawn(async move { hub.serve_private(listener, stop).await });
+        }
+        if let Some(backups) = self.backups {
+            let (state, stop) = (Arc::clone(&self.state), stop.clone());
+            doors.spawn(async move {
+                backups.run(data_dir, state, stop).await;
+                Ok(())
+            });
         }
         Ok(Hosted {
             hub,
@@ -176,7 +189,7 @@ struct Running {
     /// In words, how they are kept apart.
     isolation: String,
     /// Where they ask the Hub.
-    private: Option<StdUnixListener>,
+    private: Option<(StdUnixListener, PathBuf)>,
 }
 
 /// Makes what runs tenants. Call it inside a tokio runtime.
@@ -189,12 +202,12 @@ fn tenants(settings: &Settings) -> Result<Running, Failure> {
         }),
         RuntimeKind::Process => {
             let mut setup = isolation::setup(settings)?;
-            let (listener, path) = private_routes(&setup.data_dir, isolation::callers(&setup))?;
-            setup.hub_socket = Some(path);
+            let (listener, path) = private_routes(&setup.data_dir, setup.callers())?;
+            setup.hub_socket = Some(path.clone());
             Ok(Running {
                 isolation: describe_isolation(settings, &setup.means),
                 tenants: Tenants::Processes(Arc::new(ProcessRuntime::new(setup)?)),
-                private: Some(listener),
+                private: Some((listener, path)),
             })
         }
     }

@@ -14,8 +14,16 @@ fn main() -> ExitCode {
     }
     // A tenant of a Hub confines itself before there is a second thread, which would stay outside.
     #[cfg(unix)]
-    if mode.is_some_and(|mode| mode == hermes::runtime::launcher::ARGUMENT) {
+    if mode
+        .as_ref()
+        .is_some_and(|mode| mode == hermes::runtime::launcher::ARGUMENT)
+    {
         return hermes::runtime::launcher::run();
+    }
+    // What a trial of the isolation lets a tenant try.
+    #[cfg(unix)]
+    if mode.is_some_and(|mode| mode == hermes::runtime::reach::ARGUMENT) {
+        return hermes::runtime::reach::run();
     }
     hermes::run()
 }

@@ -21,6 +21,7 @@ mod memory;
 mod plan;
 mod process;
 mod process_runtime;
+pub mod reach;
 mod sandbox;
 mod socket;
 mod trial;

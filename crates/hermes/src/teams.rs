@@ -3,7 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -23,11 +23,31 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The most that the Hub gives of a search.
 const MOST: u64 = 1000;
 
+/// The runtime key of a home, which may become another one while its agent runs. Clones are the same key.
+#[derive(Debug, Clone)]
+pub(crate) struct RuntimeKey(Arc<RwLock<Secret<String>>>);
+
+impl RuntimeKey {
+    pub(crate) fn new(key: Secret<String>) -> Self {
+        Self(Arc::new(RwLock::new(key)))
+    }
+
+    /// Presents another one from now on.
+    pub(crate) fn replace(&self, key: Secret<String>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    fn get(&self) -> Secret<String> {
+        let key = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        key.clone()
+    }
+}
+
 /// The Hub, as a tenant's agent sees it.
 #[derive(Debug)]
 pub(crate) struct HubShares {
     client: Client,
-    key: Secret<String>,
+    key: RuntimeKey,
     /// The descriptor that the client's path to the socket goes by.
     _directory: Option<std::fs::File>,
 }
@@ -35,7 +55,12 @@ pub(crate) struct HubShares {
 /// The files of the groups, if this process belongs to a Hub that has private routes.
 pub(crate) fn of_hub(key: Option<&Secret<String>>, workspace: &Path) -> Option<Arc<Teams>> {
     let socket = std::env::var_os(SOCKET).map(PathBuf::from)?;
-    match HubShares::at(&socket, key?.clone()) {
+    at(&socket, RuntimeKey::new(key?.clone()), workspace)
+}
+
+/// The files of the groups, by way of the Hub's private routes.
+pub(crate) fn at(socket: &Path, key: RuntimeKey, workspace: &Path) -> Option<Arc<Teams>> {
+    match HubShares::at(socket, key) {
         Ok(shares) => Some(Arc::new(Teams::new(Arc::new(shares), workspace))),
         Err(error) => {
             tracing::warn!(%error, "the files of groups can not be reached");
@@ -45,7 +70,7 @@ pub(crate) fn of_hub(key: Option<&Secret<String>>, workspace: &Path) -> Option<A
 }
 
 impl HubShares {
-    pub(crate) fn at(socket: &Path, key: Secret<String>) -> io::Result<Self> {
+    fn at(socket: &Path, key: RuntimeKey) -> io::Result<Self> {
         let (path, directory) = short(socket)?;
         let client = Client::builder()
             .unix_socket(path)
@@ -81,7 +106,7 @@ impl HubShares {
         Ok(self
             .client
             .request(method, url)
-            .bearer_auth(self.key.expose()))
+            .bearer_auth(self.key.get().expose()))
     }
 
     async fn get<T: for<'de> Deserialize<'de>>(

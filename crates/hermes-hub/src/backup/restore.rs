@@ -10,7 +10,9 @@ use std::{
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
-use super::{BackupError, Content, FORM, MANIFEST, Manifest, file_error, write::Hashing};
+use super::{
+    BackupError, Content, FORM_WITH_BYTES, MANIFEST, Manifest, file_error, write::Hashing,
+};
 use crate::{
     data_dir::{DataDir, make_private},
     ids::hex,
@@ -123,7 +125,8 @@ fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
         let name = checked(&path)?;
         let content = unpack_one(entry, stage, &name, &mut links)?;
         if found.insert(name.clone(), content).is_some() {
-            return Err(BackupError::Damaged(format!("`{name}` is there twice")));
+            let shown = name.display();
+            return Err(BackupError::Damaged(format!("`{shown}` is there twice")));
         }
     }
     // Whatever follows the archive must be readable, or its checksum was not looked at.
@@ -141,7 +144,7 @@ fn read_manifest(entry: impl Read) -> Result<Manifest, BackupError> {
     let value: serde_json::Value =
         serde_json::from_reader(entry.take(LONGEST_MANIFEST)).map_err(damaged)?;
     let form = value["form"].as_u64().unwrap_or_default();
-    if form > u64::from(FORM) {
+    if form > u64::from(FORM_WITH_BYTES) {
         let form = u32::try_from(form).unwrap_or(u32::MAX);
         return Err(BackupError::Newer { form });
     }
@@ -149,24 +152,24 @@ fn read_manifest(entry: impl Read) -> Result<Manifest, BackupError> {
 }
 
 /// A path that stays below the directory.
-fn checked(path: &Path) -> Result<String, BackupError> {
-    let plain = path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
-    match path.to_str() {
-        Some(text) if plain && !text.is_empty() => Ok(text.trim_end_matches('/').to_owned()),
-        _ => Err(BackupError::Damaged(format!(
-            "`{}` leads out of the directory",
-            path.display()
-        ))),
+fn checked(path: &Path) -> Result<PathBuf, BackupError> {
+    let is_plain = |part| matches!(part, Component::Normal(_));
+    // Put together anew, it has no slash at its end.
+    let plain: PathBuf = path.components().collect();
+    if path.components().all(is_plain) && !plain.as_os_str().is_empty() {
+        return Ok(plain);
     }
+    Err(BackupError::Damaged(format!(
+        "`{}` leads out of the directory",
+        path.display()
+    )))
 }
 
 /// Writes a file or directory. Links come last, so that nothing is written through one.
 fn unpack_one(
     entry: tar::Entry<'_, impl Read>,
     stage: &Path,
-    name: &str,
+    name: &Path,
     links: &mut Vec<(PathBuf, PathBuf)>,
 ) -> Result<Content, BackupError> {
     let damaged = |error: io::Error| BackupError::Damaged(error.to_string());
@@ -201,14 +204,17 @@ fn unpack_one(
                 mode,
             })
         }
-        kind => Err(BackupError::Damaged(format!("`{name}` is a {kind:?}"))),
+        kind => {
+            let shown = name.display();
+            Err(BackupError::Damaged(format!("`{shown}` is a {kind:?}")))
+        }
     }
 }
 
 /// What was found must be what the manifest names, no more and no less.
-fn compare(manifest: &Manifest, mut found: BTreeMap<String, Content>) -> Result<(), BackupError> {
+fn compare(manifest: &Manifest, mut found: BTreeMap<PathBuf, Content>) -> Result<(), BackupError> {
     for file in &manifest.files {
-        match found.remove(&file.path) {
+        match file.place().and_then(|place| found.remove(&place)) {
             Some(content) if content == file.content => {}
             Some(_) => {
                 let message = format!("`{}` is not as it was written", file.path);
@@ -219,7 +225,8 @@ fn compare(manifest: &Manifest, mut found: BTreeMap<String, Content>) -> Result<
     }
     if let Some(name) = found.into_keys().next() {
         return Err(BackupError::Damaged(format!(
-            "`{name}` is not in the manifest"
+            "`{}` is not in the manifest",
+            name.display()
         )));
     }
     if !manifest.files.iter().any(|file| file.path == "hub.db") {

@@ -11,14 +11,13 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    BackedUp, BackupError, Content, FILES, FORM, KEYS, MANIFEST, Manifest, TREES, file_error,
+    BackedUp, BackupError, Content, FORM, FORM_WITH_BYTES, MANIFEST, Manifest, file_error,
+    find::{self, Findings, Found},
 };
 use crate::{data_dir::DataDir, ids::hex, shapes::Time, state::SqliteState};
 
 /// Quick, and a third of the size.
 const LEVEL: i32 = 3;
-/// What a SQLite database begins with.
-const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// Whether a backup holds the keys that open its secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,32 +39,50 @@ pub async fn write(
     // The database first: what it knows of is then found in the trees, which may only have more.
     let copy = scratch.path.join("hub.db");
     state.copy_to(&copy).await?;
-    let mut sources = vec![("hub.db".to_owned(), copy)];
-    let found = find(directory.path().to_path_buf(), key).await?;
+    let mut sources = vec![Source {
+        path: "hub.db".into(),
+        copy: Some(copy),
+    }];
+    let root = directory.path().to_path_buf();
+    let Findings { found, unreadable } = find::find(root.clone(), key).await?;
     for (number, Found { path, is_database }) in found.into_iter().enumerate() {
-        let from = directory.path().join(&path);
-        let from = if is_database {
+        let mut source = Source { path, copy: None };
+        if is_database {
             // A running agent writes to it: SQLite gives a whole copy.
             let copy = scratch.path.join(format!("{number}.db"));
-            match db::copy_database(&from, &copy).await {
-                Ok(()) => copy,
+            match db::copy_database(&root.join(&source.path), &copy).await {
+                Ok(()) => source.copy = Some(copy),
                 Err(error) => {
                     tracing::warn!("copied as it is, since SQLite does not open it: {error}");
-                    from
                 }
             }
-        } else {
-            from
-        };
-        sources.push((path, from));
+        }
+        sources.push(source);
     }
     spawn_blocking(move || {
-        let manifest = pack(sources, key, out);
+        let manifest = pack(&root, sources, unreadable, key, out);
         drop(scratch);
         manifest
     })
     .await
     .map_err(|_| BackupError::CutOff)?
+}
+
+/// Something to be packed.
+struct Source {
+    /// Where it is below the data directory, and where it will be.
+    path: PathBuf,
+    /// A file to be packed in its place.
+    copy: Option<PathBuf>,
+}
+
+impl Source {
+    fn open(&self, root: &Path) -> io::Result<fs::File> {
+        match &self.copy {
+            Some(copy) => fs::File::open(copy),
+            None => find::open_below(root, &self.path),
+        }
+    }
 }
 
 /// A directory for copies, gone with this value.
@@ -91,84 +108,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Something that belongs into a backup.
-struct Found {
-    /// Below the data directory.
-    path: String,
-    /// Whether SQLite has to copy it.
-    is_database: bool,
-}
-
-/// What belongs into a backup, but for the Hub's own database.
-async fn find(root: PathBuf, key: KeyInBackup) -> Result<Vec<Found>, BackupError> {
-    spawn_blocking(move || {
-        let mut names = FILES.to_vec();
-        if key == KeyInBackup::With {
-            names.extend(KEYS);
-        }
-        let mut paths: Vec<String> = names
-            .into_iter()
-            .filter(|name| root.join(name).is_file())
-            .map(str::to_owned)
-            .collect();
-        for tree in TREES {
-            walk(&root, tree, &mut paths)?;
-        }
-        let found = paths.into_iter().map(|path| Found {
-            is_database: is_database(&root.join(&path)),
-            path,
-        });
-        Ok(found.collect())
-    })
-    .await
-    .map_err(|_| BackupError::CutOff)?
-}
-
-fn walk(root: &Path, below: &str, found: &mut Vec<String>) -> Result<(), BackupError> {
-    let path = root.join(below);
-    let entries = match fs::read_dir(&path) {
-        Ok(entries) => entries,
-        // Removed since it was seen.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(file_error(&path)(error)),
-    };
-    found.push(below.to_owned());
-    for entry in entries {
-        let entry = entry.map_err(file_error(&path))?;
-        let name = entry.file_name().into_string().map_err(|name| {
-            let error = io::Error::other("a name that is no UTF-8 can not be backed up; rename it");
-            file_error(&path.join(name))(error)
-        })?;
-        let kind = entry.file_type().map_err(file_error(&entry.path()))?;
-        let below = format!("{below}/{name}");
-        if kind.is_dir() {
-            walk(root, &below, found)?;
-        } else if (kind.is_file() || kind.is_symlink()) && !is_log_of_database(&entry.path()) {
-            found.push(below);
-        }
-    }
-    Ok(())
-}
-
-/// Whether a file is a database by what it begins with.
-fn is_database(path: &Path) -> bool {
-    let mut start = [0; 16];
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
-        && fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
-        && start == *SQLITE
-}
-
-/// What SQLite keeps beside a database is part of the copy already.
-fn is_log_of_database(path: &Path) -> bool {
-    let path = path.to_string_lossy();
-    ["-wal", "-shm", "-journal"].iter().any(|suffix| {
-        path.strip_suffix(suffix)
-            .is_some_and(|database| is_database(Path::new(database)))
-    })
-}
-
 fn pack(
-    sources: Vec<(String, PathBuf)>,
+    root: &Path,
+    sources: Vec<Source>,
+    mut unreadable: Vec<PathBuf>,
     key: KeyInBackup,
     out: impl Write,
 ) -> Result<Manifest, BackupError> {
@@ -183,12 +126,20 @@ fn pack(
         created_at: Time::now(),
         has_key: key == KeyInBackup::With,
         files: Vec::with_capacity(sources.len()),
+        left_out: Vec::new(),
     };
-    for (path, from) in sources {
-        if let Some(content) = pack_one(&mut archive, &path, &from)? {
-            manifest.files.push(BackedUp { path, content });
+    for source in sources {
+        match pack_one(&mut archive, root, &source)? {
+            Packed::As(content) => manifest.files.push(BackedUp::new(&source.path, content)),
+            Packed::Gone => {}
+            Packed::Unreadable => unreadable.push(source.path),
         }
     }
+    if manifest.files.iter().any(|file| file.bytes.is_some()) {
+        manifest.form = FORM_WITH_BYTES;
+    }
+    let left_out = unreadable.iter().map(|path| path.to_string_lossy());
+    manifest.left_out = left_out.map(Into::into).collect();
     let text = serde_json::to_vec(&manifest).map_err(|error| BackupError::Archive(error.into()))?;
     let mut header = header(tar::EntryType::Regular, text.len() as u64, 0o600);
     archive
@@ -202,40 +153,68 @@ fn pack(
     Ok(manifest)
 }
 
-/// Adds a file as it is now; nothing if it is gone.
+/// What became of a source.
+enum Packed {
+    /// It is in the archive.
+    As(Content),
+    /// It is not there any more, or something else is that has no place in a backup.
+    Gone,
+    /// Its owner keeps everybody out.
+    Unreadable,
+}
+
+/// What becomes of a source that can not be opened or looked at.
+fn without(path: &Path, error: io::Error) -> Result<Packed, BackupError> {
+    use io::ErrorKind;
+    let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(Packed::Gone),
+        _ if is_link => Ok(Packed::Gone),
+        ErrorKind::PermissionDenied | ErrorKind::InvalidFilename => Ok(Packed::Unreadable),
+        _ => Err(file_error(path)(error)),
+    }
+}
+
+/// Adds a file as it is now.
 fn pack_one(
     archive: &mut tar::Builder<impl Write>,
-    path: &str,
-    from: &Path,
-) -> Result<Option<Content>, BackupError> {
-    let metadata = match fs::symlink_metadata(from) {
+    root: &Path,
+    source: &Source,
+) -> Result<Packed, BackupError> {
+    let path = source.path.as_path();
+    let from = source.copy.clone().unwrap_or_else(|| root.join(path));
+    let metadata = match fs::symlink_metadata(&from) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(file_error(from)(error)),
+        Err(error) => return without(&from, error),
     };
     if metadata.is_dir() {
         let mut header = header(tar::EntryType::Directory, 0, 0o700);
         archive
             .append_data(&mut header, path, io::empty())
             .map_err(BackupError::Archive)?;
-        return Ok(Some(Content::Dir));
+        return Ok(Packed::As(Content::Dir));
     }
     if metadata.is_symlink() {
-        let target = fs::read_link(from).map_err(file_error(from))?;
+        let target = match fs::read_link(&from) {
+            Ok(target) => target,
+            Err(error) => return without(&from, error),
+        };
         let mut header = header(tar::EntryType::Symlink, 0, 0o777);
         archive
             .append_link(&mut header, path, &target)
             .map_err(BackupError::Archive)?;
         let target = target.to_string_lossy().into_owned();
-        return Ok(Some(Content::Symlink { target }));
+        return Ok(Packed::As(Content::Symlink { target }));
     }
-    let file = match fs::File::open(from) {
+    let file = match source.open(root) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(file_error(from)(error)),
+        Err(error) => return without(&from, error),
     };
-    // The open file may be another one than what was looked at; its own size counts.
-    let metadata = file.metadata().map_err(file_error(from))?;
+    // The open file may be another one than what was looked at; its own kind and size count.
+    let metadata = file.metadata().map_err(file_error(&from))?;
+    if !metadata.is_file() {
+        return Ok(Packed::Gone);
+    }
     let (size, mode) = (metadata.len(), mode(&metadata));
     let mut content = Hashing {
         inner: file.chain(io::repeat(0)).take(size),
@@ -245,7 +224,7 @@ fn pack_one(
     archive
         .append_data(&mut header, path, &mut content)
         .map_err(BackupError::Archive)?;
-    Ok(Some(Content::File {
+    Ok(Packed::As(Content::File {
         size,
         sha256: hex(&content.hash.finalize()),
         mode,

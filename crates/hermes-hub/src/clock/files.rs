@@ -26,6 +26,8 @@ use crate::{
 
 /// The condition that tells whether a tenant's jobs can be read.
 const CONDITION: &str = "CronReadable";
+/// The condition that tells whether the Hub lets the jobs of a linked home run.
+const BY_HUB: &str = "CronByHub";
 
 impl Clock {
     /// Takes up how files were when a Hub before read them.
@@ -173,6 +175,22 @@ impl Clock {
         before
     }
 
+    /// Finds out who lets the jobs of a linked home run, and what a Hub before wrote down about that.
+    pub(super) async fn look_at_ticker(&self, tenant: &TenantId) {
+        let Ok(Some(record)) = self.state.tenant(tenant).await else {
+            return;
+        };
+        let is_others = |condition: &Condition| {
+            condition.kind == BY_HUB && condition.status == ConditionStatus::False
+        };
+        if record.conditions.iter().any(is_others) {
+            self.own_tickers().insert(tenant.clone());
+        }
+        if let Ok(calendar) = self.agents.tenancy().calendar(tenant).await {
+            self.note_ticker(tenant, calendar.ticker).await;
+        }
+    }
+
     /// A linked home whose jobs somebody else lets run has a condition that says so.
     pub(super) async fn note_ticker(&self, tenant: &TenantId, ticker: Ticker) {
         let is_new = match ticker {
@@ -184,7 +202,7 @@ impl Clock {
         }
         let by_hub = ticker == Ticker::Hub;
         let condition = Condition {
-            kind: "CronByHub".into(),
+            kind: BY_HUB.into(),
             status: if by_hub {
                 ConditionStatus::True
             } else {
@@ -278,25 +296,30 @@ pub(crate) fn change_jobs_of<T>(
     Ok(result)
 }
 
-/// Removes what a job has written.
-pub(crate) fn remove_output_of(home: &Home, job: &JobId) -> Result<(), CronError> {
+/// Removes what a job has written, unless its tenant has put a link in the way.
+pub(crate) fn remove_output_of(home: &Home, job: &JobId) {
     let removed = HomeDirectory::open(home.path(), DIRECTORY)
         .and_then(|directory| directory.remove_all(&["output", job.as_str()]));
     match removed {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(failed(home, &error.into())),
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => tracing::warn!(%job, "what a deleted job has written stays: {error}"),
     }
 }
 
 /// What can not be reached because the tenant put something else there is damaged; the rest is the system's fault.
 fn failed(home: &Home, error: &io::Error) -> CronError {
     let path = jobs_file(home);
-    // A link, or one that came while the way was looked up.
-    let is_link = matches!(Errno::from_io_error(error), Some(Errno::LOOP | Errno::XDEV));
-    let is_tenants = is_link
+    // A link, one that came while the way was looked up, or a pipe that nobody reads from.
+    let is_other = matches!(
+        Errno::from_io_error(error),
+        Some(Errno::LOOP | Errno::XDEV | Errno::NXIO)
+    );
+    let is_tenants = is_other
         || matches!(
             error.kind(),
             io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::PermissionDenied
                 | io::ErrorKind::InvalidData
                 | io::ErrorKind::FileTooLarge
                 | io::ErrorKind::Other

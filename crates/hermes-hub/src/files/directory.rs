@@ -69,6 +69,12 @@ impl DirectoryFiles {
         })))
     }
 
+    /// Clears what interrupted writes left in a directory, while nobody writes.
+    pub(crate) async fn clear_drafts(&self, path: &SharePath) -> Result<(), Problem> {
+        let path = path.clone();
+        self.run(move |share| share.clear_drafts(&path)).await
+    }
+
     /// Counts again what the share holds, and clears remnants of interrupted writes.
     pub async fn recount(&self) -> Result<Used, Problem> {
         self.run(Share::recount).await

@@ -20,7 +20,10 @@ use rustix::{
 
 use super::{
     beneath::{DIRECTORY, Links, READ, open_beneath},
-    directory::atomic::{Draft, FILE_MODE},
+    directory::{
+        atomic::{Draft, FILE_MODE},
+        count::clear,
+    },
     tree::{Tree, names, open_directory},
 };
 
@@ -130,11 +133,12 @@ impl HomeDirectory {
 
     /// Removes what a Hub that was killed left half written.
     pub(crate) fn clear_drafts(&self) -> Result<(), Errno> {
-        let (_, found) = names(Dir::read_from(&self.directory)?)?;
-        for name in found.iter().filter(|name| name.is_temporary()) {
-            unlinkat(&self.directory, name.name.as_c_str(), AtFlags::empty())?;
-        }
-        Ok(())
+        clear(self.directory.as_fd(), None)
+    }
+
+    /// Removes what was last written before a moment: others may be writing now.
+    pub(crate) fn clear_drafts_before(&self, moment: SystemTime) -> Result<(), Errno> {
+        clear(self.directory.as_fd(), Some(moment))
     }
 
     /// Removes a directory and all in it. None is fine.

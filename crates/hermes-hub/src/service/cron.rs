@@ -192,11 +192,15 @@ pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Proble
 
 pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
     let home = call.hub.home(call.tenant()?);
+    let id = input.job_id.clone();
     change(&call, move |file, _| {
-        find(file, &input.job_id)?;
-        let job = file.remove(input.job_id.as_str()).map_err(refused)?;
-        files::remove_output_of(&home, &input.job_id).map_err(refused)?;
-        Ok(job)
+        find(file, &id)?;
+        file.remove(id.as_str()).map_err(refused)
+    })
+    .await?;
+    blocking(move || {
+        files::remove_output_of(&home, &input.job_id);
+        Ok(())
     })
     .await?;
     Ok(Reply::empty())

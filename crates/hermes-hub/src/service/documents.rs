@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Nothing, page, tenants};
 use crate::{
-    Code, Problem, TenantId,
+    Code, Hub, Problem, TenantId,
     call::{Call, Reply, etag},
     shapes::Time,
     state::{Document, DocumentKind},
@@ -79,8 +79,8 @@ fn policy_reply(
 
 pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
     policy::check(&input.policy)?;
-    let document = put(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
     let affected = tenants::count(&call.hub).await?;
+    let document = put(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
     policy_reply(&call, Some(document), Some(affected))
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         );
         match put.await {
             Ok(document) => {
-                take_up(&call).await?;
+                take_up(&call).await;
                 let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
                     call.hub.agents().awake()
                 } else {
@@ -223,20 +223,23 @@ async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document
     let document = state
         .put_document(kind, content, by, expected, call.entry.clone())
         .await?;
-    take_up(call).await?;
+    take_up(call).await;
     Ok(document)
 }
 
-async fn take_up(call: &Call) -> Result<(), Problem> {
-    let hub = &call.hub;
-    let had_messaging = hub.standing().policy().has_messaging();
-    let baseline = Baseline::of(&hub.settings());
-    hub.set_standing(Standing::load(hub.state(), baseline).await?);
-    hub.directives_changed();
-    if !had_messaging {
-        hub.start_listeners();
-    }
-    Ok(())
+/// Lets what was stored take effect, at once or as soon as it can be read again.
+async fn take_up(call: &Call) {
+    let load = |hub: Hub| async move {
+        let had_messaging = hub.standing().policy().has_messaging();
+        let baseline = Baseline::of(&hub.settings());
+        hub.set_standing(Standing::load(hub.state(), baseline).await?);
+        hub.directives_changed();
+        if !had_messaging {
+            hub.start_listeners();
+        }
+        Ok(())
+    };
+    call.hub.see_to("what a document changes", load).await;
 }
 
 /// Which revisions to list.

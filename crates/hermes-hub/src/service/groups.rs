@@ -224,6 +224,7 @@ pub(crate) async fn put_member(call: Call, input: PutMember) -> Result<Reply, Pr
         .state()
         .put_member(&input.group_id, &input.member_id, input.access, entry)
         .await?;
+    call.hub.settings_changed(&input.member_id);
     Reply::json(&member)
 }
 
@@ -234,5 +235,6 @@ pub(crate) async fn remove_member(call: Call, input: OfMember) -> Result<Reply, 
         .state()
         .remove_member(&input.group_id, &input.member_id, entry)
         .await?;
+    call.hub.settings_changed(&input.member_id);
     Ok(Reply::empty())
 }

@@ -354,13 +354,24 @@ async fn changing<T>(
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
     let done = recorded(call, work).await?;
-    let used = files.used().await?;
+    let used = match files.used().await {
+        Ok(used) => used,
+        // The next change counts again.
+        Err(problem) => {
+            tracing::warn!(%group, "a share could not be counted: {problem}");
+            return Ok(done);
+        }
+    };
     let usage = Usage {
         bytes: used.bytes,
         files: used.files,
     };
     let owner = Owner::Group(group.clone());
-    call.hub.state().set_usage(&owner, usage).await?;
+    let count = move |hub: Hub| {
+        let owner = owner.clone();
+        async move { hub.state().set_usage(&owner, usage).await }
+    };
+    call.hub.see_to("the size of a share", count).await;
     Ok(done)
 }
 

@@ -34,7 +34,7 @@ pub enum KeyClaim {
     Replay(StoredReply),
     /// It is being worked on.
     Running,
-    /// It took effect, but the Hub ended before the reply was kept.
+    /// It took effect, or may have, but the Hub ended before the reply was kept.
     ReplyLost,
     /// The key belongs to a request with another body.
     OtherBody,

@@ -327,3 +327,82 @@ async fn a_directory_with_something_in_it_is_left_alone() {
     assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
     assert!(hub.state.has_sealed().await.is_ok());
 }
+
+/// A name that is no UTF-8.
+fn odd(name: &[u8]) -> PathBuf {
+    PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name))
+}
+
+#[tokio::test]
+async fn names_that_are_no_utf_8_are_backed_up_and_restored() {
+    let hub = Hub::new().await;
+    let tenant = hub.tenant("a").await;
+    let names = [
+        odd(b"workspace/\xff"),
+        odd(b"workspace/d\xe9/\xfe\xff.txt"),
+        PathBuf::from("workspace/%FF"),
+    ];
+    let home = hub.directory.home(&tenant);
+    fs::create_dir(home.join(odd(b"workspace/d\xe9"))).unwrap();
+    for (number, name) in names.iter().enumerate() {
+        fs::write(home.join(name), format!("text {number}")).unwrap();
+    }
+    std::os::unix::fs::symlink(&names[0], home.join(odd(b"link\x80"))).unwrap();
+    let written = hub.backup(KeyInBackup::Without).await;
+    let target = hub.target("restored");
+    restore(io::Cursor::new(written), &target).await.unwrap();
+    let (directory, state) = opened(&target).await;
+    let restored = directory.home(&tenant);
+    for (number, name) in names.iter().enumerate() {
+        let text = fs::read_to_string(restored.join(name)).unwrap();
+        assert_eq!(text, format!("text {number}"));
+    }
+    let link = fs::read_link(restored.join(odd(b"link\x80"))).unwrap();
+    assert_eq!(link, names[0]);
+    State::close(&state).await;
+}
+
+#[tokio::test]
+async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
+    let hub = Hub::new().await;
+    let tenant = hub.tenant("a").await;
+    let home = hub.directory.home(&tenant);
+    fs::write(home.join("workspace/kept.txt"), "kept").unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, home.join("workspace/pipe"), pipe, mode, 0).unwrap();
+    // Deeper than any path can be: made from one directory to the next.
+    let name = "d".repeat(200);
+    let mut directory = rustix::fs::open(
+        home.join("workspace"),
+        rustix::fs::OFlags::DIRECTORY,
+        rustix::fs::Mode::empty(),
+    )
+    .unwrap();
+    for _ in 0..300 {
+        rustix::fs::mkdirat(&directory, &name, rustix::fs::Mode::RWXU).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY;
+        let inside = rustix::fs::openat(&directory, &name, flags, rustix::fs::Mode::empty());
+        directory = inside.unwrap();
+    }
+    let written = Written::default();
+    let manifest = write(
+        &hub.directory,
+        &hub.state,
+        KeyInBackup::Without,
+        written.clone(),
+    );
+    let manifest = manifest.await.unwrap();
+    // What lies too deep is named.
+    assert!(!manifest.left_out.is_empty());
+    let target = hub.target("restored");
+    restore(io::Cursor::new(written.bytes()), &target)
+        .await
+        .unwrap();
+    let (directory, state) = opened(&target).await;
+    let restored = directory.home(&tenant);
+    let kept = fs::read_to_string(restored.join("workspace/kept.txt")).unwrap();
+    assert_eq!(kept, "kept");
+    assert!(!restored.join("workspace/pipe").exists());
+    State::close(&state).await;
+}

@@ -1,10 +1,12 @@
 //! REST, MCP and the documents, over real sockets.
 
+mod agreement;
 mod defaults;
 mod doors;
 mod examples;
 mod faults;
 mod fresh;
+mod homes;
 mod jobs;
 mod links;
 mod listeners;

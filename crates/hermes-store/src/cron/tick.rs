@@ -32,6 +32,12 @@ pub fn beat(home: &Home) -> Result<(), CronError> {
     file::replace(&path, now.as_bytes()).map_err(|source| CronError::Io { path, source })
 }
 
+/// Takes the last sign back: whoever gave it is gone, and nobody has to wait until it is old.
+pub fn forget_beat(home: &Home) {
+    // Where it stays, it grows old.
+    let _ = fs::remove_file(cron_dir(home).join("ticker_heartbeat"));
+}
+
 /// How long ago a ticker of this home gave a sign of life, if ever.
 pub fn ticker_age(home: &Home) -> Option<Duration> {
     let heartbeat = fs::metadata(cron_dir(home).join("ticker_heartbeat")).ok()?;

@@ -90,16 +90,7 @@ async fn up(
     let mut system = None;
     if let Some(prepared) = prepared {
         answers.expect_model();
-        match System::start(
-            context,
-            prepared,
-            settings,
-            &host,
-            answers.people(),
-            &mut view,
-        )
-        .await
-        {
+        match System::start(context, prepared, settings, &host, &answers, &mut view).await {
             Ok(started) => system = Some(started),
             Err(failure) => {
                 host.shutdown().await;

@@ -4,7 +4,7 @@ use hermes_hub::settings::{IsolationMode, RuntimeKind, Settings};
 
 use crate::{
     failure::Failure,
-    runtime::{Callers, Isolation, Means, Mode, Setup, closed_to_users},
+    runtime::{Isolation, Means, Mode, Setup, closed_to_users},
 };
 
 /// What the runtime of processes is made with.
@@ -39,15 +39,6 @@ pub(crate) fn setup_of_trial(settings: &Settings) -> Result<Setup, Failure> {
         means: Means::without_groups(),
         hub_socket: None,
     })
-}
-
-/// Whose processes ask the Hub.
-pub(super) fn callers(setup: &Setup) -> Callers {
-    if setup.means.is_root && setup.isolation.mode != Mode::Off {
-        Callers::OtherUsers
-    } else {
-        Callers::SameUser
-    }
 }
 
 /// What keeps tenants apart, for people.

@@ -8,7 +8,7 @@ use hermes_hub::{
 };
 use tokio::net::TcpListener;
 
-use super::Prepared;
+use super::{Prepared, backups::Backups};
 use crate::failure::Failure;
 
 /// What to do about a port for figures that is taken.
@@ -24,6 +24,7 @@ impl Prepared {
     /// Opens everything. What can be refused without a trace is refused first.
     pub(crate) async fn open(mut settings: Settings, figures: Figures) -> Result<Self, Failure> {
         check(&settings)?;
+        let backups = Backups::of(&settings)?;
         let directory = data_dir(&settings)?;
         let lock = directory.lock()?;
         let listener = bind(settings.listen).await?;
@@ -53,11 +54,14 @@ impl Prepared {
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
         let running = super::tenants(&settings)?;
+        let (private, private_path) = running.private.unzip();
         Ok(Self {
             new_token: is_new.then(|| settings.admin_token_file.clone()),
             tenants: running.tenants,
             isolation: running.isolation,
-            private: running.private,
+            private,
+            private_path,
+            backups,
             settings,
             state: Arc::new(state),
             key,

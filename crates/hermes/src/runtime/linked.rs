@@ -15,6 +15,7 @@ use hermes_hub::{
 };
 
 use super::{api::AgentApi, socket::Sockets};
+use crate::teams::RuntimeKey;
 
 /// How long it may take to its first answer.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -28,6 +29,8 @@ enum Found {
     /// In this process, which the Hub directs.
     Here {
         api: AgentApi,
+        /// What it presents to the Hub.
+        key: RuntimeKey,
         /// The path of its socket leads through this.
         _sockets: Sockets,
     },
@@ -38,20 +41,23 @@ enum Found {
 }
 
 impl LinkedAgent {
-    /// One in this process. It is to serve on this socket, for whoever presents this key.
-    pub fn here(
+    /// One in this process. It is to serve on this socket, for whoever presents the returned key; the other key is the
+    /// one that it presents to the Hub itself.
+    pub(crate) fn here(
         data_dir: &Path,
         tenant: &TenantId,
+        key: RuntimeKey,
     ) -> io::Result<(Self, UnixListener, Secret<String>)> {
-        let key = NewKey::random(KeyKind::Runtime)?.secret;
+        let for_hub = NewKey::random(KeyKind::Runtime)?.secret;
         let sockets = Sockets::in_directory(data_dir.join("run"))?;
         let (listener, path) = sockets.listen(tenant)?;
-        let api = AgentApi::new(&path, key.clone()).map_err(io::Error::other)?;
+        let api = AgentApi::new(&path, for_hub.clone()).map_err(io::Error::other)?;
         let agent = Self(Found::Here {
             api,
+            key,
             _sockets: sockets,
         });
-        Ok((agent, listener, key))
+        Ok((agent, listener, for_hub))
     }
 
     /// One in another process, by its local HTTP API.
@@ -71,14 +77,18 @@ impl LinkedAgent {
         }
     }
 
-    async fn begin(&self, directives: &Directives) -> Result<Vec<Confinement>, RuntimeError> {
+    async fn begin(&self, launch: &Launch) -> Result<Vec<Confinement>, RuntimeError> {
         let api = match &self.0 {
             Found::Unreached(reason) => return Err(RuntimeError::NoStart(reason.clone())),
-            Found::Here { api, .. } | Found::Elsewhere(api) => api,
+            Found::Here { api, key, .. } => {
+                key.replace(launch.runtime_key.clone());
+                api
+            }
+            Found::Elsewhere(api) => api,
         };
         let no_start = |error: RuntimeError| RuntimeError::NoStart(error.to_string());
         api.health(START_PATIENCE).await.map_err(no_start)?;
-        self.apply(directives).await.map_err(no_start)?;
+        self.apply(&launch.directives).await.map_err(no_start)?;
         Ok(vec![Confinement {
             means: "Sandboxed",
             in_force: false,
@@ -132,7 +142,7 @@ impl LinkedRuntime {
 impl Runtime for LinkedRuntime {
     async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
         if self.is_linked(&launch.tenant) {
-            return self.agent.begin(&launch.directives).await;
+            return self.agent.begin(&launch).await;
         }
         self.others.start(launch).await
     }

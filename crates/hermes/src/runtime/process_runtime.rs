@@ -29,7 +29,7 @@ use super::{
     memory,
     plan::Rights,
     process::{self, Running, Start},
-    socket::Sockets,
+    socket::{Callers, Sockets},
     users::{self, Users},
 };
 
@@ -74,6 +74,15 @@ impl Setup {
             means: Means::of_this_machine(),
             hub_socket: None,
         })
+    }
+
+    /// Whose processes ask the Hub.
+    pub fn callers(&self) -> Callers {
+        if self.means.is_root && self.isolation.mode != Mode::Off {
+            Callers::OtherUsers
+        } else {
+            Callers::SameUser
+        }
     }
 }
 

@@ -5,7 +5,10 @@ use std::{
     fs, io,
     os::{
         fd::OwnedFd,
-        unix::{fs::PermissionsExt, net::UnixStream},
+        unix::{
+            fs::PermissionsExt,
+            net::{UnixListener, UnixStream},
+        },
     },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -20,9 +23,10 @@ use hermes_hub::{
 
 use super::{
     environment,
-    isolation::{Decided, Place, decide},
+    isolation::{Decided, Mode, Place, decide},
     plan::Rights,
     process_runtime::Setup,
+    socket::{Sockets, private_routes},
     users::{self, Users},
 };
 
@@ -34,6 +38,13 @@ const ROUND: Duration = Duration::from_millis(10);
 
 /// What must not be read.
 const SECRET: &str = "must-not-be-seen";
+
+/// Seen from a tenant's home, since the paths of sockets must be short: where the other agent listens, and the Hub.
+const ANOTHERS: &str = "../../../run/other.sock";
+const THE_HUBS: &str = "../../../internal/hub.sock";
+
+/// The first version of Landlock that covers sockets in the file system.
+const COVERS_SOCKETS: u32 = 9;
 
 /// What was tried, and whether it worked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +62,8 @@ pub enum Outcome {
     Allowed,
     /// It was kept out.
     KeptOut,
+    /// It reached a socket that this kernel can not close to it. Nothing is said there without a key.
+    KeyAlone,
     /// It got through to what is not its own.
     GotThrough,
     /// It can not even use its own home.
@@ -60,35 +73,114 @@ pub enum Outcome {
 impl Outcome {
     /// Whether this is as it should be.
     pub fn is_right(self) -> bool {
-        matches!(self, Self::Allowed | Self::KeptOut)
+        matches!(self, Self::Allowed | Self::KeptOut | Self::KeyAlone)
     }
 }
 
 /// Tries everything, with these settings, in a directory of the Hub's that is empty.
 pub fn try_isolation(setup: &Setup, directory: &Path) -> io::Result<Vec<Attempt>> {
     let ground = Ground::make(directory)?;
-    let intruder = ground.tenant(setup, "intruder")?;
-    let other = ground.tenant(setup, "other")?;
+    let sockets = Listening::open(setup, directory)?;
+    let intruder = ground.tenant(setup, "intruder", &sockets)?;
+    let other = ground.tenant(setup, "other", &sockets)?;
     let mut victim = Victim::start(setup, &other)?;
-    let mut attempts = vec![Attempt {
-        what: "use its own home".into(),
-        outcome: if intruder.succeeds(setup, "cat secret.txt && echo new > made.txt")? {
+    let own_home = "cat secret.txt && echo new > made.txt".to_owned();
+    let mut attempts = Vec::new();
+    for (what, way) in [
+        ("use its own home", Way::Script(own_home)),
+        ("ask the Hub", Way::Connect(THE_HUBS.into())),
+    ] {
+        let outcome = if intruder.succeeds(setup, &way)? {
             Outcome::Allowed
         } else {
             Outcome::Unusable
-        },
-    }];
-    for (what, script) in ground.ways_in(&other.home, victim.pid()) {
-        let outcome = if intruder.succeeds(setup, &script)? {
-            Outcome::GotThrough
-        } else {
+        };
+        let what = what.to_owned();
+        attempts.push(Attempt { what, outcome });
+    }
+    let scripts = ground.ways_in(&other.home, victim.pid());
+    let scripts = scripts
+        .into_iter()
+        .map(|(what, script)| (what, Way::Script(script)));
+    for (what, way) in scripts.chain(sockets.ways_in()) {
+        let outcome = if !intruder.succeeds(setup, &way)? {
             Outcome::KeptOut
+        } else if way == Way::Connect(ANOTHERS.into()) && can_not_close_sockets(setup) {
+            Outcome::KeyAlone
+        } else {
+            Outcome::GotThrough
         };
         let what = what.to_owned();
         attempts.push(Attempt { what, outcome });
     }
     victim.end();
     Ok(attempts)
+}
+
+/// Whether tenants of one user can not be kept from each other's sockets: Landlock covers them only of late.
+fn can_not_close_sockets(setup: &Setup) -> bool {
+    setup.isolation.mode != Mode::Off
+        && setup
+            .means
+            .landlock
+            .is_none_or(|level| level < COVERS_SOCKETS)
+}
+
+/// Something that is tried. It worked if its process ends well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    /// Commands of a shell.
+    Script(String),
+    /// Connecting to a socket.
+    Connect(String),
+}
+
+/// Sockets as a Hub has them, and one without a path.
+struct Listening {
+    private: PathBuf,
+    #[cfg(target_os = "linux")]
+    name: String,
+    _listeners: Vec<UnixListener>,
+    _sockets: Sockets,
+}
+
+impl Listening {
+    fn open(setup: &Setup, root: &Path) -> io::Result<Self> {
+        let sockets = Sockets::in_directory(root.join("run"))?;
+        let other = TenantId::parse("other").map_err(io::Error::other)?;
+        let (agents, _) = sockets.listen(&other)?;
+        let (hubs, private) = private_routes(root, setup.callers())?;
+        let mut listeners = vec![agents, hubs];
+        #[cfg(target_os = "linux")]
+        let name = {
+            use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
+            let name = format!("hermes-trial-{}", std::process::id());
+            let address = SocketAddr::from_abstract_name(&name)?;
+            listeners.push(UnixListener::bind_addr(&address)?);
+            name
+        };
+        Ok(Self {
+            private,
+            #[cfg(target_os = "linux")]
+            name,
+            _listeners: listeners,
+            _sockets: sockets,
+        })
+    }
+
+    fn ways_in(&self) -> Vec<(&'static str, Way)> {
+        vec![
+            (
+                "reach another agent's socket",
+                Way::Connect(ANOTHERS.into()),
+            ),
+            #[cfg(target_os = "linux")]
+            (
+                "reach a socket without a path",
+                Way::Connect(format!("@{}", self.name)),
+            ),
+        ]
+    }
 }
 
 /// A directory that looks like a Hub's.
@@ -114,7 +206,7 @@ impl Ground {
         Ok(Self { root: root.into() })
     }
 
-    fn tenant(&self, setup: &Setup, name: &str) -> io::Result<Tenant> {
+    fn tenant(&self, setup: &Setup, name: &str, sockets: &Listening) -> io::Result<Tenant> {
         let home = self.root.join("tenants").join(name).join("home");
         for directory in environment::directories(&home) {
             fs::create_dir_all(directory)?;
@@ -140,10 +232,10 @@ impl Ground {
         let last = *setup.isolation.users.end();
         let range = last.saturating_sub(1)..=last;
         let place = Place {
-            program: Path::new("/bin/sh"),
+            program: &setup.agent,
             arguments: &[],
             data_dir: &setup.data_dir,
-            sockets: &[],
+            sockets: std::slice::from_ref(&sockets.private),
             users: &Users::new(self.root.join("users.json"), range),
         };
         let decided = decide(&setup.isolation, &setup.means, &launch, &place)
@@ -242,12 +334,18 @@ struct Tenant {
 }
 
 impl Tenant {
-    /// A process of this tenant that runs a script.
-    fn command(&self, setup: &Setup, script: &str) -> io::Result<Command> {
+    /// A process of this tenant that tries something.
+    fn command(&self, setup: &Setup, way: &Way) -> io::Result<Command> {
         // An agent gets the socket it listens on; here any socket does.
         let (socket, _) = UnixStream::pair()?;
         let mut plan = self.decided.plan.clone();
-        plan.arguments = vec!["-c".into(), script.into()];
+        plan.arguments = match way {
+            Way::Script(script) => {
+                plan.program = "/bin/sh".into();
+                vec!["-c".into(), script.clone()]
+            }
+            Way::Connect(to) => vec![super::reach::ARGUMENT.into(), to.clone()],
+        };
         let mut command = Command::new(&setup.program);
         command
             .arg(super::launcher::ARGUMENT)
@@ -262,8 +360,8 @@ impl Tenant {
         Ok(command)
     }
 
-    fn succeeds(&self, setup: &Setup, script: &str) -> io::Result<bool> {
-        let mut child = self.command(setup, script)?.spawn()?;
+    fn succeeds(&self, setup: &Setup, way: &Way) -> io::Result<bool> {
+        let mut child = self.command(setup, way)?.spawn()?;
         let deadline = Instant::now() + PATIENCE;
         while child.try_wait()?.is_none() {
             if Instant::now() > deadline {
@@ -285,7 +383,7 @@ fn refuse_failed_launch(output: &Output) -> io::Result<()> {
         "user rights:",
         "resource limits:",
         "no_new_privs:",
-        "`/bin/sh`:",
+        "`/",
     ];
     match told
         .lines()
@@ -301,7 +399,7 @@ struct Victim(Child);
 
 impl Victim {
     fn start(setup: &Setup, tenant: &Tenant) -> io::Result<Self> {
-        let mut command = tenant.command(setup, "exec sleep 300")?;
+        let mut command = tenant.command(setup, &Way::Script("exec sleep 300".into()))?;
         let victim = Self(command.stderr(Stdio::null()).spawn()?);
         let deadline = Instant::now() + PATIENCE;
         let name = format!("/proc/{}/comm", victim.pid());

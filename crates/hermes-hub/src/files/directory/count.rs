@@ -1,6 +1,12 @@
 //! Counting what a share holds, and clearing what interrupted writes left.
 
-use std::{os::fd::OwnedFd, path::Path, sync::PoisonError};
+use std::{
+    ffi::CStr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    sync::PoisonError,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use rustix::{
     fs::{AtFlags, Dir, statat, unlinkat},
@@ -42,6 +48,47 @@ impl Share {
         self.quota.set_used(used);
         Ok(used)
     }
+}
+
+impl Share {
+    /// Clears what interrupted writes left in a directory.
+    pub(super) fn clear_drafts(&self, path: &SharePath) -> Result<(), Problem> {
+        let _structure = self
+            .structure
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let cleared = match self.tree.directory(path, Links::Refuse) {
+            // It was never made, or is gone.
+            Err(Errno::NOENT) => Ok(()),
+            opened => opened.and_then(|directory| clear(directory.as_fd(), None)),
+        };
+        cleared.map_err(|error| faults::problem(error, path))
+    }
+}
+
+/// Removes the drafts in a directory, or those last written before a moment.
+pub(crate) fn clear(directory: BorrowedFd<'_>, before: Option<SystemTime>) -> Result<(), Errno> {
+    let (_, found) = tree::names(Dir::read_from(directory)?)?;
+    for name in found {
+        let is_draft = name.is_temporary() && name.kind == Some(EntryType::File);
+        if is_draft && before.is_none_or(|before| is_older(directory, &name.name, before)) {
+            unlinkat(directory, name.name.as_c_str(), AtFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_older(directory: BorrowedFd<'_>, name: &CStr, than: SystemTime) -> bool {
+    let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return false;
+    };
+    let than = than.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(stat.st_mtime).is_ok_and(|written| written < than.as_secs())
+}
+
+/// Removes all drafts below a directory, at any depth.
+pub(crate) fn clear_below(directory: OwnedFd) -> Result<(), Errno> {
+    count(directory, Leftovers::Remove).map(drop)
 }
 
 /// What becomes of files that a writer who is gone never finished.

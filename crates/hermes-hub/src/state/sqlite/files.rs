@@ -89,6 +89,9 @@ impl FileOperations for SqliteState {
         if let Some(reserve) = &intent.reserve {
             check_room(&mut write, reserve).await?;
         }
+        if let Some(key) = &intent.entry.idempotency {
+            super::idempotency::mark_begun(&mut write, key).await?;
+        }
         let phase = Some(AuditPhase::Intent);
         let seq = self.append(&mut write, intent.entry, phase, None).await?;
         let reserve = intent.reserve.as_ref();
@@ -124,7 +127,9 @@ impl FileOperations for SqliteState {
             .execute(&mut *write)
             .await?;
         }
-        let key = effect.entry.idempotency.clone();
+        // What failed may be sent again.
+        let is_done = effect.entry.status < 400;
+        let key = effect.entry.idempotency.clone().filter(|_| is_done);
         let phase = Some(AuditPhase::Done);
         self.append(&mut write, effect.entry, phase, Some(intent.seq))
             .await?;

@@ -14,6 +14,23 @@ use crate::{
 /// How long a key is kept.
 const LIFE: Duration = Duration::from_hours(24);
 
+/// Notes that the request may have its effect from now on, in the transaction that announces it.
+pub(super) async fn mark_begun(
+    write: &mut SqliteConnection,
+    key: &IdempotencyKey,
+) -> Result<(), StateError> {
+    sqlx::query(
+        "UPDATE idempotency SET state = 'begun' WHERE token = ?1 AND route = ?2 AND key = ?3
+             AND state = 'running'",
+    )
+    .bind(&key.token)
+    .bind(&key.route)
+    .bind(&key.key)
+    .execute(write)
+    .await?;
+    Ok(())
+}
+
 /// Notes that the request has had its effect, in the transaction of the effect.
 pub(super) async fn mark_effected(
     write: &mut SqliteConnection,
@@ -21,7 +38,7 @@ pub(super) async fn mark_effected(
 ) -> Result<(), StateError> {
     sqlx::query(
         "UPDATE idempotency SET state = 'effected' WHERE token = ?1 AND route = ?2 AND key = ?3
-             AND state = 'running'",
+             AND state IN ('running', 'begun')",
     )
     .bind(&key.token)
     .bind(&key.route)
@@ -106,7 +123,8 @@ impl Idempotency for SqliteState {
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StateError> {
         let mut write = self.begin().await?;
         sqlx::query(
-            "DELETE FROM idempotency WHERE token = ?1 AND route = ?2 AND key = ?3 AND state = 'running'",
+            "DELETE FROM idempotency WHERE token = ?1 AND route = ?2 AND key = ?3
+                 AND state IN ('running', 'begun')",
         )
         .bind(&key.token)
         .bind(&key.route)
@@ -123,10 +141,12 @@ impl Idempotency for SqliteState {
             .execute(&mut *write)
             .await?
             .rows_affected();
-        sqlx::query("UPDATE idempotency SET state = 'lost' WHERE node = ?1 AND state = 'effected'")
-            .bind(&self.node)
-            .execute(&mut *write)
-            .await?;
+        sqlx::query(
+            "UPDATE idempotency SET state = 'lost' WHERE node = ?1 AND state IN ('begun', 'effected')",
+        )
+        .bind(&self.node)
+        .execute(&mut *write)
+        .await?;
         commit(write).await?;
         Ok(released)
     }

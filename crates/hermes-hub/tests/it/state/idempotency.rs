@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_hub::{
     shapes::Time,
-    state::{IdempotencyKey, KeyClaim, StoredReply},
+    state::{FileEffect, FileIntent, IdempotencyKey, KeyClaim, StoredReply},
 };
 
 use super::{Fresh, entry, new_run, tenant_id};
@@ -68,6 +68,37 @@ async fn a_request_without_effect_may_be_sent_again_and_one_with_effect_not() {
     assert_eq!(claim("refused").await, KeyClaim::First);
     assert_eq!(claim("cut off").await, KeyClaim::First);
     assert_eq!(claim("effective").await, KeyClaim::ReplyLost);
+}
+
+#[tokio::test]
+async fn a_change_of_files_that_was_begun_is_not_begun_again_unless_it_failed() {
+    let mut fresh = Fresh::new().await;
+    let state = &fresh.state;
+    let mut begun = Vec::new();
+    for name in ["failed", "cut off"] {
+        state.claim_key(&key(name), &[1; 32]).await.unwrap();
+        let mut entry = entry("move_share_path");
+        entry.idempotency = Some(key(name));
+        let intent = FileIntent {
+            entry: entry.clone(),
+            reserve: None,
+        };
+        begun.push((state.begin_files(intent).await.unwrap(), entry));
+    }
+    let (intent, mut entry) = begun.remove(0);
+    entry.status = 409;
+    let effect = FileEffect { entry, grown: None };
+    state.finish_files(intent, effect).await.unwrap();
+    for name in ["failed", "cut off"] {
+        let claim = state.claim_key(&key(name), &[1; 32]).await.unwrap();
+        assert_eq!(claim, KeyClaim::Running);
+    }
+    state.release_key(&key("failed")).await.unwrap();
+    fresh.reopen().await;
+    fresh.state.release_interrupted_keys().await.unwrap();
+    let claim = async |name| fresh.state.claim_key(&key(name), &[1; 32]).await.unwrap();
+    assert_eq!(claim("failed").await, KeyClaim::First);
+    assert_eq!(claim("cut off").await, KeyClaim::ReplyLost);
 }
 
 #[tokio::test]

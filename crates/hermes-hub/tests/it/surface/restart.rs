@@ -1,15 +1,21 @@
 //! What a Hub finds that did not end in order.
 
-use std::sync::Arc;
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hermes_hub::{
-    Hub, Opened,
+    Hub, Opened, TenantId,
     audit::NewEntry,
     runtime::mock::MockRuntime,
     settings::Settings,
     shapes::AuditPhase,
     state::{AuditQuery, FileIntent, Page},
 };
+
+use crate::site::{PATIENCE, Site};
 
 #[tokio::test]
 async fn a_change_of_files_that_was_cut_off_is_settled_at_the_next_start() {
@@ -41,4 +47,37 @@ async fn a_change_of_files_that_was_cut_off_is_settled_at_the_next_start() {
     assert_eq!(settled.unwrap().phase, Some(AuditPhase::Interrupted));
     hub.close().await;
     drop(lock);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_hub_left_half_written_is_cleared_at_the_next_start() {
+    let mut site = Site::new().await.with_examples().await;
+    let draft = ".hub-tmp-0123456789abcdef";
+    let share = site.directory.path().join("hub/shares/division1/notes");
+    let drafts = [
+        share.join(draft),
+        site.home("tenant_123").join("cron").join(draft),
+    ];
+    let tenant = TenantId::parse("tenant_123").unwrap();
+    for (action, target, draft) in [
+        ("write_share_file", "division1:notes/new.md", &drafts[0]),
+        ("create_tenant_cron", "job", &drafts[1]),
+    ] {
+        let entry = NewEntry::by_hub(action).of(&tenant).to(target);
+        let intent = FileIntent {
+            entry,
+            reserve: None,
+        };
+        let _ = site.hub.state().begin_files(intent).await.unwrap();
+        fs::write(draft, "half").unwrap();
+    }
+    let kept = share.join("report.md");
+    assert!(kept.exists());
+    site.restart().await;
+    let patience = Instant::now() + PATIENCE;
+    while drafts.iter().any(|draft| draft.exists()) {
+        assert!(Instant::now() < patience, "a draft is still there");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(kept.exists());
 }

@@ -1,7 +1,8 @@
 //! MCP sessions and streams: whose they are, and when they end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use hermes_hub::shapes::Time;
 use reqwest::Method;
 use serde_json::json;
 
@@ -225,4 +226,35 @@ async fn beyond_the_limit_the_session_longest_idle_gives_way() {
     let third = client::session(&site, &site.admin).await;
     assert_eq!(status(&second).await, 404);
     assert_eq!((status(&first).await, status(&third).await), (200, 200));
+}
+
+#[tokio::test]
+async fn a_token_that_expires_is_refused_from_then_on() {
+    let site = Site::new().await;
+    let expiry = Time::now().after(Duration::from_secs(3));
+    let request = json!({"name": "short", "role": "viewer", "expiresAt": expiry});
+    let token = site.token(request).await;
+    let whoami = async || {
+        let asked = site.request(&token, Method::GET, "/v1/whoami");
+        site.send(asked).await
+    };
+    let before = whoami().await;
+    assert!(
+        before.status == 200 || Time::now() > expiry,
+        "{}",
+        before.text
+    );
+    while Time::now() <= expiry {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let refused = whoami().await;
+    assert!(!refused.header("www-authenticate").is_empty());
+    refused.expect(401);
+    let list = client::request(&site, &token, &Era::Stateless, "tools/list", json!({}));
+    assert_eq!(site.send(list).await.status, 401);
+    let session = site.send(client::initialize(&site, &token)).await;
+    assert_eq!(session.status, 401, "{}", session.text);
+    // A token can not be made that has expired already.
+    let late = json!({"name": "late", "role": "viewer", "expiresAt": expiry});
+    site.post("/v1/tokens", &late).await.expect(400);
 }

@@ -63,6 +63,13 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
             ))
         })?;
     }
+    if let Some(first) = manifest.left_out.first() {
+        context.output.warning(format!(
+            "{} can not be read and {} left out, the first of them `{first}`; see who may read it, or whether it lies very deep",
+            count(manifest.left_out.len(), "path"),
+            if manifest.left_out.len() == 1 { "is" } else { "are" },
+        ));
+    }
     let files = count(manifest.files.len(), "path");
     context.output.note(match key {
         KeyInBackup::With => format!(

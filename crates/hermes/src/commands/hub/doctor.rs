@@ -115,6 +115,10 @@ fn shown_attempt(attempt: Attempt) -> Finding {
     let result = match attempt.outcome {
         Outcome::Allowed => Ok("can be done".to_owned()),
         Outcome::KeptOut => Ok("can not be done".to_owned()),
+        Outcome::KeyAlone => Ok(
+            "can be done, since Landlock covers sockets only from Linux 7.1 on; without its key an agent says nothing"
+                .to_owned(),
+        ),
         Outcome::GotThrough => Err(
             "a tenant can do that; see `isolation.mode`, `isolation.read_paths` and the line on isolation".to_owned(),
         ),

@@ -80,11 +80,12 @@ impl Configuration {
             return;
         }
         let (this, host, settings) = (self.clone(), host.clone(), settings.clone());
+        let gateway = users.gateway.clone();
         tasks.spawn({
             let (this, host) = (this.clone(), host.clone());
             async move { this.apply_edits(&host, &users, settings, &say).await }
         });
-        tasks.spawn(async move { this.keep_something_running(&host).await });
+        tasks.spawn(async move { this.keep_something_running(&host, gateway.as_ref()).await });
     }
 
     async fn apply_edits(
@@ -126,17 +127,14 @@ impl Configuration {
             .map(|warning| format!("warning: {warning}"))
             .collect();
         users.answers.use_settings(&settings);
-        let report = match &users.gateway {
-            Some(gateway) => gateway.reload(settings.clone()).await.unwrap_or_default(),
-            None => host.reload(&settings).await,
-        };
+        let report = reload(host, users.gateway.as_ref(), settings.clone()).await;
         messages.push(describe(&report));
         *current = settings;
         messages
     }
 
     /// A reload that another command asked for knows nothing of the built-in server.
-    async fn keep_something_running(&self, host: &Host) {
+    async fn keep_something_running(&self, host: &Host, gateway: Option<&Gateway>) {
         let mut changes = host.changes();
         while changes.changed().await.is_ok() {
             if !host.status().is_empty() {
@@ -145,9 +143,17 @@ impl Configuration {
             if let Ok(mut settings) = Settings::load(&self.home)
                 && self.add_demo(&mut settings)
             {
-                host.reload(&settings).await;
+                reload(host, gateway, settings).await;
             }
         }
+    }
+}
+
+/// A gateway leaves out what the Hub's policy forbids.
+async fn reload(host: &Host, gateway: Option<&Gateway>, settings: Settings) -> ReloadReport {
+    match gateway {
+        Some(gateway) => gateway.reload(settings).await.unwrap_or_default(),
+        None => host.reload(&settings).await,
     }
 }
 

@@ -60,14 +60,12 @@ fn settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failu
     Ok(settings)
 }
 
-/// Makes the home a tenant, if it is not one, and opens the doors.
+/// Opens the doors of a Hub that has the home as a tenant.
 pub(super) async fn start(
     prepared: Prepared,
-    home: &Path,
     main: TenantId,
     agent: LinkedAgent,
 ) -> Result<Hosted, Failure> {
-    link(&prepared, home, &main).await?;
     let others = prepared.tenants.runtime();
     let runtime = LinkedRuntime::new(main.clone(), agent, others);
     let hosted = prepared.start(Arc::new(runtime)).await?;
@@ -76,7 +74,8 @@ pub(super) async fn start(
     Ok(hosted)
 }
 
-async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> Result<(), Failure> {
+/// Makes the home a tenant, if it is not one.
+pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> Result<(), Failure> {
     let home = home.canonicalize()?;
     if prepared
         .settings

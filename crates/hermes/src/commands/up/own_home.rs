@@ -1,11 +1,8 @@
 //! The user's own home under `hermes up`: its gateway runs in this process, or another one that is there is used.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use hermes_agent::{
-    conversation::{Agent, AgentParts},
-    elicitation::People,
-};
+use hermes_agent::conversation::{Agent, AgentParts};
 use hermes_config::{Home, Settings};
 use hermes_gateway::{
     api::{self, Door, HostCheck},
@@ -14,12 +11,19 @@ use hermes_gateway::{
 };
 use hermes_hub::TenantId;
 use hermes_mcp::Host;
-use hermes_store::{Access, Store};
+use hermes_store::{Access, Store, cron::forget_beat};
 use tokio::{net::UnixListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::super::gateway::working_directory;
-use crate::{context::Context, failure::Failure, runtime::LinkedAgent};
+use crate::{
+    answers::Answers,
+    context::Context,
+    failure::Failure,
+    hosting::Prepared,
+    runtime::LinkedAgent,
+    teams::{self, RuntimeKey},
+};
 
 /// Who is the gateway of the home.
 pub(super) enum Standing {
@@ -38,6 +42,15 @@ pub(super) fn stand(home: &Home) -> Result<Standing, Failure> {
     }
 }
 
+/// What the home works with besides its own.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    pub(super) host: &'a Host,
+    pub(super) answers: &'a Answers,
+    /// The Hub it will be a tenant of.
+    pub(super) prepared: &'a Prepared,
+}
+
 /// The gateway of the home in this process.
 pub(super) struct OwnHome {
     gateway: Gateway,
@@ -51,16 +64,27 @@ impl OwnHome {
     pub(super) async fn open(
         context: &Context,
         settings: &Settings,
-        host: &Host,
-        people: Arc<People>,
+        surroundings: Surroundings<'_>,
         instance: Instance,
-        data_dir: &Path,
         tenant: &TenantId,
     ) -> Result<(Self, LinkedAgent), Failure> {
+        let Surroundings {
+            host,
+            answers,
+            prepared,
+        } = surroundings;
+        // The lock of the home's gateway is ours, so nobody else lets its jobs run.
+        forget_beat(&context.home);
         let store = Store::open(&context.home, Access::ReadWrite).await?;
+        let directory = working_directory(context);
+        // The Hub gives it the real one when it takes the home up.
+        let key = RuntimeKey::new(String::new().into());
+        let socket = prepared.private_path.as_deref();
         let parts = AgentParts {
             host: Some(host.clone()),
             environment: std::env::vars_os().collect(),
+            in_force: answers.in_force().clone(),
+            teams: socket.and_then(|socket| teams::at(socket, key.clone(), &directory)),
             ..AgentParts::new(context.home.clone(), store)
         };
         let gateway = Gateway::open(GatewayParts {
@@ -70,13 +94,14 @@ impl OwnHome {
             direction: Direction::Hub {
                 tenant: tenant.to_string(),
             },
-            directory: working_directory(context),
-            people,
+            directory,
+            people: answers.people(),
         })
         .await?;
-        let (agent, listener, key) = LinkedAgent::here(data_dir, tenant)?;
+        let data_dir = &prepared.settings.data_dir;
+        let (agent, listener, for_hub) = LinkedAgent::here(data_dir, tenant, key)?;
         let door = Door::Unix(UnixListener::from_std(listener)?);
-        let router = api::router(gateway.clone(), &key, HostCheck::Any);
+        let router = api::router(gateway.clone(), &for_hub, HostCheck::Any);
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn({

@@ -1,18 +1,16 @@
 //! All that `hermes up` runs besides the servers: the Hub, and in it the user's own home.
 
-use std::sync::Arc;
-
-use hermes_agent::elicitation::People;
 use hermes_config::Settings;
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::Host;
 
 use super::{
     hub,
-    own_home::{self, OwnHome, Standing},
+    own_home::{self, OwnHome, Standing, Surroundings},
     view::View,
 };
 use crate::{
+    answers::Answers,
     context::Context,
     failure::Failure,
     hosting::{Hosted, Prepared},
@@ -31,17 +29,21 @@ impl System {
         prepared: Prepared,
         settings: &Settings,
         host: &Host,
-        people: Arc<People>,
+        answers: &Answers,
         view: &mut View,
     ) -> Result<Self, Failure> {
         let main = hub::main_tenant()?;
-        let data_dir = prepared.settings.data_dir.clone();
+        hub::link(&prepared, context.home.path(), &main).await?;
         let new_token = prepared.new_token.clone();
         let (home, agent) = match own_home::stand(&context.home)? {
             Standing::Ours(instance) => {
+                let surroundings = Surroundings {
+                    host,
+                    answers,
+                    prepared: &prepared,
+                };
                 let (home, agent) =
-                    OwnHome::open(context, settings, host, people, instance, &data_dir, &main)
-                        .await?;
+                    OwnHome::open(context, settings, surroundings, instance, &main).await?;
                 (Some(home), agent)
             }
             Standing::Others(who) => {
@@ -49,7 +51,7 @@ impl System {
                 (None, own_home::elsewhere(&context.home, settings))
             }
         };
-        let hosted = hub::start(prepared, context.home.path(), main, agent).await?;
+        let hosted = hub::start(prepared, main, agent).await?;
         view.say(&format!("Hub: {}", hosted.url()));
         if let Some(path) = new_token {
             view.say(&format!("Its token: in `{}`", path.display()));

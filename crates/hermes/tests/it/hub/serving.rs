@@ -123,7 +123,12 @@ fn the_doctor_tries_the_isolation_and_finds_a_hole() {
     fs::write(data.join("hub.yaml"), "isolation:\n  mode: off\n").unwrap();
     let open = home.run(&["hub", "doctor", "--isolation", "--json"]);
     let found = got_through(&open.ended(1).json());
-    for what in ["read another tenant's file", "read the Hub's secret key"] {
+    for what in [
+        "read another tenant's file",
+        "read the Hub's secret key",
+        "reach another agent's socket",
+        "reach a socket without a path",
+    ] {
         assert!(found.iter().any(|found| found == what), "{found:?}");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::{fs, path::Path};
 
+use hermes_testkit::model::{Answer, ModelServer, Script};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::running::{Background, TestHome, signal_process, wait_until};
 
@@ -102,6 +103,92 @@ fn deleting_the_home_only_takes_it_off_the_hub() {
         "ready"
     );
     assert!(home.config().exists());
+}
+
+/// A home whose model answers by script.
+fn with_model(script: Script) -> (TestHome, ModelServer) {
+    let model = ModelServer::start(script);
+    let home = TestHome::with_servers(&[]);
+    home.write_config(&format!(
+        "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0}}\n",
+        model.base_url()
+    ));
+    (home, model)
+}
+
+#[test]
+fn the_home_has_the_files_of_its_groups_and_keeps_to_the_policy() {
+    let write = |text: &str| {
+        let path = "teams/division1/a.md";
+        Answer::call("write_file", &json!({"path": path, "content": text}))
+    };
+    let (home, model) = with_model(Script::new([
+        write("from home"),
+        Answer::text("done"),
+        write("denied"),
+        Answer::text("done"),
+        write("with another key"),
+        Answer::text("done"),
+    ]));
+    let (_up, url) = up(&home);
+    let hub = |args: &[&str]| home.run(&[args, &["--hub", &url]].concat());
+    hub(&["group", "create", "division1"]).ok();
+    let add = ["group", "member", "add", "division1", "main"];
+    hub(&[&add[..], &["--access", "write"]].concat()).ok();
+    let run = || hub(&["tenant", "run", "main", "Write", "--watch"]).ok();
+    let shared = || {
+        let cat = ["share", "cat", "division1", "a.md", "--tenant", "main"];
+        hub(&cat).ok().stdout
+    };
+    run();
+    assert_eq!(shared(), "from home");
+
+    let policy = home.beside("policy.json");
+    let put = |document: &str| {
+        fs::write(&policy, document).unwrap();
+        hub(&["policy", "put", policy.to_str().unwrap(), "--yes"]).ok();
+    };
+    put(r#"{"tools": {"deny": ["write_file"]}}"#);
+    run();
+    assert_eq!(shared(), "from home");
+    let told = model.requests().last().unwrap().body["messages"].to_string();
+    assert!(told.contains("write_file"), "{told}");
+
+    put("{}");
+    hub(&["tenant", "rotate-key", "main", "--yes"]).ok();
+    wait_until("the home presents its new key", || {
+        let main = ask(&home, &url, &["tenant", "get", "main"]);
+        main["observedGeneration"] == main["generation"]
+    });
+    run();
+    assert_eq!(shared(), "with another key");
+}
+
+#[test]
+fn jobs_of_the_home_are_the_hubs_as_soon_as_its_own_gateway_is_gone() {
+    let home = TestHome::with_servers(&[]);
+    home.write_config("api_server: {port: 0}\n");
+    let by_hub = |url: &str| {
+        let main = ask(&home, url, &["tenant", "get", "main"]);
+        let conditions = main["conditions"].as_array().unwrap().iter();
+        let mut found = conditions.filter(|condition| condition["type"] == "CronByHub");
+        found.next().map(|condition| condition["status"] == "True")
+    };
+    let mut gateway = home.start(&["gateway", "run"]);
+    gateway.wait_for("The gateway runs");
+    wait_until("its ticker has given a sign", || {
+        home.path().join("cron/ticker_heartbeat").exists()
+    });
+    {
+        let (mut first, url) = up(&home);
+        wait_until("the gateway is seen", || by_hub(&url) == Some(false));
+        signal_process(first.pid(), Signal::TERM);
+        first.wait();
+    }
+    signal_process(gateway.pid(), Signal::TERM);
+    gateway.wait();
+    let (_again, url) = up(&home);
+    wait_until("the Hub has taken over", || by_hub(&url) == Some(true));
 }
 
 /// Sockets of a process that listen beyond this machine.

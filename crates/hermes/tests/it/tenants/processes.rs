@@ -13,7 +13,7 @@ use std::{
 use hermes::runtime::{Isolation, Means, Mode, ProcessRuntime};
 use hermes_hub::{
     TenantId,
-    runtime::{AgentEvent, Life, Runtime, RuntimeError},
+    runtime::{AgentEvent, Confinement, Life, Runtime, RuntimeError},
 };
 use hermes_testkit::model::{Answer, Script};
 use rustix::process::{Pid, Signal, kill_process};
@@ -164,6 +164,42 @@ async fn a_tenant_above_its_memory_is_ended_and_no_other() {
     assert!(reason.contains("600 MiB"), "{reason}");
     assert_eq!(pid(&runtime, &small.id).await, other);
     assert_eq!(last(&run(&runtime, &small.id, "hi").await), "run.completed");
+    runtime.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_at_its_limit_of_processes_holds_up_no_other() {
+    let means = Means::of_this_machine();
+    if means.cgroups.is_none() && !means.is_root {
+        println!("!!! NOT TESTED: needs cgroup v2, or root to give each tenant a user !!!");
+        return;
+    }
+    let ground = Ground::new();
+    let many = "import subprocess\nall = []\ntry:\n  \
+                while len(all) < 500: all.append(subprocess.Popen(['sleep', '60']))\n\
+                except OSError: pass\nprint('started=%d;' % len(all))";
+    let greedy = Tenant::new(
+        &ground,
+        "greedy",
+        terminal(&format!("python3 -c \"{many}\"")),
+    );
+    let modest = Tenant::new(&ground, "modest", Script::echo());
+    let runtime = runtime(&ground, Isolation::default());
+    let mut launch = greedy.launch();
+    launch.limits.pids = 100;
+    let confinement = runtime.start(launch).await.unwrap();
+    let is_limited = |found: &Confinement| found.means == "PidsLimited" && found.in_force;
+    assert!(confinement.iter().any(is_limited), "{confinement:?}");
+    runtime.start(modest.launch()).await.unwrap();
+    let events = run(&runtime, &greedy.id, "take them all").await;
+    let told = greedy.told();
+    let started = told.split("started=").last().unwrap();
+    let started: u32 = started.split(';').next().unwrap().parse().unwrap();
+    assert!(started < 100, "{told} {events:?}");
+    assert_eq!(
+        last(&run(&runtime, &modest.id, "hi").await),
+        "run.completed"
+    );
     runtime.close(Duration::from_secs(5)).await;
 }
 

@@ -1,0 +1,76 @@
+//! What a Hub that was killed left half written: the log names the changes it was about, so only their directories are
+//! looked at, beside everything else.
+
+use jiff::Zoned;
+
+use super::Hub;
+use crate::{
+    GroupId, Problem, TenantId,
+    clock::files::change_jobs_of,
+    files::{HomeDirectory, SharePath, blocking},
+    service::shares,
+    shapes::AuditEntry,
+};
+
+/// Clears what the changes left that were cut off.
+pub(super) async fn clear(hub: Hub, cut_off: Vec<AuditEntry>) {
+    for entry in cut_off {
+        if let Err(problem) = hub.clear_after(&entry).await {
+            tracing::warn!(
+                target = entry.target,
+                "what a change of {} left is not cleared: {problem}",
+                entry.time
+            );
+        }
+    }
+}
+
+impl Hub {
+    async fn clear_after(&self, entry: &AuditEntry) -> Result<(), Problem> {
+        let place = entry
+            .target
+            .as_deref()
+            .and_then(|target| target.split_once(':'));
+        match place {
+            Some((group, path)) if entry.action.contains("share") => {
+                let (Ok(group), Ok(path)) = (GroupId::parse(group), SharePath::parse(path)) else {
+                    return Ok(());
+                };
+                let Some((parent, _)) = path.split() else {
+                    return Ok(());
+                };
+                // A group that is gone has no files to open.
+                if self.state().group(&group).await?.is_none() {
+                    return Ok(());
+                }
+                shares::open(self, &group)
+                    .await?
+                    .clear_drafts(&parent)
+                    .await
+            }
+            _ => self.clear_home_after(entry).await,
+        }
+    }
+
+    async fn clear_home_after(&self, entry: &AuditEntry) -> Result<(), Problem> {
+        let tenant = entry.tenant.as_deref();
+        let Some(Ok(tenant)) = tenant.map(TenantId::parse) else {
+            return Ok(());
+        };
+        let Some(record) = self.tenant(&tenant).await? else {
+            return Ok(());
+        };
+        let home = self.home(&record);
+        let started = self.started_at();
+        blocking(move || {
+            if let Ok(directory) = HomeDirectory::home(home.path()) {
+                let cleared = directory.clear_drafts_before(started.timestamp().into());
+                cleared.map_err(|error| Problem::internal(&error))?;
+            }
+            // Whoever changes jobs clears them first.
+            let failed = |error| Problem::internal(&error);
+            change_jobs_of(&home, &Zoned::now(), |_| Ok(()), failed)
+        })
+        .await
+    }
+}

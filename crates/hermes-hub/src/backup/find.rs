@@ -1,0 +1,152 @@
+//! What belongs into a backup. Tenants work in their homes meanwhile and may put links and pipes in the place of
+//! anything, so everything is opened from directory to directory, and no link is followed.
+
+use std::{
+    ffi::{CStr, OsStr},
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Dir, Mode, OFlags, open, openat},
+    io::Errno,
+    path::Arg,
+};
+use tokio::task::spawn_blocking;
+
+use super::{BackupError, FILES, KEYS, KeyInBackup, TREES, file_error};
+use crate::files::{DIRECTORY, EntryType, READ, names, open_directory};
+
+/// What a SQLite database begins with.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+/// Deeper than anything that people and agents make. Each level takes a descriptor.
+const DEEPEST: usize = 200;
+
+/// What was found, and what was there but can not be read.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) found: Vec<Found>,
+    pub(super) unreadable: Vec<PathBuf>,
+}
+
+/// Something that belongs into a backup.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Below the data directory.
+    pub(super) path: PathBuf,
+    /// Whether SQLite has to copy it.
+    pub(super) is_database: bool,
+}
+
+/// What belongs into a backup, but for the Hub's own database.
+pub(super) async fn find(root: PathBuf, key: KeyInBackup) -> Result<Findings, BackupError> {
+    let walk = move || {
+        let mut names = FILES.to_vec();
+        if key == KeyInBackup::With {
+            names.extend(KEYS);
+        }
+        let mut findings = Findings::default();
+        for name in names {
+            if root.join(name).is_file() {
+                findings.add(name.into(), false);
+            }
+        }
+        let directory = open(&root, DIRECTORY, Mode::empty());
+        let directory = directory.map_err(|error| file_error(&root)(error.into()))?;
+        for tree in TREES {
+            let walked = match open_directory(&directory, tree) {
+                Ok(tree_directory) => findings.walk(tree_directory, tree.into(), 0),
+                Err(Errno::NOENT) => Ok(()),
+                Err(error) => Err(error),
+            };
+            walked.map_err(|error| file_error(&root.join(tree))(error.into()))?;
+        }
+        Ok(findings)
+    };
+    spawn_blocking(walk)
+        .await
+        .map_err(|_| BackupError::CutOff)?
+}
+
+impl Findings {
+    fn add(&mut self, path: PathBuf, is_database: bool) {
+        self.found.push(Found { path, is_database });
+    }
+
+    fn walk(&mut self, directory: OwnedFd, below: PathBuf, depth: usize) -> Result<(), Errno> {
+        let (directory, found) = names(Dir::new(directory)?)?;
+        let directory = directory.fd()?;
+        self.add(below.clone(), false);
+        for name in found {
+            let path = below.join(OsStr::from_bytes(name.name.as_bytes()));
+            match name.kind {
+                Some(EntryType::Dir) if depth < DEEPEST => {
+                    match open_directory(directory, name.name.as_c_str()) {
+                        Ok(inside) => self.walk(inside, path, depth + 1)?,
+                        Err(error) => self.pass_over(path, error)?,
+                    }
+                }
+                Some(EntryType::Dir) => self.unreadable.push(path),
+                Some(EntryType::File) if is_log_of_database(directory, &name.name) => {}
+                Some(EntryType::File) => self.add(path, is_database(directory, &*name.name)),
+                Some(EntryType::Symlink) => self.add(path, false),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on without a directory that can not be opened.
+    fn pass_over(&mut self, path: PathBuf, error: Errno) -> Result<(), Errno> {
+        match error {
+            // Removed since it was seen, or exchanged for something else.
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(()),
+            Errno::ACCESS | Errno::PERM => {
+                self.unreadable.push(path);
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+}
+
+/// Opens a file below a directory for reading, if nothing on the way is a link. A pipe is not waited for.
+pub(super) fn open_below(root: &Path, path: &Path) -> io::Result<File> {
+    let mut directory = open(root, DIRECTORY, Mode::empty())?;
+    for parent in path.parent().into_iter().flatten() {
+        directory = open_directory(&directory, parent)?;
+    }
+    let name = path.file_name().unwrap_or_default();
+    Ok(open_plain(&directory, name)?.into())
+}
+
+fn open_plain(directory: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
+    openat(directory, name, READ | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// Whether a file is a database by what it begins with.
+fn is_database(directory: impl AsFd, name: impl Arg) -> bool {
+    let mut start = [0; 16];
+    open_plain(directory, name).is_ok_and(|file| {
+        let mut file = File::from(file);
+        file.metadata().is_ok_and(|found| found.is_file())
+            && file.read_exact(&mut start).is_ok()
+            && start == *SQLITE
+    })
+}
+
+/// What SQLite keeps beside a database is part of the copy already.
+fn is_log_of_database(directory: impl AsFd, name: &CStr) -> bool {
+    [b"-wal".as_slice(), b"-shm", b"-journal"]
+        .iter()
+        .any(|suffix| {
+            name.to_bytes()
+                .strip_suffix(*suffix)
+                .is_some_and(|database| is_database(directory.as_fd(), database))
+        })
+}
