@@ -301,7 +301,13 @@ impl Connector {
                         processes, home, ..
                     } = &*self.surroundings;
                     let (running, pipes) = processes
-                        .start(&self.name, settings, &resolved.sandbox, home)
+                        .start(
+                            &self.name,
+                            settings,
+                            &resolved.sandbox,
+                            home,
+                            self.redactor.load_full(),
+                        )
                         .await?;
                     *process = Some(running);
                     pipes

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hermes_config::{
-    Home, ServerName,
+    Home, Redactor, ServerName,
     server::{SandboxSettings, StdioSettings},
 };
 use tokio::{
@@ -134,6 +134,7 @@ impl Processes {
         settings: &StdioSettings,
         sandbox: &SandboxSettings,
         home: &Home,
+        redactor: Arc<Redactor>,
     ) -> Result<(Running, Pipes), StartError> {
         let mut environment = environment::child_environment(std::env::vars_os(), &settings.env);
         let program = environment::find_program(&settings.command, &environment, home.path())?;
@@ -166,9 +167,10 @@ impl Processes {
             stderr,
             process,
         } = self.guard.spawn(request).await?;
+        let (pid, command) = (process.pid(), &settings.command);
         let stderr = self
             .stderr_log
-            .drain(server, process.pid(), &settings.command, stderr);
+            .drain(server, pid, command, redactor, stderr);
         let running = Running {
             confined,
             stderr,

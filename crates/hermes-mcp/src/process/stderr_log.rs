@@ -1,7 +1,7 @@
 //! What servers print on stderr: always read, the last lines kept in memory, all of it logged to one file per home.
 //!
 //! Reading never waits for the disk. Batches of lines go to one writer thread over a bounded channel; what does not
-//! fit is counted and dropped.
+//! fit is counted and dropped. That thread also takes out the secrets which a server tells.
 
 mod lines;
 
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::{LogFile, ServerName};
+use hermes_config::{LogFile, Redactor, ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     task::JoinSet,
@@ -47,7 +47,7 @@ pub struct StderrLog {
 }
 
 enum Message {
-    Lines(String),
+    Lines(String, Arc<Redactor>),
     Close(SyncSender<()>),
 }
 
@@ -67,12 +67,13 @@ impl StderrLog {
 
     /// Reads a server's stderr to its end, in a task that the result owns.
     ///
-    /// `command` stands in the separator line; leave secrets out of it.
+    /// `command` stands in the separator line. The file does not get what the redactor knows.
     pub fn drain(
         &self,
         server: &ServerName,
         pid: u32,
         command: &str,
+        redactor: Arc<Redactor>,
         stderr: impl AsyncRead + Unpin + Send + 'static,
     ) -> ServerStderr {
         let tail = Arc::new(Mutex::new(Tail::default()));
@@ -86,6 +87,7 @@ impl StderrLog {
             name,
             lost: 0,
             tail: Arc::clone(&tail),
+            redactor,
             writer: self.writer(),
         };
         let mut reader = JoinSet::new();
@@ -124,7 +126,7 @@ impl Drop for StderrLog {
 fn write(mut file: LogFile, messages: &Receiver<Message>) {
     for message in messages {
         match message {
-            Message::Lines(lines) => file.append(lines.as_bytes()),
+            Message::Lines(lines, redactor) => file.append(redactor.redact(&lines).as_bytes()),
             Message::Close(done) => {
                 let _ = done.send(());
                 return;
@@ -162,6 +164,7 @@ struct Drain {
     /// Lines dropped since the writer last had room.
     lost: usize,
     tail: Arc<Mutex<Tail>>,
+    redactor: Arc<Redactor>,
     writer: Option<SyncSender<Message>>,
 }
 
@@ -228,7 +231,7 @@ impl Drain {
             );
             batch.insert_str(0, &note);
         }
-        match writer.try_send(Message::Lines(batch)) {
+        match writer.try_send(Message::Lines(batch, Arc::clone(&self.redactor))) {
             Ok(()) => self.lost = 0,
             Err(TrySendError::Full(_)) => self.lost += lines,
             Err(TrySendError::Disconnected(_)) => self.writer = None,

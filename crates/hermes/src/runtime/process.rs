@@ -1,6 +1,6 @@
 //! One tenant's process, from its start to the end of its last descendant. A task owns it; others hold [`Running`].
 
-use std::{fs::File, os::fd::AsFd, time::Duration};
+use std::{fs::File, os::fd::AsFd, sync::Arc, time::Duration};
 
 use hermes_config::{Redactor, ServerName};
 use hermes_hub::runtime::{Launch, RuntimeError};
@@ -62,7 +62,7 @@ pub(super) struct Owned {
     process: ServerProcess,
     /// Both are read to their end: a full pipe would stop the agent.
     output: [ServerStderr; 2],
-    redactor: Redactor,
+    redactor: Arc<Redactor>,
     orders: mpsc::Receiver<Order>,
     ended: watch::Sender<Option<String>>,
 }
@@ -99,9 +99,14 @@ pub(super) async fn start(
         ..
     } = child;
     let pid = process.pid();
-    let output = [stderr, stdout].map(|pipe| start.log.drain(&name, pid, "agent", pipe));
     let secrets = start.launch.env.values().cloned();
-    let redactor = Redactor::new(secrets.chain([start.launch.runtime_key.clone()]));
+    let redactor = Arc::new(Redactor::new(
+        secrets.chain([start.launch.runtime_key.clone()]),
+    ));
+    let output = [stderr, stdout].map(|pipe| {
+        let redactor = Arc::clone(&redactor);
+        start.log.drain(&name, pid, "agent", redactor, pipe)
+    });
     let (order, orders) = mpsc::channel(ORDERS);
     let (end, ended) = watch::channel(None);
     let running = Running {

@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
+use hermes_config::Secret;
 use tokio::io::AsyncWriteExt;
 
 use super::{lines::LONGEST_LINE, *};
@@ -11,7 +12,8 @@ fn name(text: &str) -> ServerName {
 /// Drains `bytes` to the end and returns the tail.
 async fn drain(log: &StderrLog, bytes: &[u8]) -> Vec<String> {
     let (mut write, read) = tokio::io::duplex(64 * 1024);
-    let mut stderr = log.drain(&name("srv"), 7, "run", read);
+    let redactor = Arc::new(Redactor::new([Secret::new("a quiet secret".to_owned())]));
+    let mut stderr = log.drain(&name("srv"), 7, "run", redactor, read);
     write.write_all(bytes).await.unwrap();
     drop(write);
     stderr.reader.join_next().await;
@@ -39,10 +41,21 @@ async fn each_line_has_time_and_server_after_a_separator() {
 }
 
 #[tokio::test]
+async fn what_must_not_be_known_is_not_in_the_file() {
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    drain(&log, b"begins with a quiet secret\nends\n").await;
+    drop(log);
+    let text = std::fs::read_to_string(home.path().join("logs/mcp-stderr.log")).unwrap();
+    assert!(text.contains("begins with [REDACTED]\n"), "{text}");
+    assert!(text.contains("ends\n"), "{text}");
+}
+
+#[tokio::test]
 async fn a_name_cannot_fake_a_line() {
     let home = tempfile::tempdir().unwrap();
     let log = StderrLog::new(home.path());
-    let mut stderr = log.drain(&name("a\nb"), 7, "x\ny", tokio::io::empty());
+    let mut stderr = log.drain(&name("a\nb"), 7, "x\ny", Arc::default(), tokio::io::empty());
     stderr.settle().await;
     drop(log);
     let text = std::fs::read_to_string(home.path().join("logs/mcp-stderr.log")).unwrap();
@@ -67,7 +80,7 @@ async fn the_tail_keeps_the_newest_lines_and_shows_a_prompt() {
     let home = tempfile::tempdir().unwrap();
     let log = StderrLog::new(home.path());
     let (mut write, read) = tokio::io::duplex(1024);
-    let stderr = log.drain(&name("srv"), 7, "run", read);
+    let stderr = log.drain(&name("srv"), 7, "run", Arc::default(), read);
     for number in 0..30 {
         write
             .write_all(format!("line {number}\n").as_bytes())

@@ -1,5 +1,7 @@
 //! What a running server leaves on disk: its stderr and its record.
 
+use std::sync::Arc;
+
 use hermes_mcp::process::{
     Exit, StderrLog,
     records::{self, ProcessRecords, ProcessState},
@@ -18,6 +20,7 @@ async fn a_server_that_exits_at_once_says_why() {
         child.process.server(),
         child.process.pid(),
         "/bin/sh",
+        Arc::default(),
         child.stderr,
     );
     assert_eq!(child.process.exited().await, Exit::Code(3));
@@ -44,7 +47,7 @@ async fn a_flood_on_stderr_is_bounded_in_memory_and_on_disk() {
     let (server, pid) = (child.process.server().clone(), child.process.pid());
     let (_, no_stderr) = tokio::net::unix::pipe::pipe().unwrap();
     let stderr = std::mem::replace(&mut child.stderr, no_stderr);
-    let _stderr = log.drain(&server, pid, "/bin/sh", stderr);
+    let _stderr = log.drain(&server, pid, "/bin/sh", Arc::default(), stderr);
     let text = tokio::time::timeout(Duration::from_mins(1), output(&mut child)).await;
     assert_eq!(text.unwrap(), "done\n");
 
