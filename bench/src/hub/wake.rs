@@ -61,7 +61,8 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     hub.end()
 }
 
-/// From the order to the first event that the agent sends.
+/// From the order to the first event that the agent sends. Waits for the end of the run: one that is cut off would wake
+/// the agent again.
 fn wake(hub: &Served) -> Result<Duration> {
     let runs = format!("/v1/tenants/{TENANT}/runs");
     let order = hub.request("POST", &runs, Some(&json!({"input": "hi"})));
@@ -69,13 +70,19 @@ fn wake(hub: &Served) -> Result<Duration> {
     let run = load::once(hub.port, order)?;
     let run = run["runId"].as_str().context("the run has no id")?;
     let watch = hub.request("GET", &format!("{runs}/{run}/events"), None);
-    let port = hub.port;
+    see(hub.port, watch.clone(), b"data: ")?;
+    let taken = began.elapsed();
+    see(hub.port, watch, b"run.completed")?;
+    Ok(taken)
+}
+
+/// Watches a run until its events hold a text.
+fn see(port: u16, watch: Vec<u8>, text: &'static [u8]) -> Result<()> {
     let waiting = async move {
         let mut connection = Connection::open(port).await?;
-        connection.until(&watch, b"data: ").await
+        connection.until(&watch, text).await
     };
-    Flavour::OneThread.run(async move { tokio::time::timeout(PATIENCE, waiting).await? })?;
-    Ok(began.elapsed())
+    Flavour::OneThread.run(async move { tokio::time::timeout(PATIENCE, waiting).await? })
 }
 
 /// Stops the agent and waits until it is gone.

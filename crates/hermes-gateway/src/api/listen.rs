@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use axum::Router;
+use axum::{Router, serve::ListenerExt};
 use hermes_config::ApiServerSettings;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +60,8 @@ pub async fn serve(door: Door, router: Router, stop: CancellationToken) -> std::
     let serving = async {
         match door {
             Door::Tcp(listener) => {
+                // No piece of an answer waits until the one before is acknowledged: events come in small ones.
+                let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
                 axum::serve(listener, router)
                     .with_graceful_shutdown(stop.cancelled_owned())
                     .await

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Hub,
-    tls::{ClientAddress, TlsListener},
+    tls::{ClientAddress, PlainListener, TlsListener},
 };
 use crate::{auth::Scope, document, mcp, rest};
 
@@ -102,7 +102,7 @@ impl Hub {
             .router()
             .into_make_service_with_connect_info::<ClientAddress>();
         let serving: BoxFuture<'_, std::io::Result<()>> = match &self.settings().tls {
-            None => axum::serve(listener, router)
+            None => axum::serve(PlainListener(listener), router)
                 .with_graceful_shutdown(draining)
                 .into_future()
                 .boxed(),

@@ -34,8 +34,8 @@ const REST: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
 
-impl Connected<IncomingStream<'_, TcpListener>> for ClientAddress {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+impl Connected<IncomingStream<'_, PlainListener>> for ClientAddress {
+    fn connect_info(stream: IncomingStream<'_, PlainListener>) -> Self {
         Self(*stream.remote_addr())
     }
 }
@@ -43,6 +43,29 @@ impl Connected<IncomingStream<'_, TcpListener>> for ClientAddress {
 impl Connected<IncomingStream<'_, TlsListener>> for ClientAddress {
     fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
         Self(*stream.remote_addr())
+    }
+}
+
+/// Lets no piece of an answer wait until the one before is acknowledged: events come in small ones.
+fn send_at_once(stream: &mut TcpStream) {
+    let _ = stream.set_nodelay(true);
+}
+
+/// Accepts connections as they are.
+pub(super) struct PlainListener(pub(super) TcpListener);
+
+impl Listener for PlainListener {
+    type Io = TcpStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        let (mut stream, address) = Listener::accept(&mut self.0).await;
+        send_at_once(&mut stream);
+        (stream, address)
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 }
 
@@ -75,7 +98,8 @@ impl TlsListener {
         })
     }
 
-    fn shake_hands(&mut self, stream: TcpStream, address: SocketAddr) {
+    fn shake_hands(&mut self, mut stream: TcpStream, address: SocketAddr) {
+        send_at_once(&mut stream);
         let acceptor = self.acceptor.clone();
         self.handshakes.spawn(async move {
             match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {

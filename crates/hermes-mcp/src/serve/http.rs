@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
+    serve::ListenerExt,
 };
 use hermes_config::Secret;
 use rmcp::{
@@ -195,6 +196,8 @@ pub async fn serve(
             tokio::time::sleep(LAST_ANSWERS).await;
         }
     };
+    // No piece of an answer waits until the one before is acknowledged: events come in small ones.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
     tokio::select! {
         ended = async { serving.await } => Ok(ended?),
