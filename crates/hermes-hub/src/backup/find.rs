@@ -60,7 +60,7 @@ pub(super) async fn find(root: PathBuf, key: KeyInBackup) -> Result<Findings, Ba
         let directory = directory.map_err(|error| file_error(&root)(error.into()))?;
         for tree in TREES {
             let walked = match open_directory(&directory, tree) {
-                Ok(tree_directory) => findings.walk(tree_directory, tree.into(), 0),
+                Ok(tree_directory) => findings.walk(tree_directory, Path::new(tree), 0),
                 Err(Errno::NOENT) => Ok(()),
                 Err(error) => Err(error),
             };
@@ -78,16 +78,16 @@ impl Findings {
         self.found.push(Found { path, is_database });
     }
 
-    fn walk(&mut self, directory: OwnedFd, below: PathBuf, depth: usize) -> Result<(), Errno> {
+    fn walk(&mut self, directory: OwnedFd, below: &Path, depth: usize) -> Result<(), Errno> {
         let (directory, found) = names(Dir::new(directory)?)?;
         let directory = directory.fd()?;
-        self.add(below.clone(), false);
+        self.add(below.to_owned(), false);
         for name in found {
             let path = below.join(OsStr::from_bytes(name.name.as_bytes()));
             match name.kind {
                 Some(EntryType::Dir) if depth < DEEPEST => {
                     match open_directory(directory, name.name.as_c_str()) {
-                        Ok(inside) => self.walk(inside, path, depth + 1)?,
+                        Ok(inside) => self.walk(inside, &path, depth + 1)?,
                         Err(error) => self.pass_over(path, error)?,
                     }
                 }
