@@ -122,25 +122,22 @@ fn the_home_has_the_files_of_its_groups_and_keeps_to_the_policy() {
         let path = "teams/division1/a.md";
         Answer::call("write_file", &json!({"path": path, "content": text}))
     };
-    let (home, model) = with_model(Script::new([
-        write("from home"),
-        Answer::text("done"),
-        write("denied"),
-        Answer::text("done"),
-        write("with another key"),
-        Answer::text("done"),
-    ]));
+    let script = Script::echo()
+        .rule("alpha-1", write("from home"))
+        .rule("beta-2", write("denied"))
+        .rule("gamma-3", write("with another key"));
+    let (home, _model) = with_model(script);
     let (_up, url) = up(&home);
     let hub = |args: &[&str]| home.run(&[args, &["--hub", &url]].concat());
     hub(&["group", "create", "division1"]).ok();
     let add = ["group", "member", "add", "division1", "main"];
     hub(&[&add[..], &["--access", "write"]].concat()).ok();
-    let run = || hub(&["tenant", "run", "main", "Write", "--watch"]).ok();
+    let run = |what: &str| hub(&["tenant", "run", "main", what, "--watch"]).ok();
     let shared = || {
         let cat = ["share", "cat", "division1", "a.md", "--tenant", "main"];
         hub(&cat).ok().stdout
     };
-    run();
+    run("alpha-1");
     assert_eq!(shared(), "from home");
 
     let policy = home.beside("policy.json");
@@ -149,10 +146,8 @@ fn the_home_has_the_files_of_its_groups_and_keeps_to_the_policy() {
         hub(&["policy", "put", policy.to_str().unwrap(), "--yes"]).ok();
     };
     put(r#"{"tools": {"deny": ["write_file"]}}"#);
-    run();
+    run("beta-2");
     assert_eq!(shared(), "from home");
-    let told = model.requests().last().unwrap().body["messages"].to_string();
-    assert!(told.contains("write_file"), "{told}");
 
     put("{}");
     hub(&["tenant", "rotate-key", "main", "--yes"]).ok();
@@ -160,7 +155,7 @@ fn the_home_has_the_files_of_its_groups_and_keeps_to_the_policy() {
         let main = ask(&home, &url, &["tenant", "get", "main"]);
         main["observedGeneration"] == main["generation"]
     });
-    run();
+    run("gamma-3");
     assert_eq!(shared(), "with another key");
 }
 

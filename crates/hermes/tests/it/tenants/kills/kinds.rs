@@ -1,0 +1,376 @@
+//! The kinds of writes, and what must be true of each after the Hub was killed in the middle of them.
+
+use std::sync::OnceLock;
+
+use futures::future::BoxFuture;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::super::real_hub::RealHub;
+
+/// What a kind of write did before the Hub died.
+pub(super) struct Record {
+    pub(super) kind: &'static Kind,
+    /// Those that were acknowledged, with what came back.
+    pub(super) done: Vec<(usize, Value)>,
+    /// The one under way when the Hub died.
+    pub(super) last: usize,
+}
+
+/// A kind of write, numbered through, and what must be true afterwards.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) write: fn(usize, usize) -> (Method, String, Value),
+    pub(super) check: for<'a> fn(&'a RealHub, &'a Record, usize) -> BoxFuture<'a, ()>,
+}
+
+/// Every line of a file is the same, so that half a file shows.
+fn content(number: usize) -> String {
+    format!("{number}\n").repeat(2000)
+}
+
+pub(super) fn write_to_share(number: usize) -> (Method, String, Value) {
+    let path = "/v1/tenants/fixed/shares/team/files/content".to_owned();
+    let body = json!({"path": "file", "content": content(number)});
+    (Method::PUT, path, body)
+}
+
+/// A share for writes that would get in the way of others.
+pub(super) const SECOND: &str = "/v1/tenants/fixed/shares/second";
+
+pub(super) static KINDS: [Kind; 17] = [
+    Kind {
+        name: "create tenants",
+        write: |round, number| {
+            let body = json!({"id": format!("t{round}-{number}"), "start": false});
+            (Method::POST, "/v1/tenants".into(), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                for (number, _) in &record.done {
+                    let path = format!("/v1/tenants/t{round}-{number}");
+                    hub.wait_for(&path, |tenant| tenant["status"] == "ready")
+                        .await;
+                    let home = hub.tenant_home(&format!("t{round}-{number}"));
+                    assert!(home.join("workspace").is_dir());
+                }
+            })
+        },
+    },
+    Kind {
+        name: "change a tenant",
+        write: |_, number| {
+            let body = json!({"displayName": format!("Name {number}")});
+            (Method::PATCH, "/v1/tenants/fixed".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let tenant = hub.get("/v1/tenants/fixed").await;
+                let shown = tenant["displayName"].as_str().unwrap().to_owned();
+                let fits = |number: usize| shown == format!("Name {number}");
+                assert!(is_latest(record, fits), "{shown}");
+            })
+        },
+    },
+    Kind {
+        name: "delete and restore a tenant",
+        write: |_, number| {
+            if number.is_multiple_of(2) {
+                (Method::DELETE, "/v1/tenants/coming".into(), Value::Null)
+            } else {
+                (Method::POST, "/v1/tenants/coming/restore".into(), json!({}))
+            }
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let said = hub
+                    .ask(Method::GET, "/v1/tenants/coming", &Value::Null)
+                    .await;
+                let is_there = said.status == 200;
+                let fits = |number: usize| is_there != number.is_multiple_of(2);
+                assert!(is_latest(record, fits), "{said:?}");
+                // The next round begins with one that is there.
+                if !is_there {
+                    hub.ask(Method::POST, "/v1/tenants/coming/restore", &json!({}))
+                        .await
+                        .expect(200);
+                }
+            })
+        },
+    },
+    Kind {
+        name: "make tokens",
+        write: |_, number| {
+            let body = json!({"name": format!("n{number}"), "role": "viewer"});
+            (Method::POST, "/v1/tokens".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                for (_, token) in &record.done {
+                    hub.works(token["token"].as_str().unwrap()).await;
+                }
+            })
+        },
+    },
+    Kind {
+        name: "rotate a token",
+        // The old secret lives on, or a rotation that nobody heard of would lock everybody out.
+        write: |_, _| {
+            let path = format!("/v1/tokens/{}/rotate?grace=600", ROTATED.get().unwrap());
+            (Method::POST, path, json!({}))
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                if let Some((_, token)) = record.done.last() {
+                    hub.works(token["token"].as_str().unwrap()).await;
+                }
+            })
+        },
+    },
+    Kind {
+        name: "write to a share",
+        write: |_, number| write_to_share(number),
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let path = "/v1/tenants/fixed/shares/team/files";
+                let file = hub.get(&format!("{path}/content?path=file")).await;
+                let text = file["content"].as_str().unwrap().to_owned();
+                let fits = |number: usize| text == content(number);
+                let begin: String = text.chars().take(20).collect();
+                assert!(is_latest(record, fits), "{begin}");
+                let listed = hub.get(path).await;
+                assert_eq!(listed["entries"].as_array().unwrap().len(), 1, "{listed}");
+            })
+        },
+    },
+    Kind {
+        name: "put the policy",
+        write: |_, number| {
+            let body = json!({"cron": {"maxJobs": 10_000 + number}});
+            (Method::PUT, "/v1/agent-policy".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let policy = hub.get("/v1/agent-policy").await;
+                let most = policy["policy"]["cron"]["maxJobs"].as_u64().unwrap();
+                let fits = |number: usize| most == 10_000 + number as u64;
+                assert!(is_latest(record, fits), "{policy}");
+            })
+        },
+    },
+    Kind {
+        name: "make cron jobs",
+        write: |round, number| {
+            let body = json!({
+                "id": format!("j{round}-{number}"), "schedule": "0 9 * * *", "prompt": "x",
+            });
+            (Method::POST, "/v1/tenants/fixed/agent-cron".into(), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let jobs = hub.get("/v1/tenants/fixed/agent-cron").await;
+                let jobs = jobs["jobs"].as_array().unwrap().clone();
+                for (number, _) in &record.done {
+                    let id = format!("j{round}-{number}");
+                    assert!(jobs.iter().any(|job| job["id"] == id), "{id} is gone");
+                }
+            })
+        },
+    },
+    Kind {
+        name: "append to a file",
+        write: |round, number| {
+            let line = format!("{round}-{number}\n");
+            let body = json!({"path": "log", "content": line, "mode": "append"});
+            (Method::PUT, format!("{SECOND}/files/content"), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let file = hub.get(&format!("{SECOND}/files/content?path=log")).await;
+                let text = file["content"].as_str().unwrap().to_owned();
+                for (number, _) in &record.done {
+                    let line = format!("{round}-{number}");
+                    let count = text.lines().filter(|found| **found == line).count();
+                    assert_eq!(count, 1, "{line}: {text}");
+                }
+            })
+        },
+    },
+    Kind {
+        name: "make directories",
+        write: |round, number| {
+            let body = json!({"path": format!("dirs/{round}/{number}/inside")});
+            (Method::PUT, format!("{SECOND}/dirs"), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                for (number, _) in &record.done {
+                    let path = format!("{SECOND}/stat?path=dirs/{round}/{number}/inside");
+                    assert_eq!(hub.get(&path).await["type"], "dir");
+                }
+            })
+        },
+    },
+    Kind {
+        name: "make groups and members of them",
+        write: |round, number| {
+            let group = format!("g{round}-{}", number / 2);
+            if number.is_multiple_of(2) {
+                (Method::POST, "/v1/groups".into(), json!({"id": group}))
+            } else {
+                let path = format!("/v1/groups/{group}/members/coming");
+                (Method::PUT, path, json!({"access": "read"}))
+            }
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                for (number, _) in &record.done {
+                    let group = format!("/v1/groups/g{round}-{}", number / 2);
+                    if number.is_multiple_of(2) {
+                        hub.get(&group).await;
+                    } else {
+                        let members = hub.get(&format!("{group}/members")).await;
+                        let members = members["members"].as_array().unwrap().clone();
+                        assert_eq!(members.len(), 1, "{members:?}");
+                    }
+                }
+            })
+        },
+    },
+    Kind {
+        name: "set variables",
+        write: |round, number| {
+            let path = format!("/v1/tenants/fixed/env/V{round}_{number}");
+            (
+                Method::PUT,
+                path,
+                json!({"value": format!("a value that is long enough {number:04}")}),
+            )
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let env = hub.get("/v1/tenants/fixed/env").await;
+                let env = env["env"].as_array().unwrap().clone();
+                for (number, _) in &record.done {
+                    let name = format!("V{round}_{number}");
+                    let last4 = format!("{number:04}");
+                    let found = env.iter().find(|variable| variable["name"] == name);
+                    assert_eq!(found.unwrap()["last4"], last4, "{name}");
+                }
+            })
+        },
+    },
+    Kind {
+        name: "patch the configuration",
+        write: |_, number| {
+            let body = json!({"feature": {"number": number}});
+            (Method::PATCH, "/v1/config/tenant-impact".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let config = hub.get("/v1/config/tenant-impact").await;
+                let number = &config["config"]["feature"]["number"];
+                assert!(
+                    is_latest(record, |wanted| *number == json!(wanted)),
+                    "{config}"
+                );
+            })
+        },
+    },
+    Kind {
+        name: "put the specialization",
+        write: |_, number| {
+            let body = json!({"content": content(number)});
+            (Method::PUT, "/v1/agent-specialization".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let shown = hub.get("/v1/agent-specialization").await;
+                let text = shown["content"].as_str().unwrap().to_owned();
+                assert!(is_latest(record, |number| text == content(number)));
+            })
+        },
+    },
+    Kind {
+        name: "block and unblock",
+        write: |_, number| {
+            let status = if number.is_multiple_of(2) {
+                "blocked"
+            } else {
+                "active"
+            };
+            let body = json!({"status": status, "reason": number.to_string()});
+            (Method::PUT, "/v1/tenants/gated/access".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let access = hub.get("/v1/tenants/gated/access").await;
+                let fits = |number: usize| access["reason"] == number.to_string();
+                assert!(is_latest(record, fits), "{access}");
+            })
+        },
+    },
+    Kind {
+        name: "move a file to and fro",
+        write: |_, number| {
+            let (from, to) = if number.is_multiple_of(2) {
+                ("here", "there")
+            } else {
+                ("there", "here")
+            };
+            let body = json!({"from": format!("moved/{from}"), "to": format!("moved/{to}")});
+            (Method::POST, format!("{SECOND}/move"), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let listed = hub.get(&format!("{SECOND}/files?path=moved")).await;
+                let entries = listed["entries"].as_array().unwrap().clone();
+                assert_eq!(entries.len(), 1, "{listed}");
+                let is_here = entries[0]["name"] == "here";
+                assert!(is_latest(record, |number| is_here != number.is_multiple_of(2)));
+                // The next round begins where the first did.
+                if !is_here {
+                    let back = json!({"from": "moved/there", "to": "moved/here"});
+                    hub.ask(Method::POST, &format!("{SECOND}/move"), &back)
+                        .await
+                        .expect(200);
+                }
+            })
+        },
+    },
+    Kind {
+        name: "make runs",
+        write: |_, number| {
+            let body = json!({"input": format!("hello {number}")});
+            (Method::POST, "/v1/tenants/fixed/runs".into(), body)
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                for (_, run) in &record.done {
+                    let id = run["runId"].as_str().unwrap();
+                    let run = hub.ended(&format!("/v1/tenants/fixed/runs/{id}")).await;
+                    assert_eq!(run["status"], "completed", "{run}");
+                }
+            })
+        },
+    },
+];
+
+/// The id of a token that is rotated.
+pub(super) static ROTATED: OnceLock<String> = OnceLock::new();
+
+/// Whether what is there is the last that was acknowledged, or the one that was under way.
+fn is_latest(record: &Record, fits: impl Fn(usize) -> bool) -> bool {
+    match record.done.last() {
+        None => true,
+        Some((number, _)) => fits(*number) || fits(record.last),
+    }
+}
+
+impl RealHub {
+    /// Whether a token is accepted.
+    async fn works(&self, token: &str) {
+        let said = self.ask_as(token, "/v1/whoami").await;
+        assert_eq!(said.status, 200, "a token is gone: {}", said.body);
+    }
+}
