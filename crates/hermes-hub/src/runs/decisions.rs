@@ -191,6 +191,16 @@ pub(super) fn new_approval(
     })
 }
 
+fn called_tool(called: bool) -> RunUpdate {
+    RunUpdate {
+        change: RunChange {
+            called_tool: Some(called),
+            ..RunChange::default()
+        },
+        ..RunUpdate::default()
+    }
+}
+
 impl Work<'_> {
     /// How long until something runs out, or might have been decided elsewhere.
     pub(super) fn until_next_look(&self) -> Duration {
@@ -222,22 +232,22 @@ impl Work<'_> {
                 all: false,
                 reason: approval.reason.clone(),
             };
+            let had_called = self.record.called_tool;
             if decision.choice != "deny" {
                 // From here on a tool may do something.
-                self.store(RunUpdate {
-                    change: RunChange {
-                        called_tool: Some(true),
-                        ..RunChange::default()
-                    },
-                    ..RunUpdate::default()
-                })
-                .await?;
+                self.store(called_tool(true)).await?;
             }
             match runtime.decide(&self.tenant, run, &decision).await {
                 Err(error @ (RuntimeError::Unreachable(_) | RuntimeError::NoStart(_))) => {
                     return Ok(Some(End::Lost(error.to_string())));
                 }
-                Err(error) => tracing::debug!(run = %self.id, "a decision came too late: {error}"),
+                Err(error) => {
+                    tracing::debug!(run = %self.id, "a decision came too late: {error}");
+                    // Nobody has heard it, so nothing was done: the run may begin anew.
+                    if self.record.called_tool != had_called {
+                        self.store(called_tool(had_called)).await?;
+                    }
+                }
                 Ok(()) => {
                     self.runs
                         .state

@@ -229,6 +229,22 @@ pub(crate) fn signal_process(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
+/// Stops a process where it is: the signal takes a moment to reach all of its threads.
+pub(crate) fn freeze(pid: u32) {
+    signal_process(pid, rustix::process::Signal::STOP);
+    wait_until("all threads stand still", || {
+        // Somebody who noticed may have ended it already.
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+            return true;
+        };
+        threads.flatten().all(|thread| {
+            let state = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // Behind the name, which may hold anything.
+            state.rsplit(')').next().unwrap().trim().starts_with('T')
+        })
+    });
+}
+
 /// Whether a process runs; one that only waits to be collected does not.
 pub(crate) fn is_running(pid: u32) -> bool {
     let output = Command::new("ps")

@@ -153,7 +153,8 @@ async fn a_run_that_waits_for_a_decision_survives_the_hub() {
     );
     decide(&world, &tenant, &run, "once").await.unwrap();
     let run = world.ended(&tenant, &run).await;
-    assert_eq!(run.status, RunStatus::Completed);
+    let events = world.events(&tenant, &run.run_id).await;
+    assert_eq!(run.status, RunStatus::Completed, "{run:?} {events:?}");
     assert_eq!(run.output.as_deref(), Some("once0"));
     assert_eq!(run.attempt, 2);
 }

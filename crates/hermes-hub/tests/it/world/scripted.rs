@@ -138,6 +138,13 @@ impl Scripted {
             process.cancel();
             held.ended.insert(tenant.clone());
         }
+        // Nobody is left to be answered.
+        let Held { runs, asked, .. } = &mut *held;
+        let of_tenant = |id: &str| {
+            let mut runs = runs.iter();
+            runs.any(|(key, run)| run.tenant == *tenant && id.starts_with(key.as_str()))
+        };
+        asked.retain(|id, _| !of_tenant(id));
     }
 
     pub(crate) fn kill_all(&self) {
@@ -212,8 +219,8 @@ impl Scripted {
                         "choices": ["once", "session", "always", "deny"],
                     }));
                     tokio::select! {
-                        decision = decided.wait_for(Option::is_some) => {
-                            let choice = decision.unwrap().clone().unwrap().choice;
+                        Ok(decision) = decided.wait_for(Option::is_some) => {
+                            let choice = decision.clone().unwrap().choice;
                             said.push_str(&choice);
                             add(json!({"event": "approval.responded", "approval_id": id, "choice": choice}));
                         }

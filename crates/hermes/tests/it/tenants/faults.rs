@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::real_hub::RealHub;
-use crate::running::{TestHome, signal_process};
+use crate::running::{TestHome, freeze, signal_process};
 
 /// Mounts a small file system in the place of the Hub's data, seen by the Hub alone.
 const SMALL: &str =
@@ -147,7 +147,7 @@ async fn an_agent_that_dies_or_hangs_fails_alone_and_works_again() {
     assert_eq!(again["output"], "hello", "{again}");
 
     // Between runs: whoever asks it next waits until there is another one.
-    signal_process(pid().await, Signal::STOP);
+    freeze(pid().await);
     let waiting = hub.begin("bad", "hello").await;
     assert_eq!(hub.run("good", "hi").await["output"], "hi");
     let again = hub.ended(&waiting).await;

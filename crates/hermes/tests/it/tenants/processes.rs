@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Ground, Tenant, has_landlock, launch, pid, run, runtime, setup};
-use crate::running::wait_until;
+use crate::running::{freeze, wait_until};
 
 fn last(events: &[AgentEvent]) -> &Value {
     &events.last().unwrap().body["event"]
@@ -131,7 +131,7 @@ async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
         "run.completed"
     );
 
-    signal(second, Signal::STOP);
+    freeze(second);
     runtime.start(tenant.launch()).await.unwrap();
     let third = pid(&runtime, &tenant.id).await;
     assert!(third != second && !is_there(second));
