@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     Hub, Problem, TenantId, audit::NewEntry, auth::Principal, dispatch::Visitor, shapes::Via,
@@ -106,8 +106,8 @@ pub(crate) struct Reply {
 pub(crate) enum Body {
     /// Nothing.
     Empty,
-    /// A JSON document.
-    Json(Value),
+    /// A JSON document, as it is sent.
+    Json(Box<RawValue>),
     /// Server-sent events.
     Events(BoxStream<'static, Bytes>),
     /// Anything else, with its own headers.
@@ -117,12 +117,25 @@ pub(crate) enum Body {
 impl Reply {
     /// A document, with status 200.
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, Problem> {
-        let value = serde_json::to_value(value).map_err(|error| Problem::internal(&error))?;
+        let document = serde_json::value::to_raw_value(value);
         Ok(Self {
             status: 200,
             etag: None,
-            body: Body::Json(value),
+            body: Body::Json(document.map_err(|error| Problem::internal(&error))?),
         })
+    }
+
+    /// A document with a secret that is shown this once.
+    pub(crate) fn json_with(
+        value: &impl Serialize,
+        name: &str,
+        secret: &str,
+    ) -> Result<Self, Problem> {
+        let mut value = serde_json::to_value(value).map_err(|error| Problem::internal(&error))?;
+        if let Value::Object(members) = &mut value {
+            members.insert(name.to_owned(), secret.into());
+        }
+        Self::json(&value)
     }
 
     /// Nothing, with status 204.

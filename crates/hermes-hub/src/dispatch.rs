@@ -10,7 +10,8 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
 use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
@@ -339,16 +340,24 @@ fn idempotency_key(
     })
 }
 
+/// A reply as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    etag: Option<String>,
+    body: Option<Box<RawValue>>,
+}
+
 /// Replies may show a secret, once; so they are kept sealed.
 fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
     let body = match &reply.body {
-        Body::Empty => Value::Null,
-        Body::Json(body) => body.clone(),
+        Body::Empty => None,
+        Body::Json(body) => Some(body.clone()),
         Body::Events(_) | Body::Bytes(..) => return None,
     };
-    let document = json!({"etag": reply.etag, "body": body}).to_string();
-    let body = hub
-        .seal_reply(&key.key, document.as_bytes())
+    let etag = reply.etag.clone();
+    let body = serde_json::to_vec(&Packed { etag, body })
+        .map_err(|error| Problem::internal(&error))
+        .and_then(|document| hub.seal_reply(&key.key, &document))
         .inspect_err(|error| tracing::error!("{error}"))
         .ok()?;
     Some(StoredReply {
@@ -359,16 +368,12 @@ fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
 
 fn unpack(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply, Problem> {
     let document = hub.open_reply(&key.key, &stored.body)?;
-    let mut document: Value =
+    let Packed { etag, body } =
         serde_json::from_slice(&document).map_err(|error| Problem::internal(&error))?;
-    let body = match document["body"].take() {
-        Value::Null => Body::Empty,
-        body => Body::Json(body),
-    };
     Ok(Reply {
         status: stored.status,
-        etag: document["etag"].as_str().map(str::to_owned),
-        body,
+        etag,
+        body: body.map_or(Body::Empty, Body::Json),
     })
 }
 

@@ -19,7 +19,9 @@ use crate::{
     rest::{RequestId, arguments, problem_response},
 };
 
+mod answer;
 mod connection;
+mod direct;
 mod records;
 mod tools;
 
@@ -31,13 +33,24 @@ const MOST_SESSIONS: usize = 10_000;
 /// The route `/mcp`.
 pub(crate) fn router(hub: &Hub) -> Router {
     let maker = hub.clone();
-    mount(hub, move || connection::Connection::new(maker.clone()))
+    let make_handler = move || connection::Connection::new(maker.clone());
+    mount(hub, make_handler, Calls::Direct)
+}
+
+/// Who answers calls of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// The Hub itself, where no more is asked for than an answer.
+    Direct,
+    /// Always the handler.
+    ByHandler,
 }
 
 /// The route `/mcp` over a handler. What stands in front of it has checked names, pages and tokens.
 pub(crate) fn mount<S: ServerHandler>(
     hub: &Hub,
     make_handler: impl Fn() -> S + Send + Sync + 'static,
+    calls: Calls,
 ) -> Router {
     let settings = hub.settings();
     let own = settings.public_host().to_owned();
@@ -65,11 +78,18 @@ pub(crate) fn mount<S: ServerHandler>(
     hub.set_mcp_sessions(sessions.clone());
     hub.work()
         .spawn(records::follow_streams(hub.clone(), sessions));
-    router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
+    router.layer(middleware::from_fn_with_state(
+        (hub.clone(), calls),
+        check_body,
+    ))
 }
 
-/// Refuses bodies that are no strict JSON, and batches.
-async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Response {
+/// Refuses bodies that are no strict JSON, and batches; answers what is simple.
+async fn check_body(
+    State((hub, calls)): State<(Hub, Calls)>,
+    request: Request,
+    next: Next,
+) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;
     }
@@ -87,6 +107,11 @@ async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Res
     };
     match checked.await {
         Ok(bytes) => {
+            if calls == Calls::Direct
+                && let Some(response) = direct::answer(&hub, &parts, &bytes, &id).await
+            {
+                return response;
+            }
             next.run(Request::from_parts(parts, Body::from(bytes)))
                 .await
         }

@@ -113,7 +113,7 @@ async fn answer(
     let is_head = request.method() == Method::HEAD;
     let if_none_match = text(request.headers(), &header::IF_NONE_MATCH);
     match run(hub, operation, verb, &path, request, &id).await {
-        Ok(dispatched) => respond::reply(dispatched, if_none_match.as_deref(), is_head, &id),
+        Ok(dispatched) => respond::reply(dispatched, if_none_match.as_deref(), is_head),
         Err(problem) => problem_response(&problem, &id),
     }
 }

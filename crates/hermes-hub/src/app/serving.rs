@@ -53,7 +53,7 @@ impl Hub {
         &self,
         make_handler: impl Fn() -> S + Send + Sync + 'static,
     ) -> Router {
-        self.router_with(Some(mcp::mount(self, make_handler)))
+        self.router_with(Some(mcp::mount(self, make_handler, mcp::Calls::ByHandler)))
     }
 
     fn router_with(&self, mcp: Option<Router>) -> Router {

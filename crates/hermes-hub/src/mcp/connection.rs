@@ -9,20 +9,18 @@ use ::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
-        CustomRequest, CustomResult, ErrorCode, Extensions, Implementation, JsonObject,
-        ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-        SubscriptionFilter, ToolsCapability,
+        CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult,
+        ErrorCode, Extensions, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+        ServerCapabilities, ServerConfig, SubscriptionFilter, ToolsCapability,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::tools;
+use super::{answer::Answer, tools};
 use crate::{
     Hub, Problem,
-    call::Body,
     dispatch::{self, Arguments, Visitor, dispatch},
     operations::{Naming, Operation},
     rest::RequestId,
@@ -39,7 +37,6 @@ const LIST_TTL_MS: u64 = 60_000;
 /// How often an open stream makes sure that its token still works.
 const TOKEN_CHECK: Duration = Duration::from_secs(1);
 const IDEMPOTENCY_KEY: &str = "hermes.hub/idempotencyKey";
-const UNTRUSTED: &str = "hermes.hub/untrusted";
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -55,65 +52,42 @@ impl Connection {
             teller: Mutex::default(),
         }
     }
-
-    async fn call(
-        &self,
-        operation: &'static Operation,
-        arguments: JsonObject,
-        idempotency_key: Option<String>,
-        parts: &Parts,
-    ) -> CallToolResult {
-        let id = parts
-            .extensions
-            .get::<RequestId>()
-            .map_or_else(|| Arc::from(""), |id| Arc::clone(&id.0));
-        let Some(visitor) = parts.extensions.get::<Visitor>().cloned() else {
-            return failure(&Problem::internal(&"a call came without its caller"), &id);
-        };
-        let request = dispatch::Request {
-            operation,
-            visitor,
-            via: Via::Mcp,
-            id: Arc::clone(&id),
-            arguments: Arguments {
-                known: arguments,
-                all: None,
-                naming: Naming::Tool,
-            },
-            if_match: None,
-            last_event_id: None,
-            range: None,
-            idempotency_key,
-        };
-        match dispatch(&self.hub, request).await {
-            Ok(dispatched) => success(operation, dispatched.reply.body),
-            Err(problem) => failure(&problem, &id),
-        }
-    }
 }
 
-fn success(operation: &Operation, body: Body) -> CallToolResult {
-    let (text, value) = match body {
-        Body::Json(value) => (value.to_string(), value),
-        // In exactly this spelling.
-        Body::Empty | Body::Events(_) | Body::Bytes(..) => {
-            (r#"{"ok": true}"#.to_owned(), json!({"ok": true}))
-        }
+/// Has a tool called. `parts` are of the HTTP request, which says who calls.
+pub(super) async fn call(
+    hub: &Hub,
+    operation: &'static Operation,
+    arguments: JsonObject,
+    idempotency_key: Option<String>,
+    parts: &Parts,
+) -> Answer {
+    let id = parts
+        .extensions
+        .get::<RequestId>()
+        .map_or_else(|| Arc::from(""), |id| Arc::clone(&id.0));
+    let Some(visitor) = parts.extensions.get::<Visitor>().cloned() else {
+        return Answer::failure(&Problem::internal(&"a call came without its caller"), &id);
     };
-    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-    result.structured_content = Some(value);
-    if operation.is_untrusted {
-        let mut meta = MetaObject::default();
-        meta.insert(UNTRUSTED.to_owned(), true.into());
-        result.meta = Some(meta);
+    let request = dispatch::Request {
+        operation,
+        visitor,
+        via: Via::Mcp,
+        id: Arc::clone(&id),
+        arguments: Arguments {
+            known: arguments,
+            all: None,
+            naming: Naming::Tool,
+        },
+        if_match: None,
+        last_event_id: None,
+        range: None,
+        idempotency_key,
+    };
+    match dispatch(hub, request).await {
+        Ok(dispatched) => Answer::success(operation, dispatched.reply.body),
+        Err(problem) => Answer::failure(&problem, &id),
     }
-    result
-}
-
-fn failure(problem: &Problem, id: &str) -> CallToolResult {
-    // Without structured content: that would have to fit the schema of what the tool gives.
-    let document = problem.document(id);
-    CallToolResult::error(vec![ContentBlock::text(document.to_string())])
 }
 
 fn parts(extensions: &Extensions) -> Result<&Parts, ErrorData> {
@@ -186,7 +160,8 @@ impl ServerHandler for Connection {
             .and_then(Value::as_str)
             .map(str::to_owned);
         let arguments = request.arguments.unwrap_or_default();
-        Ok(self.call(operation, arguments, key, parts).await.into())
+        let answer = call(&self.hub, operation, arguments, key, parts).await;
+        Ok(answer.to_result().into())
     }
 
     fn accepted_subscription_filter(

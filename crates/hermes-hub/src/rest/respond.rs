@@ -8,9 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderValue, StatusCode, header};
 
-use super::{RequestId, problem_response};
 use crate::{
-    Problem,
     call::{Body, names_version},
     dispatch::Dispatched,
 };
@@ -20,7 +18,6 @@ pub(super) fn reply(
     dispatched: Dispatched,
     if_none_match: Option<&str>,
     is_head: bool,
-    id: &RequestId,
 ) -> Response {
     let reply = dispatched.reply;
     let etag = reply
@@ -35,12 +32,10 @@ pub(super) fn reply(
     let mut response = match reply.body {
         _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
         Body::Empty => status.into_response(),
-        Body::Json(value) => match serde_json::to_vec(&value) {
-            Ok(bytes) => {
-                (status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response()
-            }
-            Err(error) => return problem_response(&Problem::internal(&error), id),
-        },
+        Body::Json(document) => {
+            let text = String::from(Box::<str>::from(document));
+            (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
         Body::Events(_) if is_head => events(HttpBody::empty()),
         Body::Events(stream) => events(HttpBody::from_stream(
             stream.map(Ok::<Bytes, std::convert::Infallible>),

@@ -237,13 +237,15 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         .await
         .map_err(|error| group_missing(error.into()))?;
     home::provision(hub, &record, input.start.unwrap_or(true));
-    let mut reply = show(&call, &record)?.status(201);
-    if call.via != Via::Mcp
-        && let crate::call::Body::Json(Value::Object(members)) = &mut reply.body
-    {
-        members.insert("runtimeKey".into(), key.secret.expose().as_str().into());
-    }
-    Ok(reply)
+    let reply = match call.via {
+        Via::Mcp => show(&call, &record)?,
+        _ => {
+            let tenant = shape(&record, &hub.standing());
+            Reply::json_with(&tenant, "runtimeKey", key.secret.expose())?
+                .etag(etag(record.revision))
+        }
+    };
+    Ok(reply.status(201))
 }
 
 /// A group that is not there is a mistake in the request, not a route that does not exist.

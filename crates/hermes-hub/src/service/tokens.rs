@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::page;
 use crate::{
     Problem, TokenId,
     auth::TokenRequest,
-    call::{Body, Call, Reply},
+    call::{Call, Reply},
     shapes::{MintedToken, Time, Token},
 };
 
@@ -103,11 +102,7 @@ pub(crate) async fn revoke(call: Call, input: OfToken) -> Result<Reply, Problem>
 }
 
 fn show(minted: &MintedToken) -> Result<Reply, Problem> {
-    let mut reply = Reply::json(&minted.token)?;
-    if let Body::Json(Value::Object(members)) = &mut reply.body {
-        members.insert("token".into(), minted.secret.expose().as_str().into());
-    }
-    Ok(reply)
+    Reply::json_with(&minted.token, "token", minted.secret.expose())
 }
 
 /// Until when an old secret lives.

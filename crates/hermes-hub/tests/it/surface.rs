@@ -2,6 +2,7 @@
 
 mod agreement;
 mod defaults;
+mod direct;
 mod doors;
 mod examples;
 mod faults;

@@ -1,6 +1,8 @@
 //! A tenant as it is shown: what was given for it, over its flavor, over the whole Hub's defaults.
 
-use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::value::MapDeserializer};
 use serde_json::{Map, Value};
 
 use super::{AgentGiven, BrowserGiven, StorageGiven};
@@ -85,15 +87,23 @@ fn browser(record: &TenantRecord, standing: &Standing) -> BrowserSettings {
     }
 }
 
-fn effective<T: DeserializeOwned + Default>(
-    standing: &Standing,
+fn effective<'a, T: Deserialize<'a> + Default>(
+    standing: &'a Standing,
     record: &TenantRecord,
     section: &str,
-    own: &Map<String, Value>,
+    own: &'a Map<String, Value>,
 ) -> T {
-    let mut members = standing.section(section).clone();
-    members.extend(standing.flavor_section(&record.flavor, section).clone());
-    members.extend(own.clone());
+    let layers = [
+        standing.section(section),
+        standing.flavor_section(&record.flavor, section),
+        own,
+    ];
+    let members: BTreeMap<&str, &Value> = layers
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
+    let members = MapDeserializer::<_, serde_json::Error>::new(members.into_iter());
     // All three were checked when they were stored.
-    serde_json::from_value(Value::Object(members)).unwrap_or_default()
+    T::deserialize(members).unwrap_or_default()
 }

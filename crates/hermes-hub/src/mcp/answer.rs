@@ -1,0 +1,118 @@
+//! What a tool answers, before either way of sending it.
+
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::{Problem, call::Body, operations::Operation};
+
+const UNTRUSTED: &str = "hermes.hub/untrusted";
+/// In exactly this spelling.
+const NOTHING_TO_SAY: &str = r#"{"ok": true}"#;
+
+/// What a tool answers.
+pub(super) struct Answer {
+    said: Said,
+    is_untrusted: bool,
+}
+
+enum Said {
+    /// The document of the REST operation.
+    Document(Box<RawValue>),
+    /// It has none.
+    Nothing,
+    /// The problem's document. It is not structured content: that would have to fit the schema of what the tool gives.
+    Problem(String),
+}
+
+impl Answer {
+    pub(super) fn success(operation: &Operation, body: Body) -> Self {
+        let said = match body {
+            Body::Json(document) => Said::Document(document),
+            Body::Empty | Body::Events(_) | Body::Bytes(..) => Said::Nothing,
+        };
+        Self {
+            said,
+            is_untrusted: operation.is_untrusted,
+        }
+    }
+
+    pub(super) fn failure(problem: &Problem, id: &str) -> Self {
+        Self {
+            said: Said::Problem(problem.document(id).to_string()),
+            is_untrusted: false,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match &self.said {
+            Said::Document(document) => document.get(),
+            Said::Nothing => NOTHING_TO_SAY,
+            Said::Problem(problem) => problem,
+        }
+    }
+
+    fn is_error(&self) -> bool {
+        matches!(self.said, Said::Problem(_))
+    }
+
+    /// As the protocol library wants it.
+    pub(super) fn to_result(&self) -> CallToolResult {
+        let content = vec![ContentBlock::text(self.text())];
+        if self.is_error() {
+            return CallToolResult::error(content);
+        }
+        let mut result = CallToolResult::success(content);
+        result.structured_content = serde_json::from_str(self.text()).ok();
+        if self.is_untrusted {
+            let mut meta = MetaObject::default();
+            meta.insert(UNTRUSTED.to_owned(), true.into());
+            result.meta = Some(meta);
+        }
+        result
+    }
+
+    /// The result of a request of the stateless era, as it is sent.
+    pub(super) fn to_document(&self) -> Document<'_> {
+        Document {
+            result_type: "complete",
+            content: [Text {
+                kind: "text",
+                text: self.text(),
+            }],
+            structured_content: match &self.said {
+                Said::Document(document) => Some(document),
+                Said::Nothing => serde_json::from_str(NOTHING_TO_SAY).ok(),
+                Said::Problem(_) => None,
+            },
+            is_error: self.is_error(),
+            meta: self.is_untrusted.then_some(Mark { is_untrusted: true }),
+        }
+    }
+}
+
+/// A result as it is sent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Document<'a> {
+    result_type: &'static str,
+    content: [Text<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a RawValue>,
+    is_error: bool,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Mark>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct Mark {
+    #[serde(rename = "hermes.hub/untrusted")]
+    is_untrusted: bool,
+}
