@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::{
     note,
@@ -27,17 +27,34 @@ mod writers;
 
 use served::Served;
 
-pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    note("calls to the Hub")?;
-    calls::measure(programs, effort, report)?;
-    note("many tenants")?;
-    scale::measure(programs, effort, report)?;
-    note("searching a share")?;
-    search::measure(programs, effort, report)?;
-    note("many writers")?;
-    writers::measure(programs, effort, report)?;
-    note("waking a tenant")?;
-    wake::measure(programs, effort, report)
+type Part = fn(&Programs, Effort, &mut Report) -> Result<()>;
+
+const PARTS: [(&str, Part); 5] = [
+    ("calls", calls::measure),
+    ("tenants", scale::measure),
+    ("search", search::measure),
+    ("writers", writers::measure),
+    ("waking", wake::measure),
+];
+
+/// Measures one part, or all.
+pub(crate) fn measure(
+    programs: &Programs,
+    effort: Effort,
+    only: Option<&str>,
+    report: &mut Report,
+) -> Result<()> {
+    let names = PARTS.map(|(name, _)| name);
+    if let Some(only) = only.filter(|only| !names.contains(only)) {
+        bail!("there is no part `{only}`; there are {}", names.join(", "));
+    }
+    for (name, part) in PARTS {
+        if only.is_none_or(|only| only == name) {
+            note(&format!("the Hub: {name}"))?;
+            part(programs, effort, report)?;
+        }
+    }
+    Ok(())
 }
 
 /// The name of a tenant by its number.

@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use report::Report;
 use scene::{Effort, Programs};
 
-const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]\n       hermes-bench hub calls|tenants|search|writers|waking [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -53,9 +53,10 @@ fn run() -> Result<ExitCode> {
             subject @ ("host" | "agent" | "bridge" | "hub"),
             options @ ..,
         ] => {
-            let (mut format, mut effort) = (Format::Table, Effort::Full);
+            let (mut format, mut effort, mut only) = (Format::Table, Effort::Full, None);
             for option in options {
                 match *option {
+                    part if *subject == "hub" && !part.starts_with('-') => only = Some(part),
                     "--json" => format = Format::Json,
                     "--quick" => effort = Effort::Quick,
                     other => bail!("unknown option `{other}`\n\n{USAGE}"),
@@ -66,7 +67,7 @@ fn run() -> Result<ExitCode> {
             let outcome = match *subject {
                 "host" => measure_host(&programs, effort, &mut report),
                 "bridge" => bridge::measure(&programs, effort, &mut report),
-                "hub" => hub::measure(&programs, effort, &mut report),
+                "hub" => hub::measure(&programs, effort, only, &mut report),
                 _ => agent::measure(&programs, effort, &mut report),
             };
             // What was measured before something failed took minutes, too.
