@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use axum::serve::ListenerExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -91,6 +92,8 @@ pub(crate) fn serve() -> Result<ExitCode> {
         );
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         writeln!(std::io::stdout(), "{}", listener.local_addr()?.port())?;
+        // Without it every event of a session waits for an acknowledgement, and the Hub would win by that alone.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let router = axum::Router::new().route_service("/mcp", service);
         let ended = tokio::task::spawn_blocking(|| {
             std::io::copy(&mut std::io::stdin(), &mut std::io::sink())
