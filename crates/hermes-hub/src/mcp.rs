@@ -10,6 +10,7 @@ use axum::{
     middleware::{self, Next},
     response::Response,
 };
+use bytes::Bytes;
 use hermes_mcp::serve::http::{self, HttpOptions};
 use rmcp::ServerHandler;
 
@@ -74,27 +75,28 @@ pub(crate) fn mount<S: ServerHandler>(
         most_body_bytes: settings.limits.body_bytes,
         records: Some(Arc::new(Records::new(hub.shared_state(), &settings.mcp))),
     };
-    let (router, sessions) = http::mount(make_handler, options, hub.stop());
+    let with_calls = |router: Router| match calls {
+        Calls::Direct => router.layer(middleware::from_fn_with_state(hub.clone(), direct::call)),
+        Calls::ByHandler => router,
+    };
+    let (router, sessions) = http::mount(make_handler, options, hub.stop(), with_calls);
     hub.set_mcp_sessions(sessions.clone());
     hub.work()
         .spawn(records::follow_streams(hub.clone(), sessions));
-    router.layer(middleware::from_fn_with_state(
-        (hub.clone(), calls),
-        check_body,
-    ))
+    router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
 }
 
-/// Refuses bodies that are no strict JSON, and batches; answers what is simple.
-async fn check_body(
-    State((hub, calls)): State<(Hub, Calls)>,
-    request: Request,
-    next: Next,
-) -> Response {
+/// The body of a request, which is strict JSON.
+#[derive(Debug, Clone)]
+struct CheckedBody(Bytes);
+
+/// Refuses bodies that are no strict JSON, and batches.
+async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;
     }
     let id = RequestId::of(&request);
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let checked = async {
         let bytes = arguments::read(body, hub.settings().limits.body_bytes).await?;
         match json::check(&bytes)? {
@@ -107,11 +109,7 @@ async fn check_body(
     };
     match checked.await {
         Ok(bytes) => {
-            if calls == Calls::Direct
-                && let Some(response) = direct::answer(&hub, &parts, &bytes, &id).await
-            {
-                return response;
-            }
+            parts.extensions.insert(CheckedBody(bytes.clone()));
             next.run(Request::from_parts(parts, Body::from(bytes)))
                 .await
         }

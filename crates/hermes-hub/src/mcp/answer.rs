@@ -1,5 +1,6 @@
 //! What a tool answers, before either way of sending it.
 
+use hermes_mcp::era::Era;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -72,10 +73,10 @@ impl Answer {
         result
     }
 
-    /// The result of a request of the stateless era, as it is sent.
-    pub(super) fn to_document(&self) -> Document<'_> {
+    /// As it is sent.
+    pub(super) fn to_document(&self, era: Era) -> Document<'_> {
         Document {
-            result_type: "complete",
+            result_type: (era == Era::Stateless).then_some("complete"),
             content: [Text {
                 kind: "text",
                 text: self.text(),
@@ -95,7 +96,8 @@ impl Answer {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Document<'a> {
-    result_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
     content: [Text<'a>; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a RawValue>,

@@ -54,19 +54,18 @@ impl Connection {
     }
 }
 
-/// Has a tool called. `parts` are of the HTTP request, which says who calls.
+/// Has a tool called. The door has put into the HTTP request's extensions who calls.
 pub(super) async fn call(
     hub: &Hub,
     operation: &'static Operation,
     arguments: JsonObject,
     idempotency_key: Option<String>,
-    parts: &Parts,
+    door: &::http::Extensions,
 ) -> Answer {
-    let id = parts
-        .extensions
+    let id = door
         .get::<RequestId>()
         .map_or_else(|| Arc::from(""), |id| Arc::clone(&id.0));
-    let Some(visitor) = parts.extensions.get::<Visitor>().cloned() else {
+    let Some(visitor) = door.get::<Visitor>().cloned() else {
         return Answer::failure(&Problem::internal(&"a call came without its caller"), &id);
     };
     let request = dispatch::Request {
@@ -160,7 +159,7 @@ impl ServerHandler for Connection {
             .and_then(Value::as_str)
             .map(str::to_owned);
         let arguments = request.arguments.unwrap_or_default();
-        let answer = call(&self.hub, operation, arguments, key, parts).await;
+        let answer = call(&self.hub, operation, arguments, key, &parts.extensions).await;
         Ok(answer.to_result().into())
     }
 

@@ -1,21 +1,33 @@
-//! Calls of tools in the stateless era, by a short way.
+//! Calls of tools, by a short way.
 //!
-//! Such a call is one document in and one out. The protocol library makes a server, a peer and a stream for each, in
-//! case it needs them. A call that is in every respect as the protocol wants it is answered here; any other goes on to
-//! the library, which knows what to say to it.
+//! A call is one document in and one out. The protocol library sends each through several tasks and a stream, in case
+//! it needs them. A call that is in every respect as the protocol wants it is answered here; any other goes on to the
+//! library, which knows what to say to it.
 
 use std::borrow::Cow;
 
 use ::http::{HeaderMap, header, request::Parts};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use hermes_mcp::{era::Era, serve::http::InOpenSession};
 use rmcp::model::{ClientCapabilities, ProtocolVersion, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{answer::Document, connection, tools};
-use crate::{Hub, Problem, rest::problem_response};
+use super::{CheckedBody, answer::Document, connection, tools};
+use crate::{Hub, Problem, rest};
 
 const METHOD: &str = "tools/call";
+const STATELESS: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+/// The revisions with sessions.
+const WITH_SESSIONS: [ProtocolVersion; 3] = [
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_11_25,
+];
 
 /// A call and nothing else: with any further member it is not for here.
 #[derive(Deserialize)]
@@ -35,18 +47,18 @@ struct Params<'a> {
     name: Cow<'a, str>,
     #[serde(default)]
     arguments: Map<String, Value>,
-    #[serde(rename = "_meta", borrow)]
+    #[serde(rename = "_meta", default, borrow)]
     meta: Meta<'a>,
 }
 
 /// A call that wants to hear of progress, or anything else, needs the library.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta<'a> {
-    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
-    version: &'a str,
-    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
-    _capabilities: ClientCapabilities,
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion", default)]
+    version: Option<&'a str>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", default)]
+    capabilities: Option<ClientCapabilities>,
     #[serde(rename = "io.modelcontextprotocol/clientInfo", default, borrow)]
     _client: Option<Client<'a>>,
     #[serde(rename = "hermes.hub/idempotencyKey", default)]
@@ -71,60 +83,78 @@ struct Sent<'a> {
     result: Document<'a>,
 }
 
-/// The answer to an ordinary call. Names, pages and the token have been checked, and that the body is strict JSON.
-pub(super) async fn answer(
-    hub: &Hub,
-    parts: &Parts,
-    body: &[u8],
-    request_id: &crate::rest::RequestId,
-) -> Option<Response> {
-    if !is_ordinary(&parts.headers) {
-        return None;
+/// Answers ordinary calls, and lets everything else through. Names, pages, the token and the session have been checked.
+pub(super) async fn call(State(hub): State<Hub>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match answer(&hub, &parts).await {
+        Some(response) => response,
+        None => next.run(Request::from_parts(parts, body)).await,
     }
+}
+
+async fn answer(hub: &Hub, parts: &Parts) -> Option<Response> {
+    let era = era(parts)?;
+    let headers = &parts.headers;
+    let CheckedBody(body) = parts.extensions.get()?;
     let Message {
         jsonrpc,
         id,
         method,
         params,
     } = serde_json::from_slice(body).ok()?;
-    let version = ProtocolVersion::V_2026_07_28;
-    let is_ordinary = jsonrpc == "2.0"
-        && method == METHOD
-        && params.meta.version == version.as_str()
-        && is_said(&parts.headers, "mcp-protocol-version", version.as_str())
-        && is_said(&parts.headers, "mcp-method", METHOD)
-        && is_said(&parts.headers, "mcp-name", &params.name);
-    if !is_ordinary {
+    let is_right = match era {
+        Era::Stateless => {
+            params.meta.version == Some(STATELESS.as_str())
+                && params.meta.capabilities.is_some()
+                && is_said(headers, "mcp-method", METHOD)
+                && is_said(headers, "mcp-name", &params.name)
+        }
+        Era::Legacy => params.meta.version.is_none(),
+    };
+    if !is_right || jsonrpc != "2.0" || method != METHOD {
         return None;
     }
     let operation = tools::find(&params.name, &hub.settings().mcp)?;
     let key = params.meta.idempotency_key;
-    let answer = connection::call(hub, operation, params.arguments, key, parts).await;
+    let answer = connection::call(hub, operation, params.arguments, key, &parts.extensions).await;
     let sent = serde_json::to_vec(&Sent {
         jsonrpc: "2.0",
         id,
-        result: answer.to_document(),
+        result: answer.to_document(era),
     });
     Some(match sent {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         // The call has been carried out, so the library must not do it again.
-        Err(error) => problem_response(&Problem::internal(&error), request_id),
+        Err(error) => {
+            let id = parts.extensions.get().cloned();
+            let id = id.unwrap_or_else(rest::RequestId::random);
+            rest::problem_response(&Problem::internal(&error), &id)
+        }
     })
 }
 
-/// Whether the headers ask for nothing but the answer to one request without a session.
-fn is_ordinary(headers: &HeaderMap) -> bool {
+/// In which era a request is made whose headers ask for nothing but an answer.
+fn era(parts: &Parts) -> Option<Era> {
+    let headers = &parts.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let takes_both = text(header::ACCEPT).is_some_and(|accept| {
-        accept.contains("application/json") && accept.contains("text/event-stream")
-    });
-    let is_json =
-        text(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/json"));
+    let accept = text(header::ACCEPT)?;
+    let takes_both = accept.contains("application/json") && accept.contains("text/event-stream");
+    let is_json = text(header::CONTENT_TYPE)?.starts_with("application/json");
     let names_parameters = || {
         let mut names = headers.keys();
         names.any(|name| name.as_str().starts_with("mcp-param-"))
     };
-    takes_both && is_json && !headers.contains_key("mcp-session-id") && !names_parameters()
+    if !takes_both || !is_json || names_parameters() {
+        return None;
+    }
+    let version =
+        |version: &ProtocolVersion| is_said(headers, "mcp-protocol-version", version.as_str());
+    if parts.extensions.get::<InOpenSession>().is_some() {
+        let is_known =
+            !headers.contains_key("mcp-protocol-version") || WITH_SESSIONS.iter().any(version);
+        return is_known.then_some(Era::Legacy);
+    }
+    (version(&STATELESS) && !headers.contains_key("mcp-session-id")).then_some(Era::Stateless)
 }
 
 /// Whether a header is there once, with this value.

@@ -30,7 +30,7 @@ use super::{
     sessions::{self, Sessions},
 };
 
-pub use super::sessions::OpenSessions;
+pub use super::sessions::{InOpenSession, OpenSessions};
 
 /// How long answers may take that are under way at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -81,14 +81,16 @@ pub fn router<S: ServerHandler>(
     options: HttpOptions,
     stop: &CancellationToken,
 ) -> Router {
-    mount(make_handler, options, stop).0
+    mount(make_handler, options, stop, std::convert::identity).0
 }
 
-/// The same as [`router`], and a handle on the sessions.
+/// The same as [`router`], and a handle on the sessions. `within` may put layers between the check of a request's
+/// session and the library; requests of sessions that are open in this process have [`InOpenSession`] there.
 pub fn mount<S: ServerHandler>(
     make_handler: impl Fn() -> S + Send + Sync + 'static,
     options: HttpOptions,
     stop: &CancellationToken,
+    within: impl FnOnce(Router) -> Router,
 ) -> (Router, OpenSessions) {
     let sessions = Sessions::new(&options);
     let open = OpenSessions(Arc::clone(&sessions));
@@ -111,8 +113,7 @@ pub fn mount<S: ServerHandler>(
         Arc::clone(&sessions.manager),
         config,
     );
-    let router = Router::new()
-        .route_service(&options.path, service)
+    let router = within(Router::new().route_service(&options.path, service))
         .layer(middleware::from_fn_with_state(sessions, sessions::guard));
     (router, open)
 }

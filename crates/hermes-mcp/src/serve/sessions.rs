@@ -112,6 +112,10 @@ impl OpenSessions {
     }
 }
 
+/// Marks a request whose session is open in this process and belongs to who sent it.
+#[derive(Debug, Clone, Copy)]
+pub struct InOpenSession;
+
 /// Where a session is.
 enum Place {
     /// In this process.
@@ -350,12 +354,15 @@ async fn in_session(
     sessions: Arc<Sessions>,
     id: Arc<str>,
     principal: Principal,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let closes = request.method() == Method::DELETE;
     let lent = match sessions.find(&id, &principal).await {
-        Ok(Place::Here) => None,
+        Ok(Place::Here) => {
+            request.extensions_mut().insert(InOpenSession);
+            None
+        }
         Ok(Place::Nowhere) => {
             return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
         }
