@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
+    routing::any,
     serve::ListenerExt,
 };
 use hermes_config::Secret;
@@ -113,7 +114,13 @@ pub fn mount<S: ServerHandler>(
         Arc::clone(&sessions.manager),
         config,
     );
-    let router = within(Router::new().route_service(&options.path, service))
+    // Shared, not a copy with all its settings for every request.
+    let service = Arc::new(service);
+    let library = any(move |request: Request| {
+        let service = Arc::clone(&service);
+        async move { service.handle(request).await }
+    });
+    let router = within(Router::new().route(&options.path, library))
         .layer(middleware::from_fn_with_state(sessions, sessions::guard));
     (router, open)
 }

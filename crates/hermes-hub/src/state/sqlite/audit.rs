@@ -144,12 +144,14 @@ impl AuditLog for SqliteState {
         // The log alone, so this is no change of what others have read.
         let mut write = self.database.begin().await.map_err(unwritable)?;
         let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
-        let mut rows = Vec::with_capacity(entries.len());
-        for entry in entries {
-            rows.push(StoredEntry::next(&mut link, &self.node, entry, None, None)?);
-        }
-        for rows in rows.chunks(AT_ONCE) {
-            insert(&mut write, rows).await.map_err(unlogged)?;
+        let mut entries = entries.into_iter().peekable();
+        // Requests are answered while a part is written, not only after the hashes of all have been made.
+        while entries.peek().is_some() {
+            let part = entries.by_ref().take(AT_ONCE);
+            let rows: Vec<_> = part
+                .map(|entry| StoredEntry::next(&mut link, &self.node, entry, None, None))
+                .collect::<Result<_, _>>()?;
+            insert(&mut write, &rows).await.map_err(unlogged)?;
         }
         write.commit_at_once().await.map_err(unwritable)
     }
