@@ -1,5 +1,6 @@
 //! REST, MCP and the documents, over real sockets.
 
+mod aftermath;
 mod agreement;
 mod defaults;
 mod doors;
@@ -22,3 +23,4 @@ mod slow;
 mod storage;
 mod strict;
 mod tls;
+mod unlogged;
