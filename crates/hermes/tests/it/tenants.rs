@@ -1,5 +1,6 @@
 //! Tenants of a Hub as real processes: what confines them, what ends them, what is left of them.
 
+mod approvals;
 mod faults;
 mod kills;
 mod launcher;
