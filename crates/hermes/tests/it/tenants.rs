@@ -7,6 +7,7 @@ mod launcher;
 mod policy;
 mod processes;
 mod real_hub;
+mod survivors;
 mod teams;
 
 use std::{
