@@ -17,6 +17,7 @@ pub mod settings;
 pub mod variables;
 
 mod atomic;
+mod hex;
 mod log_file;
 mod nearest;
 mod program;
@@ -26,6 +27,7 @@ pub use atomic::write as replace_file;
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, FileError};
 pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
+pub use hex::{from_hex, to_hex};
 pub use home::{Home, HomeError, ProfileName};
 pub use log_file::LogFile;
 pub use model::*;

@@ -9,7 +9,7 @@ use crate::{Home, atomic, settings::Warning};
 mod dotenv;
 
 /// Names and values. Copies are cheap and `Debug` shows names only.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables {
     values: Arc<BTreeMap<String, String>>,
 }
@@ -17,11 +17,21 @@ pub struct Variables {
 impl Variables {
     /// Reads the environment and both `.env` files. A file that can not be read is a warning, not an error.
     pub fn load(home: &Home, project_dir: Option<&Path>) -> (Self, Vec<Warning>) {
+        Self::load_given(home, project_dir, [])
+    }
+
+    /// The same where an operator gave some: they stand as if this process had been started with them.
+    pub fn load_given(
+        home: &Home,
+        project_dir: Option<&Path>,
+        given: impl IntoIterator<Item = (String, String)>,
+    ) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
         // Names and values that are no Unicode can not be written in the configuration either.
         let mut values: BTreeMap<String, String> = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
+        values.extend(given);
         values.extend(read_file(&home.env_file(), &mut warnings));
         if let Some(directory) = project_dir {
             for (name, value) in read_file(&directory.join(".env"), &mut warnings) {

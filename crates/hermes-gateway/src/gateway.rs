@@ -135,7 +135,13 @@ impl Gateway {
         &self.inner.direction
     }
 
-    /// Uses other settings from now on.
+    /// The settings of the home with the variables that hold here: those that were given, without the forbidden ones.
+    pub fn load(&self) -> Result<Settings, SettingsError> {
+        let agent = &self.inner.agent;
+        with_variables(agent.home(), &agent.given(), &agent.ceiling())
+    }
+
+    /// Uses other settings from now on, without what an operator forbids.
     pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
         let agent = &self.inner.agent;
         agent.reload(allowed(settings, &agent.ceiling())).await
@@ -149,9 +155,9 @@ impl Gateway {
         if !changes_settings(&before, &agent.ceiling()) {
             return;
         }
-        match load(agent.home(), &agent.ceiling()) {
+        match self.load() {
             Ok(settings) => {
-                agent.reload(settings).await;
+                self.reload(settings).await;
             }
             Err(error) => tracing::warn!(%error, "the configuration can not be read"),
         }
@@ -208,10 +214,21 @@ pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
 
 /// The settings of a home without what an operator forbids, variables among it.
 pub fn load(home: &Home, ceiling: &Ceiling) -> Result<Settings, SettingsError> {
-    let (variables, warnings) = Variables::load(home, None);
-    let variables = variables.without(|name| !ceiling.allows_variable(name));
-    let settings = Settings::load_with(home, variables, warnings)?;
+    let settings = with_variables(home, &Variables::default(), ceiling)?;
     Ok(allowed(settings, ceiling))
+}
+
+fn with_variables(
+    home: &Home,
+    given: &Variables,
+    ceiling: &Ceiling,
+) -> Result<Settings, SettingsError> {
+    let given = given
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()));
+    let (variables, warnings) = Variables::load_given(home, None, given);
+    let variables = variables.without(|name| !ceiling.allows_variable(name));
+    Settings::load_with(home, variables, warnings)
 }
 
 /// Whether other settings are left than before.

@@ -63,7 +63,10 @@ impl Agents {
             closing: CancellationToken::new(),
             metrics: Arc::default(),
         });
-        agents.tasks.spawn(look_after(Arc::downgrade(&agents)));
+        let closing = agents.closing.clone();
+        agents
+            .tasks
+            .spawn(look_after(Arc::downgrade(&agents), closing));
         agents
     }
 
@@ -253,17 +256,13 @@ impl Agents {
 }
 
 /// Looks after agents until they are closed or forgotten.
-async fn look_after(agents: std::sync::Weak<Agents>) {
+async fn look_after(agents: std::sync::Weak<Agents>, closing: CancellationToken) {
     let mut rounds = tokio::time::interval(ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        rounds.tick().await;
+    while closing.run_until_cancelled(rounds.tick()).await.is_some() {
         let Some(agents) = agents.upgrade() else {
             return;
         };
-        if agents.closing.is_cancelled() {
-            return;
-        }
         agents.look_at_all().await;
     }
 }

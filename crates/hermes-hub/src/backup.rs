@@ -18,6 +18,7 @@ use crate::{
     shapes::Time,
 };
 
+mod database;
 mod find;
 mod restore;
 mod write;

@@ -20,6 +20,7 @@ use crate::{
     audit::NewEntry,
     auth::{KeyHash, Principal},
     call::{Body, Call, Reply},
+    ids::hex,
     operations::{Effect, Gate, Naming, Operation},
     scrub,
     shapes::{AccessStatus, Decision, MemberAccess, Via},
@@ -154,13 +155,6 @@ fn target(arguments: &Map<String, Value>) -> Option<String> {
         .to_owned(),
     };
     Some(target.chars().take(512).collect())
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
-    digits
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
 }
 
 async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Dispatched, Problem> {

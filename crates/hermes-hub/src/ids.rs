@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
+pub(crate) use hermes_config::{from_hex as unhex, to_hex as hex};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -151,27 +152,6 @@ pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, getrandom::Erro
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes)?;
     Ok(hex(&bytes))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Hexadecimal digits as bytes.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| match pair {
-            [high, low] => u8::try_from((digit(*high)? << 4) | digit(*low)?).ok(),
-            _ => None,
-        })
-        .collect()
 }
 
 fn is_slug(text: &str) -> bool {

@@ -44,8 +44,8 @@ pub use runs::{
 };
 pub use sqlite::SqliteState;
 pub use tenants::{
-    NewAccess, NewRuntimeKey, NewTenant, Observation, TenantChange, TenantFilter, TenantHome,
-    TenantQuery, TenantRecord, Tenants,
+    Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, TenantChange, TenantFilter,
+    TenantHome, TenantQuery, TenantRecord, Tenants,
 };
 pub use tokens::{NewSecret, NewToken, TokenRecord, Tokens};
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::{Home, ServerName, Settings};
+use hermes_config::{Home, ServerName, Settings, SettingsError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
@@ -94,14 +94,25 @@ impl ControlSocket {
 
     /// Serves questions about this host for as long as it is polled.
     pub async fn serve(&self, host: &Host) {
+        let reload = |host: Host| async move { host.reload_from_home().await };
+        self.serve_with(host, reload).await;
+    }
+
+    /// The same where more than the servers works with the configuration: it is read again by other means.
+    pub async fn serve_with<R, F>(&self, host: &Host, reload: R)
+    where
+        R: Fn(Host) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<ReloadReport, SettingsError>> + Send,
+    {
         let mut clients = tokio::task::JoinSet::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let host = host.clone();
+                        let (host, reload) = (host.clone(), reload.clone());
                         clients.spawn(async move {
-                            if let Err(error) = converse(stream, &host).await {
+                            let answer = |question| answer(&host, question, &reload);
+                            if let Err(error) = converse(stream, answer).await {
                                 tracing::debug!(%error, "a control connection ended badly");
                             }
                         });
@@ -125,13 +136,19 @@ impl Drop for ControlSocket {
     }
 }
 
-async fn converse(stream: tokio::net::UnixStream, host: &Host) -> io::Result<()> {
+async fn converse<F>(
+    stream: tokio::net::UnixStream,
+    answer: impl Fn(Question) -> F,
+) -> io::Result<()>
+where
+    F: Future<Output = Answer>,
+{
     let (reader, mut writer) = stream.into_split();
     let reader = tokio::io::AsyncReadExt::take(reader, LONGEST_REQUEST);
     let mut lines = tokio::io::BufReader::new(reader).lines();
     while let Some(line) = lines.next_line().await? {
         let answer = match serde_json::from_str(&line) {
-            Ok(question) => answer(host, question).await,
+            Ok(question) => answer(question).await,
             Err(error) => Answer::Refused {
                 reason: error.to_string(),
             },
@@ -143,12 +160,15 @@ async fn converse(stream: tokio::net::UnixStream, host: &Host) -> io::Result<()>
     Ok(())
 }
 
-async fn answer(host: &Host, question: Question) -> Answer {
+async fn answer<F>(host: &Host, question: Question, reload: impl Fn(Host) -> F) -> Answer
+where
+    F: Future<Output = Result<ReloadReport, SettingsError>>,
+{
     match question {
         Question::Status => Answer::Status {
             servers: host.status(),
         },
-        Question::Reload => match host.reload_from_home().await {
+        Question::Reload => match reload(host.clone()).await {
             Ok(report) => Answer::Reloaded { report },
             Err(error) => Answer::Refused {
                 reason: error.to_string(),
@@ -163,7 +183,7 @@ async fn answer(host: &Host, question: Question) -> Answer {
 
 impl Host {
     /// Reads the home's configuration again and applies it. A file that can not be read changes nothing.
-    pub async fn reload_from_home(&self) -> Result<ReloadReport, hermes_config::SettingsError> {
+    pub async fn reload_from_home(&self) -> Result<ReloadReport, SettingsError> {
         let settings = Settings::load(self.home())?;
         Ok(self.reload(&settings).await)
     }

@@ -93,10 +93,16 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<fs::File> {
     }
     let file = private(fs::OpenOptions::new().append(true).create(true)).open(path)?;
     give_to_owner_of_directory(path)?;
+    lock_within(&file, patience)?;
+    Ok(file)
+}
+
+/// Locks an open file, or gives up when another process keeps it.
+pub fn lock_within(file: &fs::File, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(()),
             Err(fs::TryLockError::Error(error)) => return Err(error),
             Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => {
                 return Err(io::ErrorKind::WouldBlock.into());

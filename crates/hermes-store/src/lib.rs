@@ -28,6 +28,7 @@ mod watch;
 
 pub use clock::{epoch_seconds, local_iso, utc_iso};
 pub use error::StoreError;
+pub use file::lock_within;
 pub use ids::{MessageId, SessionId, SessionKey};
 pub use messages::{
     CompactionFailure, Content, MessageQuery, MessageState, NewMessage, Rewound, Role, Rows, Said,

@@ -27,6 +27,7 @@ mod socket;
 mod trial;
 mod users;
 
+pub(crate) use self::linked::TakeVariables;
 pub use self::{
     isolation::{Isolation, Means, Mode, closed_to_users},
     linked::{LinkedAgent, LinkedRuntime},

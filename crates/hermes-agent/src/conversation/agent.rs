@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ffi::OsString, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use hermes_config::{AuxiliaryTask, Home, Redactor, ReferencePolicy, Settings};
+use hermes_config::{AuxiliaryTask, Home, Redactor, ReferencePolicy, Settings, Variables};
 use hermes_mcp::{Host, ReloadReport, link::Status};
 use hermes_store::{Store, skills::Skills};
 
@@ -27,6 +27,8 @@ pub struct Agent {
 struct Shared {
     parts: AgentParts,
     settings: ArcSwap<Settings>,
+    /// Variables that an operator gave while the agent was running.
+    given: ArcSwap<Variables>,
     clients: Arc<HttpClients>,
 }
 
@@ -83,6 +85,7 @@ impl Agent {
                 clients: Arc::new(HttpClients::beneath(parts.in_force.clone())),
                 parts,
                 settings: ArcSwap::from_pointee(settings),
+                given: ArcSwap::default(),
             }),
         }
     }
@@ -129,9 +132,29 @@ impl Agent {
         self.shared.parts.in_force.ceiling()
     }
 
-    /// The variables of this process, for commands that run.
-    pub(crate) fn environment(&self) -> &[(OsString, OsString)] {
-        &self.shared.parts.environment
+    /// Takes the variables that an operator gives, in the place of those given before. Settings that are loaded
+    /// afterwards have them. Returns whether they are other ones.
+    pub fn give(&self, variables: Variables) -> bool {
+        let before = self.shared.given.swap(Arc::new(variables));
+        *before != *self.given()
+    }
+
+    /// The variables that an operator gave.
+    pub fn given(&self) -> Arc<Variables> {
+        self.shared.given.load_full()
+    }
+
+    /// The variables of this process and those that were given, for commands that run.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let given = self.given();
+        let own = self.shared.parts.environment.iter().filter(|(name, _)| {
+            let name = name.to_str();
+            name.is_none_or(|name| given.get(name).is_none())
+        });
+        let given = given
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        own.cloned().chain(given).collect()
     }
 
     /// The files of its groups.

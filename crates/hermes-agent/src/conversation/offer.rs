@@ -148,14 +148,14 @@ impl Conversation {
         let home = self.agent.home().clone();
         let in_force = self.agent.in_force();
         let ceiling = in_force.ceiling();
-        let environment = self.agent.environment().iter().filter(|(name, _)| {
+        let environment = self.agent.environment().into_iter().filter(|(name, _)| {
             let name = name.to_str();
             name.is_none_or(|name| ceiling.allows_variable(name))
         });
         tools::built_in(Means {
             #[cfg(unix)]
             terminal: Some((
-                TerminalSettings::from_document(&settings.document, environment.cloned()),
+                TerminalSettings::from_document(&settings.document, environment),
                 self.processes.clone(),
             )),
             todo: self.todo.clone(),

@@ -77,7 +77,7 @@ impl Errand<'_> {
 
     async fn run_script(&self, name: &str) -> Result<Outcome, ScriptError> {
         let variables = match self.agent {
-            Ok(agent) => agent.environment().to_vec(),
+            Ok(agent) => agent.environment(),
             Err(_) => std::env::vars_os().collect(),
         };
         let settings = TerminalSettings::from_document(&self.settings.document, variables);

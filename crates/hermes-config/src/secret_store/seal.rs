@@ -8,7 +8,10 @@ use chacha20poly1305::{
 };
 
 use super::SecretStoreError;
-use crate::{Secret, atomic};
+use crate::{
+    Secret, atomic,
+    hex::{from_hex, to_hex},
+};
 
 const NONCE: usize = 24;
 /// What begins every value that is sealed as it is here.
@@ -78,22 +81,4 @@ impl Key {
         let value = self.0.decrypt(&XNonce::from(*nonce), payload).ok()?;
         String::from_utf8(value).ok().map(Secret::new)
     }
-}
-
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
-    digits
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| match pair {
-            [high, low] => u8::try_from((digit(*high)? << 4) | digit(*low)?).ok(),
-            _ => None,
-        })
-        .collect()
 }

@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::seal::to_hex;
-use crate::{Secret, Variables, program};
+use crate::{Secret, Variables, hex::to_hex, program};
 
 const SERVICE: &str = "hermes";
 /// Long enough for somebody to unlock it.

@@ -5,6 +5,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
 };
+use hermes_config::to_hex;
 use hermes_store::runtime::{Idempotency, Reply};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -30,18 +31,16 @@ pub(super) fn key(
         return Err(ApiError::invalid("invalid_idempotency_key", message));
     };
     let digest = Sha256::digest(&body.0);
-    let hex = |byte: &u8| format!("{byte:02x}");
     Ok(Some(Idempotency {
         key: format!("{route} {key}"),
-        fingerprint: digest.iter().map(hex).collect(),
+        fingerprint: to_hex(&digest),
     }))
 }
 
 /// Stands for a request in what it made: the same key with another body is another one.
 pub(super) fn mark(key: &Idempotency) -> String {
     let digest = Sha256::digest(format!("{} {}", key.key, key.fingerprint));
-    let hex = |byte: &u8| format!("{byte:02x}");
-    digest.iter().take(16).map(hex).collect()
+    to_hex(&digest[..16])
 }
 
 /// Marks an answer that was given before.

@@ -115,12 +115,18 @@ impl Findings {
     }
 }
 
-/// Opens a file below a directory for reading, if nothing on the way is a link. A pipe is not waited for.
-pub(super) fn open_below(root: &Path, path: &Path) -> io::Result<File> {
+/// Opens the directory that a path below another one lies in, if nothing on the way is a link.
+pub(super) fn directory_of(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
     let mut directory = open(root, DIRECTORY, Mode::empty())?;
     for parent in path.parent().into_iter().flatten() {
         directory = open_directory(&directory, parent)?;
     }
+    Ok(directory)
+}
+
+/// Opens a file below a directory for reading, if nothing on the way is a link. A pipe is not waited for.
+pub(super) fn open_below(root: &Path, path: &Path) -> io::Result<File> {
+    let directory = directory_of(root, path)?;
     let name = path.file_name().unwrap_or_default();
     Ok(open_plain(&directory, name)?.into())
 }

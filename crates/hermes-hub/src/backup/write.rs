@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_store::db;
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    BackedUp, BackupError, Content, FORM, FORM_WITH_BYTES, MANIFEST, Manifest, file_error,
+    BackedUp, BackupError, Content, FORM, FORM_WITH_BYTES, MANIFEST, Manifest, database,
+    file_error,
     find::{self, Findings, Found},
 };
 use crate::{data_dir::DataDir, ids::hex, shapes::Time, state::SqliteState};
@@ -50,7 +50,7 @@ pub async fn write(
         if is_database {
             // A running agent writes to it: SQLite gives a whole copy.
             let copy = scratch.path.join(format!("{number}.db"));
-            match db::copy_database(&root.join(&source.path), &copy).await {
+            match database::copy(&root, &source.path, &copy).await {
                 Ok(()) => source.copy = Some(copy),
                 Err(error) => {
                     tracing::warn!("copied as it is, since SQLite does not open it: {error}");

@@ -3,11 +3,11 @@
 
 use std::{
     ffi::CString,
-    fs::{self, File},
+    fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use rustix::{
@@ -107,19 +107,8 @@ impl HomeDirectory {
             return Err(io::Error::other("it is no ordinary file"));
         }
         self.give_to_owner(file.as_fd())?;
-        let deadline = Instant::now() + patience;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(fs::TryLockError::Error(error)) => return Err(error),
-                Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                Err(fs::TryLockError::WouldBlock) => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            }
-        }
+        hermes_store::lock_within(&file, patience)?;
+        Ok(file)
     }
 
     /// Gives a file other content, in one step. What stands in its place, a link too, is replaced.
@@ -195,7 +184,7 @@ fn remove_below(directory: BorrowedFd<'_>, name: &CString, depth: usize) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
     use super::*;
 

@@ -62,7 +62,7 @@ impl RequestId {
         let mut bytes = [0_u8; 12];
         // Without random bytes ids repeat; nothing depends on them.
         let _ = getrandom::fill(&mut bytes);
-        Self(format!("req_{}", crate::dispatch::hex(&bytes)).into())
+        Self(format!("req_{}", crate::ids::hex(&bytes)).into())
     }
 
     /// The caller's own, if it can be printed.

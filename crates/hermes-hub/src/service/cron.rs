@@ -12,7 +12,7 @@ use crate::{
     Code, JobId, Problem, TenantId,
     call::{Call, Reply},
     clock::files,
-    dispatch::hex,
+    ids::hex,
     state::{Page, RunQuery},
 };
 

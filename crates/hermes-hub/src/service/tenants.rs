@@ -15,7 +15,8 @@ use crate::{
     seal::Place,
     shapes::{GroupMembership, Tenant, TenantStatus, Via},
     state::{
-        NewRuntimeKey, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord,
+        Deletion, NewRuntimeKey, NewTenant, Page, TenantChange, TenantFilter, TenantQuery,
+        TenantRecord,
     },
 };
 
@@ -308,13 +309,18 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
     let record = call.tenant()?;
     call.check_version(&etag(record.revision))?;
     let expected = call.if_match.is_some().then_some(record.revision);
+    let deletion = if input.purge == Some(true) {
+        Deletion::ForGood
+    } else {
+        Deletion::Restorable
+    };
     let deleted = hub
         .state()
-        .delete_tenant(&record.id, expected, call.entry.clone())
+        .delete_tenant(&record.id, deletion, expected, call.entry.clone())
         .await?;
     hub.tenant_gone(&deleted.id).await;
-    if input.purge == Some(true) {
-        home::purge(hub, &deleted, call.entry.clone()).await?;
+    if deletion == Deletion::ForGood {
+        home::purge(hub, &deleted, &call.entry).await?;
     }
     Ok(Reply::empty())
 }

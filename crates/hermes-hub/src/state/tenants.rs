@@ -203,6 +203,15 @@ pub struct TenantHome {
     pub access: AccessStatus,
 }
 
+/// For how long a deletion can be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// For some days.
+    Restorable,
+    /// Its time is over at once: it is to be purged, by the next Hub if this one does not get that far.
+    ForGood,
+}
+
 /// Tenants.
 #[async_trait]
 pub trait Tenants {
@@ -257,10 +266,11 @@ pub trait Tenants {
         entry: NewEntry,
     ) -> Result<Access, StateError>;
 
-    /// Hides it. Does nothing, but for the entry, to one that is deleted.
+    /// Hides it. One that is deleted already stays so, with its time to be restored over if it is meant for good.
     async fn delete_tenant(
         &self,
         id: &TenantId,
+        deletion: Deletion,
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError>;
@@ -272,7 +282,7 @@ pub trait Tenants {
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError>;
 
-    /// Forgets it and all that belongs to it: variables, memberships, runs, times of jobs.
+    /// Forgets one that is deleted and all that belongs to it: variables, memberships, runs, times of jobs.
     async fn purge_tenant(&self, id: &TenantId, entry: NewEntry) -> Result<(), StateError>;
 
     /// Gives it another runtime key.

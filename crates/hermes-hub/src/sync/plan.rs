@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fmt::Write as _,
     fs::File,
     io::{self, Read, Write},
     ops::ControlFlow,
@@ -26,6 +25,7 @@ use crate::{
         DIRECTORY, Draft, EntryType, Links, READ, SharePath, Tree, io_problem, make_directories,
         open_beneath, problem, walk,
     },
+    ids::hex,
 };
 
 /// What becomes of a file.
@@ -326,9 +326,5 @@ fn hash_into(file: &mut File, writer: &mut dyn Write) -> io::Result<(u64, String
         writer.write_all(&buffer[..read])?;
         size += read as u64;
     }
-    let mut hash = String::with_capacity(64);
-    for byte in hasher.finalize() {
-        let _ = write!(hash, "{byte:02x}");
-    }
-    Ok((size, hash))
+    Ok((size, hex(&hasher.finalize())))
 }

@@ -406,3 +406,78 @@ async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
     assert!(!restored.join("workspace/pipe").exists());
     State::close(&state).await;
 }
+
+/// Gives everything below a directory to another user.
+fn give(path: &Path, user: u32) {
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+    if path.is_dir() && !path.is_symlink() {
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
+#[test]
+fn files_that_their_owner_keeps_to_itself_are_left_out_and_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let (hub, tenant) = runtime().block_on(async {
+        let hub = Hub::new().await;
+        let tenant = hub.tenant("a").await;
+        State::close(&*hub.state).await;
+        (hub, tenant)
+    });
+    let workspace = hub.directory.home(&tenant).join("workspace");
+    fs::create_dir(workspace.join("closed")).unwrap();
+    fs::write(workspace.join("closed/inside.txt"), "hidden").unwrap();
+    fs::write(workspace.join("private.txt"), "hidden").unwrap();
+    fs::write(workspace.join("open.txt"), "open").unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        give(hub.root.path(), 65534);
+    }
+    for (name, mode) in [("closed", 0o000), ("private.txt", 0o000)] {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(workspace.join(name), permissions).unwrap();
+    }
+    let (directory, target) = (hub.directory.path().to_owned(), hub.target("restored"));
+    // Root reads everything, so a thread of another user does it. Its own threads are that user's as well.
+    let work = std::thread::spawn(move || {
+        if is_root {
+            let user = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        }
+        runtime().block_on(async {
+            let (directory, state) = opened(&directory).await;
+            let written = Written::default();
+            let key = KeyInBackup::Without;
+            let manifest = write(&directory, &state, key, written.clone());
+            let manifest = manifest.await.unwrap();
+            restore(io::Cursor::new(written.bytes()), &target)
+                .await
+                .unwrap();
+            State::close(&state).await;
+            (manifest, target)
+        })
+    });
+    let (manifest, target) = work.join().unwrap();
+    fs::set_permissions(workspace.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    let mut left_out = manifest.left_out;
+    left_out.sort();
+    let within = "tenants/a/home/workspace";
+    assert_eq!(
+        left_out,
+        [format!("{within}/closed"), format!("{within}/private.txt")]
+    );
+    let restored = target.join(within);
+    assert_eq!(
+        fs::read_to_string(restored.join("open.txt")).unwrap(),
+        "open"
+    );
+    assert!(!restored.join("private.txt").exists() && !restored.join("closed").exists());
+}

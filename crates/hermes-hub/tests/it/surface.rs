@@ -1,5 +1,6 @@
 //! REST, MCP and the documents, over real sockets.
 
+mod aftermath;
 mod agreement;
 mod defaults;
 mod direct;
@@ -23,3 +24,4 @@ mod slow;
 mod storage;
 mod strict;
 mod tls;
+mod unlogged;

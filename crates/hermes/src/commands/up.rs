@@ -33,7 +33,7 @@ mod system;
 mod view;
 
 use configuration::{Configuration, Users};
-use system::System;
+use system::{Around, System};
 use view::View;
 
 /// Beyond the longest `connect_timeout`, for processes to be cleared away.
@@ -90,7 +90,12 @@ async fn up(
     let mut system = None;
     if let Some(prepared) = prepared {
         answers.expect_model();
-        match System::start(context, prepared, settings, &host, &answers, &mut view).await {
+        let around = Around {
+            configuration: configuration.clone(),
+            host: host.clone(),
+            answers: answers.clone(),
+        };
+        match System::start(context, prepared, settings, around, &mut view).await {
             Ok(started) => system = Some(started),
             Err(failure) => {
                 host.shutdown().await;
@@ -103,12 +108,13 @@ async fn up(
     let mut tasks = JoinSet::new();
     let (say, mut said) = mpsc::channel(MESSAGES);
     if !args.once {
-        serve_questions(&mut tasks, &host, configuration, &mut view);
         let users = Users {
+            host: host.clone(),
             answers: answers.clone(),
             gateway: system.as_ref().and_then(System::gateway),
         };
-        configuration.follow(&mut tasks, &host, users, settings, say);
+        serve_questions(&mut tasks, &users, configuration, &mut view);
+        configuration.follow(&mut tasks, users, settings, say);
         let url = system.as_ref().map(System::url);
         if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {
@@ -187,18 +193,25 @@ async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(),
 
 fn serve_questions(
     tasks: &mut JoinSet<()>,
-    host: &Host,
-    configuration: &Configuration,
+    users: &Users,
+    configuration: &Arc<Configuration>,
     view: &mut View,
 ) {
     // A reload that somebody asks for would start what safe mode leaves alone.
     if configuration.is_safe_mode() {
         return;
     }
-    match ControlSocket::open(host.home()) {
+    match ControlSocket::open(users.host.home()) {
         Ok(socket) => {
-            let host = host.clone();
-            tasks.spawn(async move { socket.serve(&host).await });
+            let (configuration, users) = (configuration.clone(), users.clone());
+            tasks.spawn(async move {
+                let host = users.host.clone();
+                let reload = move |_| {
+                    let (configuration, users) = (configuration.clone(), users.clone());
+                    async move { configuration.reload(&users).await }
+                };
+                socket.serve_with(&host, reload).await;
+            });
         }
         Err(error) => view.say(&format!(
             "warning: `hermes mcp status` and `reload` can not reach this process: {error}"

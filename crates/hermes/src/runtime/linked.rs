@@ -3,8 +3,8 @@
 use std::{io, os::unix::net::UnixListener, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
-use hermes_config::Secret;
+use futures::{future::BoxFuture, stream::BoxStream};
+use hermes_config::{Secret, Variables};
 use hermes_hub::{
     RunId, TenantId,
     auth::{KeyKind, NewKey},
@@ -20,17 +20,19 @@ use crate::teams::RuntimeKey;
 /// How long it may take to its first answer.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Lets an agent in this process work with the variables that the Hub has for it.
+pub(crate) type TakeVariables = Box<dyn Fn(Variables) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// An agent that nobody has to start.
-#[derive(Debug)]
 pub struct LinkedAgent(Found);
 
-#[derive(Debug)]
 enum Found {
     /// In this process, which the Hub directs.
     Here {
         api: AgentApi,
         /// What it presents to the Hub.
         key: RuntimeKey,
+        take_variables: TakeVariables,
         /// The path of its socket leads through this.
         _sockets: Sockets,
     },
@@ -47,6 +49,7 @@ impl LinkedAgent {
         data_dir: &Path,
         tenant: &TenantId,
         key: RuntimeKey,
+        take_variables: TakeVariables,
     ) -> io::Result<(Self, UnixListener, Secret<String>)> {
         let for_hub = NewKey::random(KeyKind::Runtime)?.secret;
         let sockets = Sockets::in_directory(data_dir.join("run"))?;
@@ -55,6 +58,7 @@ impl LinkedAgent {
         let agent = Self(Found::Here {
             api,
             key,
+            take_variables,
             _sockets: sockets,
         });
         Ok((agent, listener, for_hub))
@@ -80,8 +84,16 @@ impl LinkedAgent {
     async fn begin(&self, launch: &Launch) -> Result<Vec<Confinement>, RuntimeError> {
         let api = match &self.0 {
             Found::Unreached(reason) => return Err(RuntimeError::NoStart(reason.clone())),
-            Found::Here { api, key, .. } => {
+            Found::Here {
+                api,
+                key,
+                take_variables,
+                ..
+            } => {
                 key.replace(launch.runtime_key.clone());
+                let given = launch.env.iter();
+                let given = given.map(|(name, value)| (name.as_str(), value.expose().as_str()));
+                take_variables(Variables::from_pairs(given)).await;
                 api
             }
             Found::Elsewhere(api) => api,

@@ -1,11 +1,13 @@
 //! Tenants of a Hub as real processes: what confines them, what ends them, what is left of them.
 
+mod approvals;
 mod faults;
 mod kills;
 mod launcher;
 mod policy;
 mod processes;
 mod real_hub;
+mod survivors;
 mod teams;
 
 use std::{

@@ -8,9 +8,9 @@ use super::put as put_document;
 use crate::{
     Code, Problem,
     call::{Call, Reply, etag},
-    service::Nothing,
+    service::{Nothing, tenants},
     shapes::Time,
-    state::{Document, DocumentKind},
+    state::{Applied, Document, DocumentKind},
 };
 
 /// The longest text.
@@ -56,7 +56,8 @@ pub(crate) async fn get(call: Call, _: Nothing) -> Result<Reply, Problem> {
         .state()
         .document(DocumentKind::Specialization)
         .await?;
-    reply(&call, document).await
+    let revision = document.as_ref().map_or(0, |document| document.revision);
+    reply(document, &reached(&call, revision).await?)
 }
 
 pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, Problem> {
@@ -67,27 +68,33 @@ pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, P
         )
         .at("content", "too long"));
     }
-    let document = put_document(
-        &call,
-        DocumentKind::Specialization,
-        Value::String(input.content),
-    )
-    .await?;
-    reply(&call, Some(document)).await
+    // Asked for before: what was written is told, whatever happens afterwards.
+    let pending = tenants::count(&call.hub).await?;
+    let content = Value::String(input.content);
+    let document = put_document(&call, DocumentKind::Specialization, content).await?;
+    let reached = reached(&call, document.revision).await;
+    let reached = reached.unwrap_or(Applied {
+        applied: 0,
+        pending,
+    });
+    reply(Some(document), &reached)
 }
 
-async fn reply(call: &Call, document: Option<Document>) -> Result<Reply, Problem> {
+/// How many tenants work with a revision.
+async fn reached(call: &Call, revision: u64) -> Result<Applied, Problem> {
+    let state = call.hub.state();
+    Ok(state
+        .applied(DocumentKind::Specialization, revision)
+        .await?)
+}
+
+fn reply(document: Option<Document>, reached: &Applied) -> Result<Reply, Problem> {
     let revision = document.as_ref().map_or(0, |document| document.revision);
     let content = document
         .as_ref()
         .and_then(|document| document.content.as_str())
         .unwrap_or_default()
         .to_owned();
-    let reached = call
-        .hub
-        .state()
-        .applied(DocumentKind::Specialization, revision)
-        .await?;
     let status = match (content.is_empty(), reached.applied, reached.pending) {
         (true, ..) => SpecializationStatus::Unset,
         (false, _, 0) => SpecializationStatus::Applied,

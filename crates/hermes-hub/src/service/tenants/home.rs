@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use crate::{
-    Hub, Problem,
+    Code, Hub, Problem,
     audit::NewEntry,
     shapes::{Condition, ConditionStatus, TenantStatus, Time},
     state::{Observation, Page, StateError, TenantFilter, TenantQuery, TenantRecord},
@@ -78,22 +78,41 @@ pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
     }
 }
 
-/// Forgets a tenant and removes its files, unless they were there before it.
+/// Removes the files of a deleted tenant, unless they were there before it, and forgets it. Its name stays taken until
+/// then: nobody gets a home that is being removed. What can not be done now is done later.
 pub(super) async fn purge(
     hub: &Hub,
     record: &TenantRecord,
-    entry: NewEntry,
+    entry: &NewEntry,
 ) -> Result<(), Problem> {
-    hub.state().purge_tenant(&record.id, entry).await?;
-    if record.linked_home.is_some() {
-        return Ok(());
+    if record.linked_home.is_none() {
+        let directory = hub.tenant_directory(&record.id);
+        super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::error!(%error, "files of a deleted tenant are still there");
+                Err(Problem::new(
+                    Code::Unavailable,
+                    "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
+                )
+                .because("files_left"))
+            }
+            _ => Ok(()),
+        })
+        .await?;
     }
-    let directory = hub.tenant_directory(&record.id);
-    super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Problem::internal(&error)),
-        _ => Ok(()),
-    })
-    .await
+    let (id, entry) = (record.id.clone(), entry.clone());
+    let forget = move |hub: Hub| {
+        let (id, entry) = (id.clone(), entry.clone());
+        async move {
+            match hub.state().purge_tenant(&id, entry).await {
+                // Somebody else has done it, or wants the tenant back.
+                Err(StateError::NotFound { .. }) => Ok(()),
+                done => done,
+            }
+        }
+    };
+    hub.see_to("the end of a deleted tenant", forget).await;
+    Ok(())
 }
 
 /// Purges tenants that were deleted before.
@@ -105,7 +124,7 @@ pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateEr
     let found = hub.state().tenants(&query, &Page::first(500)).await?;
     for record in found.items {
         let entry = NewEntry::by_hub("purge_tenant").of(&record.id);
-        if let Err(problem) = purge(hub, &record, entry).await {
+        if let Err(problem) = purge(hub, &record, &entry).await {
             tracing::warn!(tenant = %record.id, "a deleted tenant could not be removed: {problem}");
         }
     }

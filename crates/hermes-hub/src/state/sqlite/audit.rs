@@ -5,6 +5,7 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     SqliteState, column, commit,
+    idempotency::{self, Progress},
     row::{Columns, hash, list},
     unwritable,
 };
@@ -34,7 +35,7 @@ impl SqliteState {
         let key = entry.idempotency.clone();
         self.append(write, entry, None, None).await?;
         if let Some(key) = key {
-            super::idempotency::mark_effected(write, &key).await?;
+            idempotency::mark(write, &key, Progress::Effected).await?;
         }
         Ok(())
     }

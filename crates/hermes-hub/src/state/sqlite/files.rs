@@ -3,7 +3,11 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{SqliteState, audit, column, commit, row::Columns};
+use super::{
+    SqliteState, audit, column, commit,
+    idempotency::{Progress, mark},
+    row::Columns,
+};
 use crate::{
     GroupId, TenantId,
     audit::NewEntry,
@@ -90,7 +94,7 @@ impl FileOperations for SqliteState {
             check_room(&mut write, reserve).await?;
         }
         if let Some(key) = &intent.entry.idempotency {
-            super::idempotency::mark_begun(&mut write, key).await?;
+            mark(&mut write, key, Progress::Begun).await?;
         }
         let phase = Some(AuditPhase::Intent);
         let seq = self.append(&mut write, intent.entry, phase, None).await?;
@@ -134,7 +138,7 @@ impl FileOperations for SqliteState {
         self.append(&mut write, effect.entry, phase, Some(intent.seq))
             .await?;
         if let Some(key) = key {
-            super::idempotency::mark_effected(&mut write, &key).await?;
+            mark(&mut write, &key, Progress::Effected).await?;
         }
         commit(write).await
     }

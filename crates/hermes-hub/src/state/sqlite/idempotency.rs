@@ -14,35 +14,33 @@ use crate::{
 /// How long a key is kept.
 const LIFE: Duration = Duration::from_hours(24);
 
-/// Notes that the request may have its effect from now on, in the transaction that announces it.
-pub(super) async fn mark_begun(
-    write: &mut SqliteConnection,
-    key: &IdempotencyKey,
-) -> Result<(), StateError> {
-    sqlx::query(
-        "UPDATE idempotency SET state = 'begun' WHERE token = ?1 AND route = ?2 AND key = ?3
-             AND state = 'running'",
-    )
-    .bind(&key.token)
-    .bind(&key.route)
-    .bind(&key.key)
-    .execute(write)
-    .await?;
-    Ok(())
+/// How far a request has come whose reply is not kept yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Progress {
+    /// It may have its effect from now on; noted in the transaction that announces it.
+    Begun,
+    /// It has had its effect; noted in the transaction of the effect.
+    Effected,
 }
 
-/// Notes that the request has had its effect, in the transaction of the effect.
-pub(super) async fn mark_effected(
+/// Notes how far a request has come. It never goes back.
+pub(super) async fn mark(
     write: &mut SqliteConnection,
     key: &IdempotencyKey,
+    progress: Progress,
 ) -> Result<(), StateError> {
+    let state = match progress {
+        Progress::Begun => "begun",
+        Progress::Effected => "effected",
+    };
     sqlx::query(
-        "UPDATE idempotency SET state = 'effected' WHERE token = ?1 AND route = ?2 AND key = ?3
+        "UPDATE idempotency SET state = ?4 WHERE token = ?1 AND route = ?2 AND key = ?3
              AND state IN ('running', 'begun')",
     )
     .bind(&key.token)
     .bind(&key.route)
     .bind(&key.key)
+    .bind(state)
     .execute(write)
     .await?;
     Ok(())

@@ -15,8 +15,8 @@ use crate::{
     seal::Sealed,
     shapes::{Access, AccessStatus, Condition, RuntimeKey, TenantStatus, Time},
     state::{
-        NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, StateError, TenantChange,
-        TenantFilter, TenantHome, TenantQuery, TenantRecord, Tenants,
+        Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, StateError,
+        TenantChange, TenantFilter, TenantHome, TenantQuery, TenantRecord, Tenants,
     },
 };
 
@@ -264,19 +264,30 @@ impl Tenants for SqliteState {
     async fn delete_tenant(
         &self,
         id: &TenantId,
+        deletion: Deletion,
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError> {
         let mut write = self.begin().await?;
         let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
-        if old.status != TenantStatus::Deleted {
+        let is_present = old.status != TenantStatus::Deleted;
+        if is_present {
             present(&mut write, id, expected).await?;
+        }
+        let now = Time::now().millis();
+        // Before anything that was deleted to be kept for a while.
+        let deleted_at = match deletion {
+            Deletion::Restorable => now,
+            Deletion::ForGood => 0,
+        };
+        if is_present || deletion == Deletion::ForGood {
             sqlx::query(
                 "UPDATE tenants SET status = 'deleted', deleted_at = ?2, revision = revision + 1,
-                     updated_at = ?2 WHERE id = ?1",
+                     updated_at = ?3 WHERE id = ?1",
             )
             .bind(id.as_str())
-            .bind(Time::now().millis())
+            .bind(deleted_at)
+            .bind(now)
             .execute(&mut *write)
             .await?;
         }
@@ -294,7 +305,8 @@ impl Tenants for SqliteState {
         let mut write = self.begin().await?;
         let restored = sqlx::query(
             "UPDATE tenants SET status = 'ready', deleted_at = NULL, generation = generation + 1,
-                 revision = revision + 1, updated_at = ?2 WHERE id = ?1 AND status = 'deleted'",
+                 revision = revision + 1, updated_at = ?2
+             WHERE id = ?1 AND status = 'deleted' AND deleted_at > 0",
         )
         .bind(id.as_str())
         .bind(Time::now().millis())
@@ -304,7 +316,7 @@ impl Tenants for SqliteState {
         if restored.rows_affected() == 0 {
             return Err(StateError::Conflict {
                 reason: "not_deleted",
-                message: format!("`{id}` is not deleted; there is nothing to restore"),
+                message: format!("`{id}` is not deleted, or for good; there is nothing to restore"),
             });
         }
         self.effect(&mut write, entry).await?;
@@ -314,7 +326,7 @@ impl Tenants for SqliteState {
 
     async fn purge_tenant(&self, id: &TenantId, entry: NewEntry) -> Result<(), StateError> {
         let mut write = self.begin().await?;
-        let removed = sqlx::query("DELETE FROM tenants WHERE id = ?1")
+        let removed = sqlx::query("DELETE FROM tenants WHERE id = ?1 AND status = 'deleted'")
             .bind(id.as_str())
             .execute(&mut *write)
             .await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_hub::{
     TenantId,
     shapes::{RunTrigger, Time, Via},
-    state::{FireOutcome, JobTime, NewFire, NewRun, Page, RunQuery, State},
+    state::{Deletion, FireOutcome, JobTime, NewFire, NewRun, Page, RunQuery, State},
 };
 
 use super::{Fresh, entry, job_id, new_run, tenant_id};
@@ -123,7 +123,12 @@ async fn due_jobs_come_longest_overdue_first_and_not_of_deleted_tenants() {
     }
     fresh
         .state
-        .delete_tenant(&tenant_id("c"), None, entry("delete_tenant"))
+        .delete_tenant(
+            &tenant_id("c"),
+            Deletion::Restorable,
+            None,
+            entry("delete_tenant"),
+        )
         .await
         .unwrap();
     let due = fresh.state.due_jobs(minute(5), 10).await.unwrap();

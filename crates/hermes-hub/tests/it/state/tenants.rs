@@ -7,8 +7,8 @@ use hermes_hub::{
         AccessStatus, Condition, ConditionStatus, GroupMembership, MemberAccess, TenantStatus, Time,
     },
     state::{
-        NewAccess, NewRuntimeKey, NewVariable, Observation, Owner, Page, StateError, TenantChange,
-        TenantFilter, TenantQuery, Usage,
+        Deletion, NewAccess, NewRuntimeKey, NewVariable, Observation, Owner, Page, StateError,
+        TenantChange, TenantFilter, TenantQuery, Usage,
     },
 };
 use serde_json::json;
@@ -55,7 +55,12 @@ async fn a_name_is_taken_once_even_by_a_deleted_tenant() {
     assert!(matches!(taken, Err(StateError::Exists { .. })));
     fresh
         .state
-        .delete_tenant(&tenant_id("a"), None, entry("delete_tenant"))
+        .delete_tenant(
+            &tenant_id("a"),
+            Deletion::Restorable,
+            None,
+            entry("delete_tenant"),
+        )
         .await
         .unwrap();
     let taken = again(fresh.new_tenant("a")).await;
@@ -94,7 +99,12 @@ async fn lists_are_ordered_and_paged_and_hide_the_deleted() {
     }
     fresh
         .state
-        .delete_tenant(&tenant_id("b"), None, entry("delete_tenant"))
+        .delete_tenant(
+            &tenant_id("b"),
+            Deletion::Restorable,
+            None,
+            entry("delete_tenant"),
+        )
         .await
         .unwrap();
     let query = TenantQuery::default();
@@ -221,7 +231,7 @@ async fn a_deleted_tenant_is_restored_with_all_it_had() {
     let run = fresh.run(&made.id).await;
     let deleted = fresh
         .state
-        .delete_tenant(&made.id, None, entry("delete_tenant"))
+        .delete_tenant(&made.id, Deletion::Restorable, None, entry("delete_tenant"))
         .await
         .unwrap();
     assert!(deleted.deleted_at.is_some());
@@ -262,18 +272,22 @@ async fn purging_leaves_nothing_but_the_log() {
     let set = fresh.state.set_env(&made.id, variable, entry("set_env"));
     set.await.unwrap();
     let run = fresh.run(&made.id).await;
-    fresh
+    let purge = || fresh.state.purge_tenant(&made.id, entry("delete_tenant"));
+    // One that is not deleted, or restored since, stays.
+    assert!(matches!(purge().await, Err(StateError::NotFound { .. })));
+    let deletion = Deletion::ForGood;
+    let deleted = fresh
         .state
-        .purge_tenant(&made.id, entry("delete_tenant"))
-        .await
-        .unwrap();
+        .delete_tenant(&made.id, deletion, None, entry("delete_tenant"));
+    deleted.await.unwrap();
+    purge().await.unwrap();
     assert!(fresh.state.tenant(&made.id).await.unwrap().is_none());
     assert!(fresh.state.env(&made.id).await.unwrap().is_empty());
     assert!(fresh.state.run(&made.id, &run).await.unwrap().is_none());
     assert_eq!(fresh.state.usage(&owner).await.unwrap(), Usage::default());
     assert!(!fresh.state.has_sealed().await.unwrap());
     let checks = fresh.state.verify_audit().await.unwrap();
-    assert_eq!((checks[0].entries, &checks[0].broken), (4, &None));
+    assert_eq!((checks[0].entries, &checks[0].broken), (5, &None));
 }
 
 #[tokio::test]

@@ -198,8 +198,20 @@ async fn planted_secrets_appear_nowhere() {
 #[tokio::test]
 async fn a_deleted_tenant_is_hidden_until_it_is_restored_and_purging_leaves_nothing() {
     let site = Site::new().await.with_examples().await;
-    site.delete("/v1/tenants/tenant_123").await.expect(204);
-    site.get("/v1/tenants/tenant_123").await.expect(404);
+    let own = "/v1/tenants/tenant_123";
+    site.put(&format!("{own}/env/API_KEY"), &json!({"value": "hunter22"}))
+        .await
+        .expect(204);
+    let owned = async || {
+        let mut owned = Vec::new();
+        for path in ["env", "shares", "agent-cron", "skills"] {
+            owned.push(site.get(&format!("{own}/{path}")).await.expect(200));
+        }
+        owned
+    };
+    let before = owned().await;
+    site.delete(own).await.expect(204);
+    site.get(own).await.expect(404);
     site.delete("/v1/tenants/tenant_123").await.expect(204);
     let deleted = site.get("/v1/tenants?status=deleted").await.expect(200);
     assert_eq!(deleted["tenants"][0]["id"], "tenant_123");
@@ -215,19 +227,27 @@ async fn a_deleted_tenant_is_hidden_until_it_is_restored_and_purging_leaves_noth
         .await
         .expect(200);
     assert_eq!(restored["groups"][0]["id"], "division1");
-    assert_eq!(
-        site.get("/v1/tenants/tenant_123/agent-cron")
-            .await
-            .expect(200)["jobs"][0]["id"],
-        "job_123"
-    );
+    assert_eq!(owned().await, before);
+    let soul = site.home("tenant_123").join("SOUL.md");
+    assert_eq!(std::fs::read_to_string(soul).unwrap(), "I am Acme's.\n");
     site.delete("/v1/tenants/tenant_123?purge=true")
         .await
         .expect(204);
-    assert!(!site.home("tenant_123").exists());
+    assert!(!site.home("tenant_123").parent().unwrap().exists());
     site.post("/v1/tenants/tenant_123/restore", &json!({}))
         .await
         .expect(404);
+    // Nothing of it is there for the next one of its name.
+    site.tenant(json!({"id": "tenant_123"})).await;
+    assert_eq!(
+        owned().await,
+        [
+            json!({"env": []}),
+            json!({"shares": []}),
+            json!({"jobs": []}),
+            json!({"categories": []})
+        ]
+    );
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ fn may_view(operation: &Operation) -> bool {
 }
 
 /// A Hub whose agents wait for decisions, in which all tools are offered and nobody has to wait.
-async fn site() -> Site {
+pub(super) async fn site() -> Site {
     let site = Site::with_runtime(Scripted::new(), |settings, _| {
         settings.limits.auth_failures_per_minute = 1_000_000;
         settings.mcp.tools = ToolChoice::Extended;
@@ -191,7 +191,7 @@ fn check_tool(
 }
 
 /// What belongs to the tenant or to all, to see that it stays as it is.
-async fn standing(site: &Site, mine: &Scene) -> Vec<Value> {
+pub(super) async fn standing(site: &Site, mine: &Scene) -> Vec<Value> {
     let own = format!("/v1/tenants/{}", mine.tenant);
     let mut found = Vec::new();
     for path in [

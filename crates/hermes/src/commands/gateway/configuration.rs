@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_gateway::gateway::{Gateway, load};
+use hermes_gateway::gateway::Gateway;
 use hermes_mcp::watch::ConfigWatch;
 
 use crate::answers::Answers;
@@ -12,7 +12,7 @@ pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>) {
     let mut watch = ConfigWatch::new(gateway.home());
     loop {
         watch.changed().await;
-        let settings = match load(gateway.home(), &gateway.agent().ceiling()) {
+        let settings = match gateway.load() {
             Ok(settings) => settings,
             Err(error) => {
                 tracing::warn!(%error, "the configuration is broken, everything goes on as before");

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use hermes_config::{Home, ServerEntry, Settings};
+use hermes_config::{Home, ServerEntry, Settings, SettingsError, Variables};
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::{Host, ReloadReport, watch::ConfigWatch};
 use serde_json::json;
@@ -14,8 +14,10 @@ use crate::{answers::Answers, context::Context, failure::Failure};
 /// The name of the built-in server.
 const DEMO: &str = "demo";
 
-/// Who else works with the settings, besides the servers.
+/// Who works with the settings.
+#[derive(Clone)]
 pub(super) struct Users {
+    pub(super) host: Host,
     pub(super) answers: Arc<Answers>,
     /// The gateway of the home, if it is in this process.
     pub(super) gateway: Option<Gateway>,
@@ -71,7 +73,6 @@ impl Configuration {
     pub(super) fn follow(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
-        host: &Host,
         users: Users,
         settings: &Settings,
         say: mpsc::Sender<String>,
@@ -79,34 +80,62 @@ impl Configuration {
         if self.is_safe_mode {
             return;
         }
-        let (this, host, settings) = (self.clone(), host.clone(), settings.clone());
-        let gateway = users.gateway.clone();
+        let (this, settings) = (self.clone(), settings.clone());
         tasks.spawn({
-            let (this, host) = (this.clone(), host.clone());
-            async move { this.apply_edits(&host, &users, settings, &say).await }
+            let (this, users) = (this.clone(), users.clone());
+            async move { this.apply_edits(&users, settings, &say).await }
         });
-        tasks.spawn(async move { this.keep_something_running(&host, gateway.as_ref()).await });
+        tasks.spawn(async move { this.keep_something_running(&users).await });
     }
 
-    async fn apply_edits(
-        &self,
-        host: &Host,
-        users: &Users,
-        mut current: Settings,
-        say: &mpsc::Sender<String>,
-    ) {
+    /// Reads everything again and lets all who work with it take it up.
+    pub(super) async fn reload(&self, users: &Users) -> Result<ReloadReport, SettingsError> {
+        let settings = self.load(users)?;
+        Ok(apply(users, settings).await)
+    }
+
+    /// Works with the variables that the Hub has for the home, from now on.
+    pub(super) async fn take_variables(&self, users: &Users, variables: Variables) {
+        let agent = users.gateway.as_ref().map(Gateway::agent);
+        if !agent.is_some_and(|agent| agent.give(variables)) {
+            return;
+        }
+        if let Err(error) = self.reload(users).await {
+            tracing::warn!(%error, "the configuration can not be read");
+        }
+    }
+
+    /// The settings as they are to be used.
+    fn load(&self, users: &Users) -> Result<Settings, SettingsError> {
+        let mut settings = self.written(users)?;
+        if self.is_safe_mode {
+            settings.servers.clear();
+        }
+        self.add_demo(&mut settings);
+        Ok(settings)
+    }
+
+    /// The settings as they are written, with the variables that hold here.
+    fn written(&self, users: &Users) -> Result<Settings, SettingsError> {
+        match &users.gateway {
+            Some(gateway) => gateway.load(),
+            None => Settings::load(&self.home),
+        }
+    }
+
+    async fn apply_edits(&self, users: &Users, mut current: Settings, say: &mpsc::Sender<String>) {
         let mut watch = ConfigWatch::new(&self.home);
         loop {
             watch.changed().await;
-            for message in self.apply_edit(host, users, &mut current).await {
+            for message in self.apply_edit(users, &mut current).await {
                 tracing::info!("{message}");
                 let _ = say.send(message).await;
             }
         }
     }
 
-    async fn apply_edit(&self, host: &Host, users: &Users, current: &mut Settings) -> Vec<String> {
-        let mut settings = match Settings::load(&self.home) {
+    async fn apply_edit(&self, users: &Users, current: &mut Settings) -> Vec<String> {
+        let settings = match self.load(users) {
             Ok(settings) => settings,
             Err(error) => {
                 return vec![format!(
@@ -119,41 +148,42 @@ impl Configuration {
                 "The configuration has changed; `hermes mcp reload` applies it.".to_owned(),
             ];
         }
-        self.add_demo(&mut settings);
         let mut messages: Vec<String> = settings
             .warnings
             .iter()
             .filter(|warning| !current.warnings.contains(warning))
             .map(|warning| format!("warning: {warning}"))
             .collect();
-        users.answers.use_settings(&settings);
-        let report = reload(host, users.gateway.as_ref(), settings.clone()).await;
+        let report = apply(users, settings.clone()).await;
         messages.push(describe(&report));
         *current = settings;
         messages
     }
 
-    /// A reload that another command asked for knows nothing of the built-in server.
-    async fn keep_something_running(&self, host: &Host, gateway: Option<&Gateway>) {
-        let mut changes = host.changes();
+    /// A gateway that takes up a policy knows nothing of the built-in server.
+    async fn keep_something_running(&self, users: &Users) {
+        let mut changes = users.host.changes();
         while changes.changed().await.is_ok() {
-            if !host.status().is_empty() {
+            let agent = users.gateway.as_ref().map(Gateway::agent);
+            let is_forbidden = agent.is_some_and(|agent| !agent.ceiling().has_feature("mcp"));
+            if is_forbidden || !users.host.status().is_empty() {
                 continue;
             }
-            if let Ok(mut settings) = Settings::load(&self.home)
+            if let Ok(mut settings) = self.written(users)
                 && self.add_demo(&mut settings)
             {
-                reload(host, gateway, settings).await;
+                apply(users, settings).await;
             }
         }
     }
 }
 
-/// A gateway leaves out what the Hub's policy forbids.
-async fn reload(host: &Host, gateway: Option<&Gateway>, settings: Settings) -> ReloadReport {
-    match gateway {
+/// Lets everybody work with other settings. A gateway leaves out what the Hub's policy forbids.
+async fn apply(users: &Users, settings: Settings) -> ReloadReport {
+    users.answers.use_settings(&settings);
+    match &users.gateway {
         Some(gateway) => gateway.reload(settings).await.unwrap_or_default(),
-        None => host.reload(&settings).await,
+        None => users.host.reload(&settings).await,
     }
 }
 

@@ -10,18 +10,16 @@ use hermes_gateway::{
     instance::{self, GatewayState, Instance, NotTaken},
 };
 use hermes_hub::TenantId;
-use hermes_mcp::Host;
 use hermes_store::{Access, Store, cron::forget_beat};
 use tokio::{net::UnixListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::super::gateway::working_directory;
+use super::{super::gateway::working_directory, configuration::Users, system::Around};
 use crate::{
-    answers::Answers,
     context::Context,
     failure::Failure,
     hosting::Prepared,
-    runtime::LinkedAgent,
+    runtime::{LinkedAgent, TakeVariables},
     teams::{self, RuntimeKey},
 };
 
@@ -42,15 +40,6 @@ pub(super) fn stand(home: &Home) -> Result<Standing, Failure> {
     }
 }
 
-/// What the home works with besides its own.
-#[derive(Clone, Copy)]
-pub(super) struct Surroundings<'a> {
-    pub(super) host: &'a Host,
-    pub(super) answers: &'a Answers,
-    /// The Hub it will be a tenant of.
-    pub(super) prepared: &'a Prepared,
-}
-
 /// The gateway of the home in this process.
 pub(super) struct OwnHome {
     gateway: Gateway,
@@ -60,19 +49,20 @@ pub(super) struct OwnHome {
 }
 
 impl OwnHome {
-    /// Opens it, and gives what the Hub drives it by.
+    /// Opens it, and gives what the Hub that is prepared drives it by.
     pub(super) async fn open(
         context: &Context,
         settings: &Settings,
-        surroundings: Surroundings<'_>,
+        around: Around,
+        prepared: &Prepared,
         instance: Instance,
         tenant: &TenantId,
     ) -> Result<(Self, LinkedAgent), Failure> {
-        let Surroundings {
+        let Around {
+            configuration,
             host,
             answers,
-            prepared,
-        } = surroundings;
+        } = around;
         // The lock of the home's gateway is ours, so nobody else lets its jobs run.
         forget_beat(&context.home);
         let store = Store::open(&context.home, Access::ReadWrite).await?;
@@ -81,7 +71,8 @@ impl OwnHome {
         let key = RuntimeKey::new(String::new().into());
         let socket = prepared.private_path.as_deref();
         let parts = AgentParts {
-            host: Some(host.clone()),
+            // A policy that changes would start what safe mode leaves alone.
+            host: (!context.is_safe_mode()).then(|| host.clone()),
             environment: std::env::vars_os().collect(),
             in_force: answers.in_force().clone(),
             teams: socket.and_then(|socket| teams::at(socket, key.clone(), &directory)),
@@ -99,7 +90,16 @@ impl OwnHome {
         })
         .await?;
         let data_dir = &prepared.settings.data_dir;
-        let (agent, listener, for_hub) = LinkedAgent::here(data_dir, tenant, key)?;
+        let users = Users {
+            host,
+            answers,
+            gateway: Some(gateway.clone()),
+        };
+        let take_variables: TakeVariables = Box::new(move |variables| {
+            let (configuration, users) = (configuration.clone(), users.clone());
+            Box::pin(async move { configuration.take_variables(&users, variables).await })
+        });
+        let (agent, listener, for_hub) = LinkedAgent::here(data_dir, tenant, key, take_variables)?;
         let door = Door::Unix(UnixListener::from_std(listener)?);
         let router = api::router(gateway.clone(), &for_hub, HostCheck::Any);
         let stop = CancellationToken::new();

@@ -1,12 +1,15 @@
 //! All that `hermes up` runs besides the servers: the Hub, and in it the user's own home.
 
+use std::sync::Arc;
+
 use hermes_config::Settings;
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::Host;
 
 use super::{
+    configuration::Configuration,
     hub,
-    own_home::{self, OwnHome, Standing, Surroundings},
+    own_home::{self, OwnHome, Standing},
     view::View,
 };
 use crate::{
@@ -15,6 +18,13 @@ use crate::{
     failure::Failure,
     hosting::{Hosted, Prepared},
 };
+
+/// What the home works with besides its own.
+pub(super) struct Around {
+    pub(super) configuration: Arc<Configuration>,
+    pub(super) host: Host,
+    pub(super) answers: Arc<Answers>,
+}
 
 /// The Hub and the home in it.
 pub(super) struct System {
@@ -28,8 +38,7 @@ impl System {
         context: &Context,
         prepared: Prepared,
         settings: &Settings,
-        host: &Host,
-        answers: &Answers,
+        around: Around,
         view: &mut View,
     ) -> Result<Self, Failure> {
         let main = hub::main_tenant()?;
@@ -37,13 +46,8 @@ impl System {
         let new_token = prepared.new_token.clone();
         let (home, agent) = match own_home::stand(&context.home)? {
             Standing::Ours(instance) => {
-                let surroundings = Surroundings {
-                    host,
-                    answers,
-                    prepared: &prepared,
-                };
                 let (home, agent) =
-                    OwnHome::open(context, settings, surroundings, instance, &main).await?;
+                    OwnHome::open(context, settings, around, &prepared, instance, &main).await?;
                 (Some(home), agent)
             }
             Standing::Others(who) => {

@@ -1,1 +1,71 @@
+//! `hermes hub backup` and `restore`.
 
+use std::fs;
+
+use super::served::Served;
+use crate::running::TestHome;
+
+#[test]
+fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
+    let hub = Served::with_acme();
+    hub.run_with_input(
+        &["share", "write", "team", "a.md", "--tenant", "acme"],
+        "text",
+    )
+    .ok();
+    hub.run_with_input(&["tenant", "env", "set", "acme", "API_KEY"], "secret-1234")
+        .ok();
+    let file = hub.home.beside("hub.tar.zst");
+    let path = file.to_str().unwrap();
+    hub.run(&["hub", "backup", path, "--with-key"]).ok();
+    // What came after it is not in it.
+    hub.run(&["tenant", "create", "later"]).ok();
+
+    let fresh = TestHome::fresh();
+    fs::create_dir(fresh.path()).unwrap();
+    fresh.run(&["hub", "restore", path]).ok();
+    fresh.run(&["hub", "restore", path]).ended(2);
+    let restored = Served::in_home(fresh);
+    let tenants = restored.json(&["tenant", "list"]);
+    assert_eq!(tenants["tenants"].as_array().unwrap().len(), 1, "{tenants}");
+    let text = restored
+        .run(&["share", "cat", "team", "a.md", "--tenant", "acme"])
+        .ok();
+    assert_eq!(text.stdout, "text");
+    let env = restored.json(&["tenant", "env", "list", "acme"]);
+    assert_eq!(env["env"][0]["last4"], "1234");
+}
+
+#[test]
+fn without_the_key_that_is_told() {
+    let hub = Served::with_acme();
+    hub.run_with_input(&["tenant", "env", "set", "acme", "API_KEY"], "secret-1234")
+        .ok();
+    let file = hub.home.beside("hub.tar.zst");
+    hub.run(&["hub", "backup", file.to_str().unwrap()]).ok();
+    let fresh = TestHome::fresh();
+    let restored = fresh.run(&["hub", "restore", file.to_str().unwrap()]).ok();
+    assert!(restored.stderr.contains("secret.key"), "{restored:?}");
+    let refused = fresh.run(&["hub", "serve"]).ended(1);
+    assert!(refused.stderr.contains("secret.key"), "{refused:?}");
+}
+
+#[test]
+fn a_damaged_backup_leaves_nothing_behind() {
+    let hub = Served::with_acme();
+    let file = hub.home.beside("hub.tar.zst");
+    hub.run(&["hub", "backup", file.to_str().unwrap()]).ok();
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(&file, bytes).unwrap();
+    let fresh = TestHome::fresh();
+    let refused = fresh
+        .run(&["hub", "restore", file.to_str().unwrap()])
+        .ended(1);
+    assert!(refused.stderr.contains("damaged"), "{refused:?}");
+    let left = fs::read_dir(fresh.beside(".local/share/hermes-hub"))
+        .unwrap()
+        .count();
+    assert_eq!(left, 0);
+}

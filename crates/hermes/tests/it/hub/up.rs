@@ -1,12 +1,20 @@
 //! The Hub that `hermes up` runs, with the user's own home in it.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+};
 
 use hermes_testkit::model::{Answer, ModelServer, Script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::running::{Background, TestHome, signal_process, wait_until};
+use crate::{
+    program::run,
+    running::{Background, TestHome, signal_process, wait_until},
+};
 
 fn up(home: &TestHome) -> (Background, String) {
     let mut up = home.start(&["up", "--no-open"]);
@@ -40,11 +48,28 @@ fn on_an_empty_machine_the_home_is_a_tenant_that_is_ready() {
             .iter()
             .any(|state| shown.stdout.contains(&format!("agent.state: {state}")))
     });
+    let page = page(&url);
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("list_tenants"), "{page}");
     assert_eq!(listeners_off_loopback(up.pid()), Vec::<String>::new());
 
     signal_process(up.pid(), Signal::TERM);
     assert_eq!(up.wait(), Some(0));
     assert!(home.config().exists(), "the home stays");
+}
+
+/// What a browser is given first.
+fn page(url: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    page
 }
 
 #[test]
@@ -151,10 +176,7 @@ fn the_home_has_the_files_of_its_groups_and_keeps_to_the_policy() {
 
     put("{}");
     hub(&["tenant", "rotate-key", "main", "--yes"]).ok();
-    wait_until("the home presents its new key", || {
-        let main = ask(&home, &url, &["tenant", "get", "main"]);
-        main["observedGeneration"] == main["generation"]
-    });
+    wait_for_settings(&home, &url);
     run("gamma-3");
     assert_eq!(shared(), "with another key");
 }
@@ -184,6 +206,76 @@ fn jobs_of_the_home_are_the_hubs_as_soon_as_its_own_gateway_is_gone() {
     gateway.wait();
     let (_again, url) = up(&home);
     wait_until("the Hub has taken over", || by_hub(&url) == Some(true));
+}
+
+/// Waits until the home works with what the Hub knows of it.
+fn wait_for_settings(home: &TestHome, url: &str) {
+    wait_until("the home has taken up its settings", || {
+        let main = ask(home, url, &["tenant", "get", "main"]);
+        main["observedGeneration"] == main["generation"]
+    });
+}
+
+#[test]
+fn variables_that_the_hub_has_for_the_home_reach_its_commands_and_its_configuration() {
+    let script = Script::echo().rule(
+        "alpha-1",
+        Answer::call("terminal", &json!({"command": "echo greeting=$GREETING"})),
+    );
+    let model = ModelServer::start(script);
+    let home = TestHome::with_servers(&[]);
+    home.write_config(
+        "model: {default: m, provider: custom, base_url: '${MODEL_ADDRESS}'}\nagent: {api_max_retries: 0}\n",
+    );
+    let (_up, url) = up(&home);
+    let hub = |args: &[&str]| home.run(&[args, &["--hub", &url]].concat());
+    let set = |name: &str, value: &str| {
+        let args = ["tenant", "env", "set", "main", name, "--hub", &url];
+        run(home.command(&args), value).ok();
+    };
+    set("MODEL_ADDRESS", &model.base_url());
+    set("GREETING", "hello from the Hub");
+    wait_for_settings(&home, &url);
+    hub(&["tenant", "run", "main", "alpha-1", "--watch"]).ok();
+    let received = || -> String {
+        let calls = model.requests();
+        calls.iter().map(|call| call.body.to_string()).collect()
+    };
+    let first = received();
+    assert!(first.contains("greeting=hello from the Hub"), "{first}");
+
+    hub(&["tenant", "env", "unset", "main", "GREETING", "--yes"]).ok();
+    wait_for_settings(&home, &url);
+    hub(&["tenant", "run", "main", "alpha-1 again", "--watch"]).ok();
+    let all = received();
+    let last = all.rsplit("alpha-1 again").next().unwrap();
+    assert!(!last.contains("hello from the Hub"), "{last}");
+}
+
+#[test]
+fn a_reload_that_is_asked_for_keeps_to_the_policy() {
+    let home = TestHome::fresh();
+    let (mut up, url) = up(&home);
+    up.wait_for("demo: ready");
+    home.write_config(&format!(
+        "mcp_servers:\n  own: {{command: '{}', args: [mcp, demo]}}\n",
+        env!("CARGO_BIN_EXE_hermes")
+    ));
+    up.wait_for("own: ready");
+    let policy = home.beside("policy.json");
+    fs::write(&policy, r#"{"features": {"enabled": []}}"#).unwrap();
+    let put = ["policy", "put", policy.to_str().unwrap(), "--yes"];
+    home.run(&[&put[..], &["--hub", &url]].concat()).ok();
+    let servers = || {
+        let status = home.run(&["mcp", "status", "--json"]).ok().json();
+        status.to_string()
+    };
+    wait_until("the policy has taken the server away", || {
+        !servers().contains("\"ready\"")
+    });
+    let reloaded = home.run(&["mcp", "reload"]).ok();
+    assert!(!reloaded.stdout.contains("own"), "{reloaded:?}");
+    assert!(!servers().contains("\"ready\""), "{}", servers());
 }
 
 /// Sockets of a process that listen beyond this machine.

@@ -65,3 +65,32 @@ async fn a_policy_holds_in_a_tenants_process_from_the_next_call_on() {
     assert_eq!(run["status"], "completed", "{run}");
     assert_eq!(hub.get("/v1/tenants/acme/agent").await["pid"], agent["pid"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_is_denied_in_the_middle_of_a_run_is_refused_whatever_the_tenants_files_say() {
+    let hub = RealHub::start();
+    let call = |command: &str| Answer::call("terminal", &json!({"command": command}));
+    let script = Script::new([
+        call("until test -e go; do sleep 0.05; done; echo first=$((6*7))"),
+        call("echo second=$((6*7))"),
+        Answer::text("done"),
+    ]);
+    let model = hub.tenant("acme", json!({}), script).await;
+    let run = hub.begin("acme", "go on").await;
+    let home = hub.tenant_home("acme");
+    hub.wait_for(&run, |run| run["lastEventId"].as_u64() > Some(1))
+        .await;
+    put(&hub, json!({"tools": {"deny": ["terminal"]}})).await;
+    // All that the tenant can write is its own.
+    let config = fs::read_to_string(home.join("config.yaml")).unwrap();
+    let wish = "policy: {tools: {allow: ['*'], deny: []}}\ntools: {allow: ['*']}\n\
+                command_allowlist: ['*']\ntoolsets: [terminal]\n";
+    fs::write(home.join("config.yaml"), config + wish).unwrap();
+    fs::write(home.join("workspace/go"), "").unwrap();
+    let run = hub.ended(&run).await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let told = told(&model);
+    assert!(told.contains("first=42"), "{told}");
+    assert!(!told.contains("second=42"), "{told}");
+    assert!(told.contains("policy"), "{told}");
+}

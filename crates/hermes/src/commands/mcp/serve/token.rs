@@ -1,14 +1,13 @@
 //! The token that clients of the HTTP server present.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
-use hermes_config::{Secret, Settings};
+use hermes_config::{Secret, Settings, to_hex};
 
 use crate::{cli::ServeArgs, context::Context, failure::Failure};
 
@@ -78,11 +77,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
     let mut random = [0; 32];
     fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let mut token = String::new();
-    for byte in random {
-        let _ = write!(token, "{byte:02x}");
-    }
-    token.push('\n');
+    let token = to_hex(&random) + "\n";
     let mut options = fs::OpenOptions::new();
     let mut file = options
         .write(true)

@@ -1,0 +1,38 @@
+//! Bytes as hexadecimal digits, and back.
+
+/// Two small digits for each byte.
+pub fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.extend(char::from_digit((byte >> 4).into(), 16));
+        text.extend(char::from_digit((byte & 0xF).into(), 16));
+    }
+    text
+}
+
+/// The bytes of such a text; none if it is no such text.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => u8::try_from((digit(*high)? << 4) | digit(*low)?).ok(),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_comes_back_and_other_texts_are_none() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(from_hex(&to_hex(&all)), Some(all));
+        assert_eq!(to_hex(&[0x0A, 0xF0]), "0af0");
+        for text in ["0", "0g", "ä0", "0 "] {
+            assert_eq!(from_hex(text), None, "{text}");
+        }
+    }
+}

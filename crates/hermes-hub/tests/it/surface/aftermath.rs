@@ -1,0 +1,59 @@
+//! Changes after which something goes wrong: the answer tells of the change all the same.
+
+use serde_json::json;
+use sqlx::{Connection as _, SqliteConnection};
+
+use crate::site::Site;
+
+/// Changes the database behind the Hub's back.
+pub(super) async fn meddle(site: &Site, statement: &'static str) {
+    let path = site.directory.path().join("hub/hub.db");
+    let mut connection = SqliteConnection::connect(path.to_str().unwrap())
+        .await
+        .unwrap();
+    sqlx::query(statement)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_was_purged_is_gone_though_the_database_can_not_forget_it_yet() {
+    let mut site = Site::new().await.with_examples().await;
+    let refuse =
+        "CREATE TRIGGER hold BEFORE DELETE ON tenants BEGIN SELECT RAISE(ABORT, 'held'); END";
+    meddle(&site, refuse).await;
+    site.delete("/v1/tenants/tenant_123?purge=true")
+        .await
+        .expect(204);
+    assert!(!site.home("tenant_123").exists());
+    site.get("/v1/tenants/tenant_123").await.expect(404);
+    // Its name is not given away before, and it does not come back without its files.
+    let again = json!({"id": "tenant_123"});
+    site.post("/v1/tenants", &again).await.expect(409);
+    site.post("/v1/tenants/tenant_123/restore", &json!({}))
+        .await
+        .expect(409);
+    meddle(&site, "DROP TRIGGER hold").await;
+    site.restart().await;
+    site.until("/v1/tenants?status=deleted", |deleted| {
+        deleted["tenants"].as_array().unwrap().is_empty()
+    })
+    .await;
+    site.tenant(again).await;
+}
+
+#[tokio::test]
+async fn a_specialization_that_was_put_is_told_though_nobody_can_say_whom_it_reached() {
+    let site = Site::new().await.with_examples().await;
+    meddle(&site, "ALTER TABLE applied RENAME TO elsewhere").await;
+    let text = json!({"content": "You answer in German."});
+    let put = site
+        .put("/v1/agent-specialization", &text)
+        .await
+        .expect(200);
+    assert_eq!(put["revision"], 1, "{put}");
+    assert_eq!(put["status"], "pending", "{put}");
+    assert_eq!(put["pendingTenants"], 1, "{put}");
+}

@@ -1,0 +1,58 @@
+//! A log that can not be written: nothing is changed that it could not tell of.
+
+use hermes_hub::operations::{Effect, Toolset, table};
+use serde_json::json;
+
+use super::{
+    aftermath::meddle,
+    rights::{site, standing},
+    scene::Scene,
+};
+use crate::{
+    asking::Asked,
+    client::{self, Era},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_log_can_not_be_written_no_operation_changes_anything() {
+    let site = site().await;
+    let scene = Scene::new(&site, "mine").await;
+    let gone = Scene::new(&site, "gone").await;
+    site.delete("/v1/tenants/gone").await.expect(204);
+    let before = standing(&site, &scene).await;
+    meddle(&site, "ALTER TABLE audit RENAME TO elsewhere").await;
+    let mut refused = 0;
+    for operation in table().rows() {
+        if operation.effect == Effect::Reads {
+            continue;
+        }
+        let scene = match operation.name {
+            "restore_tenant" => &gone,
+            _ => &scene,
+        };
+        let arguments = scene.arguments(operation.name);
+        for verb in operation.verbs {
+            let asked = Asked::new(operation, *verb, &arguments);
+            let answer = site.send(asked.request(&site, &site.admin)).await;
+            assert_eq!(answer.status, 503, "{}: {}", operation.name, answer.text);
+            refused += 1;
+        }
+        if operation.toolset != Toolset::None {
+            let era = &Era::Stateless;
+            let result = client::call(&site, &site.admin, era, operation.name, &arguments).await;
+            let text = result.to_string();
+            assert!(text.contains("unavailable"), "{}: {text}", operation.name);
+        }
+    }
+    assert!(refused > 30, "only {refused} were refused");
+    let synced = site.directory.path().join("hub/sync").join(&scene.tenant);
+    assert!(!synced.exists(), "files were copied");
+    meddle(&site, "ALTER TABLE elsewhere RENAME TO audit").await;
+    assert_eq!(standing(&site, &scene).await, before);
+    site.get("/v1/tenants/gone").await.expect(404);
+    // It goes on as if nothing had been.
+    site.patch("/v1/tenants/mine", &json!({"displayName": "Other"}))
+        .await
+        .expect(200);
+    assert_eq!(site.get("/v1/audit/verify").await.expect(200)["ok"], true);
+}
