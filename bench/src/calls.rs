@@ -6,8 +6,9 @@ use serde_json::json;
 
 use crate::{
     client::{self, Client},
-    echo_http::EchoHttp,
+    echo_http,
     floor::{AsyncLines, Lines, Posts},
+    own_server::OwnServer,
     report::{Ladder, Report, Row, Step, Target},
     samples::Samples,
     scene::{self, ERAS, Effort, Flavour, Programs, light_server},
@@ -137,7 +138,7 @@ impl Kind {
 
 /// Lets the contenders take turns. The flag says which one is the host.
 async fn run(kind: Kind, programs: Programs, effort: Effort) -> Result<Vec<(Step, bool)>> {
-    let http = EchoHttp::start(&programs)?;
+    let http = OwnServer::start(&programs, echo_http::MODE)?;
     let protocol = kind.era.as_str();
     let mut entry = match kind.transport {
         Transport::Stdio => programs.stdio_entry(&light_server(kind.era)),
@@ -215,7 +216,7 @@ async fn stdio(kind: Kind, programs: &Programs) -> Result<Vec<Contender>> {
     ])
 }
 
-async fn over_http(kind: Kind, http: &EchoHttp) -> Result<Vec<Contender>> {
+async fn over_http(kind: Kind, http: &OwnServer) -> Result<Vec<Contender>> {
     let raw = Contender {
         name: RAW,
         adds: Some("tokio, reqwest and hyper, rmcp"),

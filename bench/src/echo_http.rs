@@ -5,44 +5,17 @@
 use std::{
     io::{BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    process::{Child, ChildStdin, Command, ExitCode, Stdio},
+    process::ExitCode,
 };
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{floor::read_head, scene::Programs};
+use crate::floor::read_head;
 
-/// The server as a process; it ends when this is dropped.
-pub(crate) struct EchoHttp {
-    pub(crate) port: u16,
-    _stdin: ChildStdin,
-    _process: Child,
-}
-
-impl EchoHttp {
-    pub(crate) fn start(programs: &Programs) -> Result<Self> {
-        let mut process = Command::new(&programs.own)
-            .arg("echo-http")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdin = process.stdin.take().context("no stdin")?;
-        let mut stdout = BufReader::new(process.stdout.take().context("no stdout")?);
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut stdout, &mut line)?;
-        Ok(Self {
-            port: line.trim().parse()?,
-            _stdin: stdin,
-            _process: process,
-        })
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/mcp", self.port)
-    }
-}
+/// What starts it.
+pub(crate) const MODE: &str = "echo-http";
 
 /// Serves until stdin closes. The first line on stdout is the port.
 pub(crate) fn serve() -> Result<ExitCode> {

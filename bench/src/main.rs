@@ -15,6 +15,7 @@ mod endurance;
 mod filled;
 mod floor;
 mod hub;
+mod own_server;
 mod parallel;
 mod report;
 mod samples;
@@ -82,8 +83,8 @@ fn run() -> Result<ExitCode> {
         ["discover-raw", era] => agent::question::child(era),
         ["start", program, arguments @ ..] => cold_start::start(program, arguments),
         ["write", home] => bridge::writer::child(home),
-        ["echo-http"] => echo_http::serve(),
-        ["echo-mcp"] => hub::echo::serve(),
+        [echo_http::MODE] => echo_http::serve(),
+        [hub::echo::MODE] => hub::echo::serve(),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }
 }

@@ -7,8 +7,9 @@ use hermes_mcp::era::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::json;
 
-use super::{echo::Echo, fill, load, served::Served, tenant};
+use super::{echo, fill, load, mcp::Server, served::Served, tenant};
 use crate::{
+    own_server::OwnServer,
     report::{Report, Row, Target},
     scene::{ERAS, Effort, Programs},
 };
@@ -25,7 +26,11 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let directory = TemporaryHome::new();
     fill(programs, directory.path(), TENANTS)?;
     let hub = Served::start(programs, directory.path())?;
-    let echo = Echo::start(programs)?;
+    let echo = OwnServer::start(programs, echo::MODE)?;
+    let bare_mcp = Server {
+        port: echo.port,
+        token: None,
+    };
     let tenants: Vec<_> = (0..TENANTS)
         .map(|number| json!({"tenant_id": tenant(number)}))
         .collect();
@@ -34,11 +39,11 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         let ours = hub
             .mcp()
             .clients(era, CONNECTIONS, "get_tenant", &tenants)?;
-        let bare = echo.mcp().clients(era, CONNECTIONS, "echo", &texts)?;
+        let bare = bare_mcp.clients(era, CONNECTIONS, "echo", &texts)?;
         let (mut of_hub, mut of_echo) = (load::Outcome::default(), load::Outcome::default());
         for round in 0..=rounds {
             let ours = load::run(hub.port, ours.clone(), time)?;
-            let bare = load::run(echo.mcp().port, bare.clone(), time)?;
+            let bare = load::run(echo.port, bare.clone(), time)?;
             // The first round fills caches and grows buffers.
             if round > 0 {
                 of_hub.add(&ours);

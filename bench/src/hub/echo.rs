@@ -1,12 +1,8 @@
 //! A bare rmcp server over Streamable HTTP with one tool that echoes: what any server of this protocol costs.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, Command, ExitCode, Stdio},
-    sync::Arc,
-};
+use std::{io::Write, process::ExitCode, sync::Arc};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use axum::serve::ListenerExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -20,41 +16,8 @@ use rmcp::{
     },
 };
 
-use super::mcp::Server;
-use crate::scene::Programs;
-
-/// The server as a process; it ends when this is dropped.
-pub(super) struct Echo {
-    port: u16,
-    _stdin: ChildStdin,
-    _process: Child,
-}
-
-impl Echo {
-    pub(super) fn start(programs: &Programs) -> Result<Self> {
-        let mut process = Command::new(&programs.own)
-            .arg("echo-mcp")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdin = process.stdin.take().context("no stdin")?;
-        let mut stdout = BufReader::new(process.stdout.take().context("no stdout")?);
-        let mut line = String::new();
-        stdout.read_line(&mut line)?;
-        Ok(Self {
-            port: line.trim().parse()?,
-            _stdin: stdin,
-            _process: process,
-        })
-    }
-
-    pub(super) fn mcp(&self) -> Server<'static> {
-        Server {
-            port: self.port,
-            token: None,
-        }
-    }
-}
+/// What starts it.
+pub(crate) const MODE: &str = "echo-mcp";
 
 struct Echoing;
 

@@ -1,10 +1,7 @@
 //! Logs in where the server wants it, by the product's own login. The browser alone is played: it asks for the page it is
 //! sent to and follows where that leads, as if its user had consented at once.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
@@ -12,8 +9,9 @@ use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettin
 use hermes_mcp::{
     CallOptions, Host, Outcome, RegisteredTool,
     link::Status,
-    oauth::{ClientIdentity, DeviceCode, Login, OAuthError, Person, Presence, TokenFiles, Visit},
+    oauth::{Login, OAuthError, Person, TokenFiles, Visit},
 };
+use hermes_testkit::authorization::ConsentingBrowser;
 use serde_json::{Map, Value, json};
 
 /// The document that the suite expects a client to be described by.
@@ -76,7 +74,7 @@ pub(super) async fn until_connected(
         if status != Status::NeedsAuth {
             return Ok(());
         }
-        login.run(&Browser::default(), None).await?;
+        login.run(&Consenting::default(), None).await?;
         host.wake(server);
         let next = link.wait_for(|link| link.attempts_ended > attempts);
         tokio::time::timeout(limit, next).await??;
@@ -98,7 +96,7 @@ pub(super) async fn call(
         if told["needs_reauth"] != true {
             break;
         }
-        login.run(&Browser::default(), None).await?;
+        login.run(&Consenting::default(), None).await?;
         let limit = Duration::from_secs(20);
         until_connected(host, &tool.server, login, limit).await?;
         outcome = host.call_tool(tool, arguments.clone(), options).await;
@@ -106,44 +104,23 @@ pub(super) async fn call(
     Ok(outcome)
 }
 
-/// A browser whose user agrees to everything.
+/// Somebody at a browser who agrees to everything.
 #[derive(Default)]
-struct Browser {
-    page: Mutex<Option<String>>,
-}
+struct Consenting(ConsentingBrowser);
 
-impl Person for Browser {
-    fn presence(&self) -> Presence {
-        Presence::Here
-    }
-
+impl Person for Consenting {
     fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(visit.url.clone());
+        self.0.enter(&visit.url);
         Box::pin(async {})
     }
 
     /// Nothing is pasted. But this runs while the callback is waited for, which is when a browser is at work.
     fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
         Box::pin(async {
-            let page = self
-                .page
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            if let Some(page) = page
-                && let Err(error) = reqwest::get(page).await
-            {
+            if let Err(error) = self.0.go().await {
                 super::tell(&format!("the browser: {error}"));
             }
             std::future::pending().await
         })
-    }
-
-    fn enter<'a>(&'a self, _: &'a DeviceCode) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
-    }
-
-    fn client<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
-        Box::pin(async { None })
     }
 }

@@ -150,11 +150,17 @@ impl SecretStore {
         }
     }
 
+    /// Whether a value can be kept under this name.
+    pub fn check_name(name: &str) -> Result<(), SecretStoreError> {
+        if is_name(name) {
+            return Ok(());
+        }
+        Err(SecretStoreError::BadName { name: name.into() })
+    }
+
     /// Keeps a value, in the place of an earlier one.
     pub fn set(&self, name: &str, value: &Secret<String>) -> Result<SecretPlace, SecretStoreError> {
-        if !is_name(name) {
-            return Err(SecretStoreError::BadName { name: name.into() });
-        }
+        Self::check_name(name)?;
         if value.expose().is_empty() {
             return Err(SecretStoreError::Empty);
         }

@@ -15,7 +15,7 @@ use crate::{
         self, AgentSettings, AuxiliaryModel, AuxiliarySettings, CompressionSettings, ModelChoice,
         ModelSettings, ProviderSettings,
     },
-    server::ServerEntry,
+    server::{ServerEntry, ServerName},
     yaml::{self, YamlError},
 };
 
@@ -293,6 +293,22 @@ impl Settings {
         self.servers
             .iter()
             .find(|entry| entry.name.as_str() == name)
+    }
+
+    /// The names of all servers that are written down, in file order, and then of those that are not saved yet. Whoever
+    /// uses a few of them names files by all, so that every process means the same file.
+    pub fn server_names(&self) -> Vec<ServerName> {
+        let written = self.document["mcp_servers"].as_object().into_iter();
+        let mut names: Vec<ServerName> = written
+            .flat_map(|servers| servers.keys())
+            .map(ServerName::new)
+            .collect();
+        for entry in &self.servers {
+            if !names.contains(&entry.name) {
+                names.push(entry.name.clone());
+            }
+        }
+        names
     }
 }
 

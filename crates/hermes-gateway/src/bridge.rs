@@ -152,8 +152,12 @@ impl Bridge {
 
     /// The conversations, most recently active first.
     async fn conversations(&self) -> Result<Arc<Vec<Entry>>, Refusal> {
-        let entries = self.inner.index.entries().await;
+        let entries = self.index().entries().await;
         entries.map_err(|error| Refusal::unavailable(&error))
+    }
+
+    fn index(&self) -> &ConversationIndex {
+        &self.inner.index
     }
 
     async fn log(&self) -> &Log {

@@ -14,6 +14,8 @@ use hermes_config::{GatewaySettings, Home, Platform, Redactor, Settings};
 use reqwest::Client;
 use serde::Serialize;
 
+use crate::conversations::ConversationIndex;
+
 mod chunk;
 mod delivery;
 mod discord;
@@ -176,9 +178,13 @@ impl Sender {
         })
     }
 
-    /// The chats that are known, of one platform or of all.
-    pub async fn targets(&self, platform: Option<&str>) -> Result<Vec<Target>, SendError> {
-        Ok(known::targets(&self.inner.home, platform).await?)
+    /// The chats that are known, of one platform or of all: from the channel directory, else from conversations.
+    pub async fn targets(
+        &self,
+        conversations: &ConversationIndex,
+        platform: Option<&str>,
+    ) -> Result<Vec<Target>, SendError> {
+        Ok(known::targets(&self.inner.home, conversations, platform).await?)
     }
 
     async fn deliver(

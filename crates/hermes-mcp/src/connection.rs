@@ -10,7 +10,8 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use hermes_config::{
-    Fingerprint, Home, ReferencePolicy, Resolved, Server, ServerName, Variables, server::Auth,
+    Fingerprint, Home, ReferencePolicy, Resolved, Server, ServerName, TransportSettings, Variables,
+    server::Auth,
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -368,12 +369,30 @@ impl Shared {
                 let detail = challenge
                     .map(|text| format!(" ({text})"))
                     .unwrap_or_default();
-                format!(
-                    "the server wants a login{detail}; run `hermes mcp login {name}`, which adds `auth: oauth`, or set its \
-                     `headers`"
-                )
+                if sends_authorization(&self.server.load().transport) {
+                    format!(
+                        "the server does not accept the `Authorization` of its `headers`{detail}; correct it, or run \
+                         `hermes mcp login {name}`, which adds `auth: oauth`"
+                    )
+                } else {
+                    format!(
+                        "the server wants a login{detail}; run `hermes mcp login {name}`, which adds `auth: oauth`, or set \
+                         its `headers`"
+                    )
+                }
             }
         };
         self.redactor.load().redact(&text).into_owned()
+    }
+}
+
+/// Whether the user gave a token by hand.
+fn sends_authorization(transport: &TransportSettings) -> bool {
+    match transport {
+        TransportSettings::Http(http) | TransportSettings::Sse(http) => http
+            .headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("authorization")),
+        TransportSettings::Stdio(_) => false,
     }
 }

@@ -33,7 +33,7 @@ mod setup;
 mod state;
 mod token;
 
-pub use browse::{Visit, browse, first_redirect};
+pub use browse::{ConsentingBrowser, Visit, browse, first_redirect};
 pub use client::Client;
 pub use fault::{CallbackFault, Endpoint, EndpointFault};
 pub use jwt::TokenIssuer;

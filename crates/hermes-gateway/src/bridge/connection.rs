@@ -147,9 +147,8 @@ impl ServerHandler for Connection {
         if !client.is_some_and(|client| self.pushes_to(&client.client_info)) {
             return;
         }
-        let Ok(from) = self.bridge.position().await else {
-            return;
-        };
+        // A log that can not be read yet is waited for by the task.
+        let from = self.bridge.position().await.ok();
         let feed = self.bridge.feed().await.clone();
         let mut tellers = self.tellers();
         if !std::mem::replace(&mut tellers.pushes_messages, true) {

@@ -132,14 +132,18 @@ pub(super) async fn listen(feed: EventFeed, from: Cursor, context: &Subscription
     }
 }
 
-/// Pushes each new message of a person to Claude Code.
+/// Pushes each new message of a person to Claude Code, from a cursor on or else from when the log can be read.
 pub(super) async fn push_messages(
     bridge: Bridge,
     feed: EventFeed,
-    from: Cursor,
+    from: Option<Cursor>,
     peer: Peer<RoleServer>,
 ) {
-    let mut follower = Follower { feed, after: from };
+    let after = match from {
+        Some(from) => from,
+        None => feed.position().await,
+    };
+    let mut follower = Follower { feed, after };
     while let Some(events) = follower.next().await {
         for event in &events {
             let Some(params) = pushed(&bridge, event).await else {
@@ -202,4 +206,49 @@ async fn whole_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> 
     let message = tools::find_message(&store, &session, id).await.ok()?;
     let content = message.body.content.as_ref().map(Content::text)?;
     Some(content.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Home;
+    use hermes_store::{Access, NewMessage, NewSession, Role, SessionKey, Store};
+
+    use super::*;
+    use crate::bridge::events::EventLimits;
+
+    #[tokio::test]
+    async fn a_log_that_can_not_be_read_for_a_while_is_followed_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let session = SessionId::parse("20260101_010101_0badcafe").unwrap();
+        let mut new = NewSession::new(session.clone(), "telegram");
+        new.session_key = Some(SessionKey::new("agent:main:telegram:dm:1"));
+        store.create_session(&new).await.unwrap();
+        // No log can be written in the place of a directory.
+        let log = directory.path().join("runtime.db");
+        std::fs::create_dir(&log).unwrap();
+        let feed = EventFeed::open(&home, EventLimits::default()).await;
+        let mut follower = Follower {
+            feed: feed.clone(),
+            after: Cursor::default(),
+        };
+        assert!(matches!(follower.read().await, Err(EventError::NotReady)));
+        let mend = async {
+            // By now the follower has failed once more.
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            std::fs::remove_dir(&log).unwrap();
+            while feed.known_position().is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            let message = NewMessage::new(Role::User, "late");
+            store.append(&session, &message).await.unwrap();
+        };
+        let both = async { tokio::join!(follower.next(), mend).0 };
+        let events = tokio::time::timeout(Duration::from_mins(1), both).await;
+        let events = events.unwrap().unwrap();
+        assert_eq!(events.len(), 1, "{events:?}");
+        feed.close().await;
+        assert_eq!(follower.next().await, None);
+    }
 }

@@ -24,6 +24,7 @@ pub struct Target {
 /// All known chats, or those of a platform.
 pub(super) async fn targets(
     home: &Home,
+    conversations: &ConversationIndex,
     platform: Option<&str>,
 ) -> Result<Vec<Target>, StoreError> {
     let directory = ChannelDirectory::load(home).unwrap_or_else(|error| {
@@ -32,7 +33,7 @@ pub(super) async fn targets(
     });
     let mut targets = match directory {
         Some(directory) => listed(&directory),
-        None => seen(home).await?,
+        None => seen(conversations).await?,
     };
     if let Some(platform) = platform {
         targets.retain(|target| target.platform.eq_ignore_ascii_case(platform));
@@ -56,12 +57,10 @@ fn listed(directory: &ChannelDirectory) -> Vec<Target> {
 }
 
 /// The chats of open conversations, each once, the last used first.
-async fn seen(home: &Home) -> Result<Vec<Target>, StoreError> {
-    let index = ConversationIndex::open(home);
-    let entries = index.entries().await;
-    index.close().await;
+async fn seen(conversations: &ConversationIndex) -> Result<Vec<Target>, StoreError> {
+    let entries = conversations.entries().await?;
     let mut known = HashSet::new();
-    let targets = entries?
+    let targets = entries
         .iter()
         .filter(|entry| !entry.chat_id.is_empty())
         .map(|entry| Target {

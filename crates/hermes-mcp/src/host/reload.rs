@@ -132,6 +132,7 @@ impl Host {
         }
         let mut members = Vec::with_capacity(wanted.len());
         let mut starting = Vec::new();
+        let names = settings.server_names();
         for (entry, wanted) in settings.servers.iter().zip(wanted) {
             let before = old.iter().find(|member| *member.name() == entry.name);
             let name = entry.name.to_string();
@@ -161,8 +162,7 @@ impl Host {
                 }
                 stopping.push(owner.clone());
             }
-            let names = settings.servers.iter().map(|entry| &entry.name);
-            let files = TokenFiles::new(&inner.surroundings.home, names, &entry.name);
+            let files = TokenFiles::new(&inner.surroundings.home, &names, &entry.name);
             let (owner, connection) =
                 Member::connection(server, resolved, &inner.surroundings, files);
             members.push(Member::Live(owner));

@@ -32,12 +32,14 @@ struct Begun {
 }
 
 impl Login {
-    /// Sends a person to the authorization server and waits for the answer, whichever way it comes.
+    /// Sends a person to the authorization server and waits for the answer, whichever way it comes. If a browser brings
+    /// it, `waiting` is that browser from then on.
     pub(super) async fn by_code(
         &self,
         prepared: &Prepared,
         person: &dyn Person,
         flow: Option<Flow>,
+        waiting: &mut Reply,
     ) -> Result<Tokens, OAuthError> {
         let is_here = person.presence() == Presence::Here;
         let listens = is_here && flow != Some(Flow::Paste);
@@ -51,18 +53,19 @@ impl Login {
         person.visit(&begun.visit).await;
         let callback = Url::parse(&begun.visit.redirect_uri);
         let callback = callback.map_or_else(|_| "/callback".into(), |url| url.path().to_owned());
-        let (redirect, reply) = match &begun.listener {
+        let redirect = match &begun.listener {
             Some(listener) => tokio::select! {
-                heard = listener.wait(&callback) => heard?,
-                pasted = pasted(person) => (pasted?, Reply::nobody()),
+                heard = listener.wait(&callback) => {
+                    let (redirect, reply) = heard?;
+                    *waiting = reply;
+                    redirect
+                }
+                pasted = pasted(person) => pasted?,
             },
-            None => (pasted(person).await?, Reply::nobody()),
+            None => pasted(person).await?,
         };
-        let tokens = self
-            .exchange(&prepared.requests, &begun.pending, &begun.client, &redirect)
-            .await;
-        reply.send(tokens.as_ref().err()).await;
-        tokens
+        self.exchange(&prepared.requests, &begun.pending, &begun.client, &redirect)
+            .await
     }
 
     /// Ends a login that was begun before, with the address that the browser was sent to.

@@ -258,7 +258,7 @@ impl Authorizer {
             return Ok(());
         }
         let Some(current) = current else {
-            return Err(OAuthError::NotLoggedIn);
+            return Err(self.files().missing_tokens());
         };
         if let Some(end) = self.state().end_of(&current.tokens) {
             return Err(end);

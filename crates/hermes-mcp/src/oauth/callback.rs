@@ -1,5 +1,6 @@
 //! The other end of a login: the address that the browser is sent back to, and what stands in it.
 
+use hermes_config::ServerName;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -63,7 +64,7 @@ impl Redirect {
         state: &str,
         metadata: &ServerMetadata,
     ) -> Result<String, OAuthError> {
-        let given = self.state.as_deref().unwrap_or_default();
+        let given = self.state.as_deref().ok_or(OAuthError::NoState)?;
         if !pkce::is_same(given, state) {
             return Err(OAuthError::WrongState);
         }
@@ -147,15 +148,15 @@ impl Reply {
         Self(None)
     }
 
-    /// Tells the person at the browser what came of it.
-    pub(super) async fn send(self, error: Option<&OAuthError>) {
+    /// Tells the person at the browser what came of the login of a server.
+    pub(super) async fn send(self, server: &ServerName, error: Option<&OAuthError>) {
         let Some(mut stream) = self.0 else {
             return;
         };
         match error {
             None => answer(&mut stream, "200 OK", &page::welcome()).await,
             Some(error) => {
-                let page = page::sorry(&error.to_string());
+                let page = page::sorry(server, &error.to_string());
                 answer(&mut stream, "400 Bad Request", &page).await;
             }
         }
@@ -238,7 +239,7 @@ mod tests {
         let waiting = async {
             let (redirect, reply) = listener.wait("/callback").await.unwrap();
             let error = OAuthError::Denied("<script>alert(1)</script>".into());
-            reply.send(Some(&error)).await;
+            reply.send(&ServerName::new("s"), Some(&error)).await;
             redirect
         };
         let (page, redirect) = tokio::join!(browser, waiting);

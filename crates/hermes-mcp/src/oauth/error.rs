@@ -8,6 +8,12 @@ pub enum OAuthError {
     /// There is no token, and only a person can get one.
     #[error("nobody has logged in yet")]
     NotLoggedIn,
+    /// There were tokens, but the file can not be read any more.
+    #[error("the login is lost: {path} is damaged")]
+    LoginDamaged {
+        /// The file.
+        path: String,
+    },
     /// The authorization server does not renew the login any more.
     #[error("the login is over: {reason}")]
     LoginOver {
@@ -89,14 +95,23 @@ pub enum OAuthError {
     },
     /// There is no way to become a client of the authorization server.
     #[error(
-        "the authorization server {issuer} registers no clients by itself; register one there and set `oauth.client_id`"
+        "the authorization server {issuer} registers no clients by itself; register one there with the redirect address \
+         {redirect_uri}, and set `oauth.client_id`, and `oauth.redirect_port` to the port of that address"
     )]
     NoClient {
         /// Which one.
         issuer: String,
+        /// Where its answers would go.
+        redirect_uri: String,
     },
+    /// An answer that can not be told to belong to this login.
+    #[error(
+        "the answer holds no `state`, so it may belong to another login; if you pasted it, paste all of the address, in \
+         quotes"
+    )]
+    NoState,
     /// An answer to a login that was not this one.
-    #[error("the answer does not belong to this login (its `state` is wrong); begin again")]
+    #[error("the answer does not belong to this login (its `state` is wrong)")]
     WrongState,
     /// An answer in the name of another authorization server.
     #[error("the answer comes from `{found}`, but the login began at `{expected}`; it is not used")]
@@ -178,7 +193,10 @@ impl OAuthError {
     pub fn needs_person(&self) -> bool {
         matches!(
             self,
-            Self::NotLoggedIn | Self::LoginOver { .. } | Self::ScopeMissing { .. }
+            Self::NotLoggedIn
+                | Self::LoginDamaged { .. }
+                | Self::LoginOver { .. }
+                | Self::ScopeMissing { .. }
         )
     }
 }

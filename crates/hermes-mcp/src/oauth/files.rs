@@ -38,8 +38,8 @@ pub enum Forgotten {
     Everything,
 }
 
-/// Tells one version of a file from another.
-pub(crate) type Stamp = (SystemTime, u64, u64);
+/// Tells one version of a file from another. The last is when anything about it changed: who may read it, too.
+pub(crate) type Stamp = (SystemTime, u64, u64, (i64, i64));
 
 impl TokenFiles {
     /// The files of a server, `name`, among all that are configured.
@@ -69,6 +69,31 @@ impl TokenFiles {
         let tokens: Tokens = self.read(&path)?;
         let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
         Some(tokens.with_file_time(written.unwrap_or_else(|_| SystemTime::now())))
+    }
+
+    /// Takes the rights of others away from all files, and says which they had any for.
+    pub fn close_to_others(&self) -> Vec<String> {
+        let files = self.all().unwrap_or_default();
+        files
+            .iter()
+            .filter_map(|path| close_to_others(path))
+            .collect()
+    }
+
+    /// Why there are no tokens.
+    pub(super) fn missing_tokens(&self) -> OAuthError {
+        match self.damaged() {
+            Some(path) => OAuthError::LoginDamaged {
+                path: path.display().to_string(),
+            },
+            None => OAuthError::NotLoggedIn,
+        }
+    }
+
+    /// The file of the tokens, if it is there but can not be read.
+    pub fn damaged(&self) -> Option<PathBuf> {
+        let path = self.path("json");
+        (path.exists() && self.tokens().is_none()).then_some(path)
     }
 
     /// Keeps new tokens in the place of the old ones.
@@ -168,10 +193,13 @@ impl TokenFiles {
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         let metadata = fs::metadata(self.path("json")).ok()?;
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        let (inode, changed) = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()))
+        };
         #[cfg(not(unix))]
-        let inode = 0;
-        Some((metadata.modified().ok()?, metadata.len(), inode))
+        let (inode, changed) = (0, (0, 0));
+        Some((metadata.modified().ok()?, metadata.len(), inode, changed))
     }
 
     /// Waits until no other process changes this login.
@@ -201,7 +229,9 @@ impl TokenFiles {
                 return None;
             }
         };
-        close_to_others(path);
+        if let Some(warning) = close_to_others(path) {
+            tracing::warn!("{warning}");
+        }
         match serde_json::from_slice(&text) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -258,28 +288,28 @@ fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Takes the rights of others away from a file, and says that they had any.
-fn close_to_others(path: &Path) {
+/// Takes the rights of others away from a file, and says so if they had any.
+fn close_to_others(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let Ok(metadata) = fs::metadata(path) else {
-            return;
-        };
-        let is_open = metadata.permissions().mode() & 0o077 != 0;
+        let mode = fs::metadata(path).ok()?.permissions().mode();
+        let is_open = mode & 0o077 != 0;
         if !is_open {
-            return;
+            return None;
         }
         let closed = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
         let done = match closed {
             Ok(()) => "it is closed to them now".to_owned(),
             Err(error) => format!("that can not be changed: {error}"),
         };
-        tracing::warn!(
+        Some(format!(
             "others on this machine could read {}; {done}. If that worries you, log in again",
             path.display()
-        );
+        ))
     }
+    #[cfg(not(unix))]
+    None
 }
 
 fn problem(path: &Path, error: &io::Error) -> OAuthError {

@@ -12,6 +12,7 @@ use url::Url;
 use super::{
     Challenge, ClientIdentity, Flow, LoggedIn, OAuthError, Person, ServerMetadata, TokenFiles,
     Tokens,
+    callback::Reply,
     challenge::Scheme,
     client::{Client, ClientNeed, ClientOrigin, ClientProof},
     discovery::{self, Discovered},
@@ -85,16 +86,22 @@ impl Login {
         flow: Option<Flow>,
     ) -> Result<LoggedIn, OAuthError> {
         let limit = self.settings.timeout;
-        match tokio::time::timeout(limit, Box::pin(self.log_in(person, flow))).await {
-            Ok(done) => done,
+        let mut waiting = Reply::nobody();
+        let login = Box::pin(self.log_in(person, flow, &mut waiting));
+        let ended = match tokio::time::timeout(limit, login).await {
+            Ok(ended) => ended,
             Err(_) => Err(OAuthError::TimedOut(limit)),
-        }
+        };
+        // However it ended: whoever waits at the browser hears of it.
+        waiting.send(&self.server, ended.as_ref().err()).await;
+        ended
     }
 
     async fn log_in(
         &self,
         person: &dyn Person,
         flow: Option<Flow>,
+        waiting: &mut Reply,
     ) -> Result<LoggedIn, OAuthError> {
         let prepared = self.prepare(None).await?;
         let tokens = match (flow, self.grant(&prepared.found.metadata)) {
@@ -111,7 +118,7 @@ impl Login {
                 | OAuthGrant::JwtBearer
                 | OAuthGrant::EnterpriseManaged),
             ) => self.by_machine(&prepared, grant, None).await?,
-            (flow, _) => self.by_code(&prepared, person, flow).await?,
+            (flow, _) => self.by_code(&prepared, person, flow, waiting).await?,
         };
         self.keep(&prepared.found.metadata, tokens).await
     }
@@ -180,9 +187,12 @@ impl Login {
         }
     }
 
-    /// Whether tokens may be had without a person; what the authorization server offers may still be against it.
     pub(super) fn may_need_nobody(&self) -> bool {
-        let settings = &self.settings;
+        Self::may_do_alone(&self.settings)
+    }
+
+    /// Whether tokens may be had without a person; what the authorization server offers may still be against it.
+    pub fn may_do_alone(settings: &OAuthSettings) -> bool {
         match settings.grant {
             Some(OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode) => false,
             Some(_) => true,
@@ -277,7 +287,7 @@ impl Login {
             return Ok(client);
         }
         let issuer = prepared.found.metadata.issuer.clone();
-        match person.client(&issuer).await {
+        match person.client(&issuer, redirect_uri).await {
             Some(ClientIdentity { id, secret }) => {
                 let proof = match &secret {
                     None => ClientProof::None,
@@ -298,7 +308,10 @@ impl Login {
                     origin: ClientOrigin::Configured,
                 })
             }
-            None => Err(OAuthError::NoClient { issuer }),
+            None => Err(OAuthError::NoClient {
+                issuer,
+                redirect_uri: redirect_uri.to_owned(),
+            }),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a person sees in the browser at the end of a login.
 
+use hermes_config::ServerName;
+
 /// It worked.
 pub(super) fn welcome() -> String {
     page(
@@ -8,9 +10,13 @@ pub(super) fn welcome() -> String {
     )
 }
 
-/// It did not work. Somebody else's words may be in the reason.
-pub(super) fn sorry(reason: &str) -> String {
-    page("The login did not work", &escaped(reason))
+/// It did not work, and how to begin again. Somebody else's words may be in the reason.
+pub(super) fn sorry(server: &ServerName, reason: &str) -> String {
+    let (reason, server) = (escaped(reason), escaped(server.as_str()));
+    let text = format!(
+        "{reason}</p><p>You can close this window. <code>hermes mcp login {server}</code> begins again."
+    );
+    page("The login did not work", &text)
 }
 
 /// Not the address of a login.
@@ -50,10 +56,14 @@ mod tests {
 
     #[test]
     fn words_of_others_stay_words() {
-        let page = sorry("<img src=x onerror='alert(\"1\")'>&");
+        let page = sorry(
+            &ServerName::new("<b>"),
+            "<img src=x onerror='alert(\"1\")'>&",
+        );
         assert!(
             page.contains("&lt;img src=x onerror=&#39;alert(&quot;1&quot;)&#39;&gt;&amp;"),
             "{page}"
         );
+        assert!(page.contains("login &lt;b&gt;<"), "{page}");
     }
 }

@@ -7,19 +7,33 @@ use super::{DeviceCode, OAuthError};
 /// Who logs in. All of it may take as long as a person takes; the login has a limit of its own.
 pub trait Person: Send + Sync {
     /// Whether the answer can come while the login is waited for.
-    fn presence(&self) -> Presence;
+    fn presence(&self) -> Presence {
+        Presence::Here
+    }
 
     /// Shows the address to go to, and opens it if that is possible.
     fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()>;
 
     /// Waits for an answer that the person types or pastes. Pending for ever where nobody can.
-    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>>;
+    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+        Box::pin(std::future::pending())
+    }
 
     /// Shows a code to enter elsewhere.
-    fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()>;
+    fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()> {
+        let _ = code;
+        Box::pin(async {})
+    }
 
-    /// Asks for a client that the person has registered; `None` if there is none.
-    fn client<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Option<ClientIdentity>>;
+    /// Asks for a client that the person has registered, with this address for answers; `None` if there is none.
+    fn client<'a>(
+        &'a self,
+        issuer: &'a str,
+        redirect_uri: &'a str,
+    ) -> BoxFuture<'a, Option<ClientIdentity>> {
+        let _ = (issuer, redirect_uri);
+        Box::pin(async { None })
+    }
 }
 
 /// Where the person is.

@@ -1,23 +1,23 @@
 //! Servers with `auth: oauth` behind a host that runs: what it does by itself, and what it leaves to people.
 
-use std::{sync::Mutex, time::Duration};
+use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, sync::Mutex, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettings};
 use hermes_mcp::{
     link::Status,
-    oauth::{
-        ClientIdentity, DeviceCode, Flow, LoggedIn, Login, OAuthError, Person, Presence,
-        TokenFiles, Visit,
-    },
+    oauth::{Flow, LoggedIn, Login, OAuthError, Person, TokenFiles, Visit},
 };
 use hermes_testkit::{
     Behaviour, Era, HttpServer,
-    authorization::{AuthorizationServer, Endpoint, Resource, Setup as Offer, browse},
+    authorization::{AuthorizationServer, ConsentingBrowser, Endpoint, Resource, Setup as Offer},
 };
 use serde_json::{Value, json};
 
-use crate::setup::{PATIENCE, Setup};
+use crate::{
+    faults::log::Log,
+    setup::{PATIENCE, Setup},
+};
 
 /// A host with one server, `s`, that wants a login.
 struct Place {
@@ -84,36 +84,19 @@ impl Place {
 
 /// A person whose browser follows wherever it is sent.
 #[derive(Default)]
-struct Consenting {
-    page: Mutex<Option<String>>,
-}
+struct Consenting(ConsentingBrowser);
 
 impl Person for Consenting {
-    fn presence(&self) -> Presence {
-        Presence::Here
-    }
-
     fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
-        *self.page.lock().unwrap() = Some(visit.url.clone());
+        self.0.enter(&visit.url);
         Box::pin(async {})
     }
 
     fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
         Box::pin(async {
-            let page = self.page.lock().unwrap().take();
-            if let Some(page) = page {
-                let _ = tokio::task::spawn_blocking(move || browse(&page)).await;
-            }
+            self.0.go().await.unwrap();
             std::future::pending().await
         })
-    }
-
-    fn enter<'a>(&'a self, _: &'a DeviceCode) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
-    }
-
-    fn client<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
-        Box::pin(async { None })
     }
 }
 
@@ -240,19 +223,33 @@ async fn a_token_file_that_is_damaged_while_it_is_used_asks_for_a_login_and_take
         std::fs::write(&file, damage).unwrap();
         let told = place.echo().await;
         assert_eq!(told["needs_reauth"], true, "{damage}: {told}");
+        let error = told["error"].as_str().unwrap();
+        assert!(error.contains("s.json is damaged"), "{error}");
         place.log_in_and_connect().await;
         let told = place.echo().await;
         assert!(told.get("error").is_none(), "{damage}: {told}");
     }
 }
 
+#[tokio::test]
+async fn a_token_file_that_is_opened_to_others_while_it_is_used_is_closed_again() {
+    let log = Log::default();
+    let _capturing = log.capture();
+    let place = Place::usual().await;
+    place.log_in_and_connect().await;
+    let file = place.setup.path("mcp-tokens/s.json");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(place.echo().await, json!({ "result": "hi" }));
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = log.text();
+    assert!(text.contains("others on this machine could read"), "{text}");
+}
+
 /// A person who copies the last address out of the browser.
 #[derive(Default)]
 struct Pasting(Mutex<Option<Visit>>);
 impl Person for Pasting {
-    fn presence(&self) -> Presence {
-        Presence::Here
-    }
     fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
         assert!(!visit.is_waited_for);
         *self.0.lock().unwrap() = Some(visit.clone());
@@ -266,12 +263,6 @@ impl Person for Pasting {
             });
             Ok(back.await.unwrap())
         })
-    }
-    fn enter<'a>(&'a self, _: &'a DeviceCode) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
-    }
-    fn client<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
-        Box::pin(async { None })
     }
 }
 

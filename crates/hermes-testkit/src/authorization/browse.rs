@@ -2,6 +2,7 @@
 
 use std::io::{Error, Read as _, Result, Write as _};
 use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use url::Url;
@@ -20,6 +21,28 @@ pub struct Visit {
     pub status: u16,
     /// Its headers and the page.
     pub text: String,
+}
+
+/// A browser whose user agrees to everything. It goes to a page in two steps, for logins that send somebody there and
+/// wait for the answer only then.
+#[derive(Debug, Default)]
+pub struct ConsentingBrowser(Mutex<Option<String>>);
+
+impl ConsentingBrowser {
+    /// Enters an address.
+    pub fn enter(&self, url: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
+    }
+
+    /// Opens the address that was entered, once, and follows it to the end.
+    pub async fn go(&self) -> Result<()> {
+        let url = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(url) = url else {
+            return Ok(());
+        };
+        let visit = tokio::task::spawn_blocking(move || browse(&url)).await;
+        visit.map_err(Error::other)?.map(drop)
+    }
 }
 
 /// Opens an address and follows redirects to the end.
@@ -67,12 +90,9 @@ fn visit(url: &Url) -> Result<Visit> {
 }
 
 fn get(url: &Url) -> Result<String> {
-    let address = url
-        .socket_addrs(|| None)?
-        .first()
-        .copied()
-        .ok_or_else(|| Error::other("no such host"))?;
-    let mut connection = TcpStream::connect(address)?;
+    // A name may stand for several addresses, and not all of them answer.
+    let mut connection = TcpStream::connect(&*url.socket_addrs(|| None)?)?;
+    let address = connection.peer_addr()?;
     connection.set_read_timeout(Some(PATIENCE))?;
     let query = url.query().map(|query| format!("?{query}"));
     write!(

@@ -1,6 +1,9 @@
 //! `hermes channels …`: the chats messages can be sent to.
 
-use hermes_gateway::send::{Sender, Target};
+use hermes_gateway::{
+    conversations::ConversationIndex,
+    send::{Sender, Target},
+};
 use serde_json::json;
 
 use crate::{
@@ -18,7 +21,10 @@ pub(super) fn run(context: &Context, command: &ChannelsCommand) -> Result<(), Fa
 /// Lists what is known, of one platform or of all.
 pub(super) async fn list(context: &Context, platform: Option<&str>) -> Result<(), Failure> {
     let sender = Sender::new(&context.home, &context.written_settings()?);
-    let targets = sender.targets(platform).await?;
+    let conversations = ConversationIndex::open(&context.home);
+    let targets = sender.targets(&conversations, platform).await;
+    conversations.close().await;
+    let targets = targets?;
     let output = context.output;
     if targets.is_empty() {
         output.note(

@@ -32,6 +32,7 @@ fn store(context: &Context) -> SecretStore {
 
 fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     let name = &args.name;
+    SecretStore::check_name(name).map_err(|error| failure(&error))?;
     let value = value(name)?;
     let place = store(context)
         .set(name, &value)

@@ -8,7 +8,8 @@ use std::{
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Which of our crates a crate may use. Tests and benchmarks may use the testkit, nobody else.
+/// Which of our crates a crate may use. Tests, benchmarks and the conformance suite may use the
+/// testkit, nobody else.
 const MAY_USE: [(&str, &[&str]); 10] = [
     ("hermes-config", &[]),
     ("hermes-store", &["hermes-config"]),
@@ -49,6 +50,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "hermes-gateway",
             "hermes-hub",
             "hermes-mcp",
+            "hermes-testkit",
         ],
     ),
     (

@@ -1,6 +1,7 @@
 //! Logins at MCP servers, with an authorization server that fails and lies on demand.
 
 mod answers;
+mod clients;
 mod discovery;
 mod faults;
 mod files;

@@ -76,6 +76,8 @@ fn a_server_gets_it_and_no_error_shows_it() {
         .ok()
         .hides(&[VALUE]);
     assert_eq!(doctor.json()["ok"], true);
+    // It has been connected to; that its tools can not be remembered is no news.
+    assert!(!doctor.stdout.contains("not known yet"), "{doctor:?}");
 }
 
 #[test]
@@ -94,6 +96,10 @@ fn bad_names_and_empty_values_are_refused() {
     let hermes = Hermes::new();
     hermes
         .run_with_input(&["secret", "set", "a b", "--json"], "x")
+        .refused(2, "usage");
+    // The name comes first: nobody types a value for nothing.
+    hermes
+        .run(&["secret", "set", "a b", "--json"])
         .refused(2, "usage");
     hermes
         .run_with_input(&["secret", "set", "a", "--json"], "\n")

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
+    path::PathBuf,
     process::{Child, Command},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
@@ -10,10 +11,10 @@ use std::{
 };
 
 use hermes_testkit::{
-    Behaviour, TemporaryHome, binary,
-    model::{ModelServer, Script},
+    Behaviour, TemporaryHome, Tool, binary,
+    model::{Answer, ModelServer, Script},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{pty, running::PATIENCE};
 
@@ -52,6 +53,24 @@ impl Place {
 
     pub(crate) fn with_model(script: Script, servers: &[(&str, &Behaviour)]) -> Self {
         Self::new(Some(script), servers, "")
+    }
+
+    /// With a model that calls the destructive tool `wipe` of the server `kit` once for each text, and says `Done.`; and
+    /// the record of what reaches that server. `approve` is its `tools.approve`.
+    pub(crate) fn wiping(approve: &Value, texts: &[&str]) -> (Self, PathBuf) {
+        let calls = texts
+            .iter()
+            .map(|text| Answer::call("mcp_kit_wipe", &json!({"text": text})));
+        let place = Self::with_model(Script::new(calls.chain([Answer::text("Done.")])), &[]);
+        let record = place.home.path().join("record");
+        let wipe = Tool::defined(json!({"name": "wipe", "annotations": {"destructiveHint": true}}));
+        let behaviour = Behaviour::new()
+            .tools([wipe.acting_as("echo")])
+            .record(&record);
+        let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
+        let entry = json!({"command": command, "args": args, "tools": {"approve": approve}});
+        place.write_config(&[], &format!("mcp_servers: {}\n", json!({"kit": entry})));
+        (place, record)
     }
 
     pub(crate) fn new(script: Option<Script>, servers: &[(&str, &Behaviour)], more: &str) -> Self {

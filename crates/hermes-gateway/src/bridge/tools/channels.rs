@@ -12,10 +12,8 @@ pub(super) async fn channels_list(
     bridge: &Bridge,
     arguments: &Arguments,
 ) -> Result<Document, Refusal> {
-    let targets = bridge
-        .sender()
-        .targets(arguments.optional("platform"))
-        .await;
+    let platform = arguments.optional("platform");
+    let targets = bridge.sender().targets(bridge.index(), platform).await;
     let targets = targets.map_err(|error| Refusal::new(error.to_string()))?;
     Ok(json!({"count": targets.len(), "channels": targets}).into())
 }

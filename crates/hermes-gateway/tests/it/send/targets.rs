@@ -1,7 +1,10 @@
 //! Which chat is meant, and what is said when none is.
 
-use hermes_config::{Settings, Variables};
-use hermes_gateway::send::{MediaPolicy, Sender};
+use hermes_config::{Home, Settings, Variables};
+use hermes_gateway::{
+    conversations::ConversationIndex,
+    send::{MediaPolicy, Sender},
+};
 use serde_json::json;
 
 use super::Place;
@@ -140,7 +143,8 @@ async fn known_chats_come_from_the_directory() {
     let place = Place::telegram();
     place.home.write("channel_directory.json", DIRECTORY);
     let sender = place.sender();
-    let targets = sender.targets(None).await.unwrap();
+    let conversations = ConversationIndex::open(&Home::at(place.home.path()));
+    let targets = sender.targets(&conversations, None).await.unwrap();
     assert_eq!(targets.len(), 6);
     assert_eq!(
         json!(targets[1]),
@@ -151,24 +155,28 @@ async fn known_chats_come_from_the_directory() {
             "chat_type": "forum",
         })
     );
-    let discord = sender.targets(Some("Discord")).await.unwrap();
+    let discord = sender
+        .targets(&conversations, Some("Discord"))
+        .await
+        .unwrap();
     assert_eq!(discord.len(), 1);
     place
         .home
         .write("channel_directory.json", r#"{"platforms": {}}"#);
-    assert_eq!(sender.targets(None).await.unwrap(), []);
+    assert_eq!(sender.targets(&conversations, None).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn without_a_directory_they_come_from_conversations() {
     let place = Place::telegram();
     let sender = place.sender();
-    assert_eq!(sender.targets(None).await.unwrap(), []);
+    let conversations = ConversationIndex::open(&Home::at(place.home.path()));
+    assert_eq!(sender.targets(&conversations, None).await.unwrap(), []);
     assert!(!place.home.path().join("state.db").exists());
     super::mirror::session(&place, "a", "telegram", "5", None, Some("u1")).await;
     super::mirror::session(&place, "b", "telegram", "5", Some("7"), Some("u1")).await;
     super::mirror::session(&place, "c", "slack", "C12345678", None, None).await;
-    let targets = sender.targets(None).await.unwrap();
+    let targets = sender.targets(&conversations, None).await.unwrap();
     let shown: Vec<_> = targets
         .iter()
         .map(|target| (target.target.as_str(), target.name.as_str()))
@@ -178,7 +186,7 @@ async fn without_a_directory_they_come_from_conversations() {
         shown,
         [("slack:C12345678", "c chat"), ("telegram:5", "b chat")]
     );
-    let slack = sender.targets(Some("SLACK")).await.unwrap();
+    let slack = sender.targets(&conversations, Some("SLACK")).await.unwrap();
     assert_eq!(slack[0].chat_type, "group");
 }
 

@@ -14,6 +14,7 @@ use crate::{
 
 mod configuration;
 mod files;
+mod logins;
 mod processes;
 mod programs;
 mod safety;
@@ -97,6 +98,7 @@ pub(super) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
             checks.extend(safety::check_entries(&settings));
             checks.extend(programs::check(&context.home, &settings));
             checks.extend(sandboxes::check(&context.home, &settings));
+            checks.extend(logins::check(&context.home, &settings));
             let remembered = Remembered::new(&context.home, &settings);
             checks.extend(tools::check(&remembered));
             checks.extend(safety::check_tools(&context.home, &remembered));

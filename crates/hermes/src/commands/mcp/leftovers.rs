@@ -7,8 +7,7 @@ use hermes_mcp::{manifest, oauth::TokenFiles, pins::Pins};
 
 /// Deletes all of it. Call it while the server is still in `settings`.
 pub(super) fn delete(home: &Home, settings: &Settings, name: &ServerName) -> io::Result<()> {
-    let names = settings.servers.iter().map(|entry| &entry.name);
-    for path in TokenFiles::new(home, names, name).all()? {
+    for path in TokenFiles::new(home, &settings.server_names(), name).all()? {
         fs::remove_file(path)?;
     }
     Pins::of(home).forget(name)?;

@@ -18,6 +18,7 @@ use crate::{
     cli::LoginArgs,
     context::Context,
     failure::{Failure, Kind},
+    output::printable,
 };
 
 mod person;
@@ -123,8 +124,7 @@ pub(super) fn login(
 
 /// Where a server's login is kept.
 pub(super) fn files(context: &Context, settings: &Settings, name: &ServerName) -> TokenFiles {
-    let names = settings.servers.iter().map(|entry| &entry.name);
-    TokenFiles::new(&context.home, names, name)
+    TokenFiles::new(&context.home, &settings.server_names(), name)
 }
 
 /// Writes `auth: oauth` where it is missing, and has running processes try the server again.
@@ -184,14 +184,33 @@ pub(super) fn failure(server: &ServerName, error: &OAuthError) -> Failure {
         _ => Kind::Failed,
     };
     let failure = Failure::new(kind, error.to_string()).about(server.clone());
+    let again =
+        |failure: Failure| failure.hint(format!("`hermes mcp login {server}` begins again"));
     match error {
-        OAuthError::AnswerPending { url, .. } => failure.finding("url", url.as_str().into()),
+        OAuthError::AnswerPending { url, .. } => Failure {
+            message: format!("there is no terminal, so the login to `{server}` takes a second command"),
+            ..failure
+        }
+        .hint(format!(
+            "open this address in a browser, on any machine: {}",
+            printable(url)
+        ))
+        .hint(format!(
+            "then run `hermes mcp login {server} --code 'ADDRESS'` with the address that the browser ends at, in quotes, even \
+             if nothing is shown there"
+        ))
+        .finding("url", url.as_str().into()),
         OAuthError::NoClient { .. } => failure.hint(format!(
             "on a terminal `hermes mcp login {server}` asks for a client"
         )),
-        OAuthError::TimedOut(_) => {
-            failure.hint(format!("`hermes mcp login {server}` begins again"))
-        }
+        OAuthError::TimedOut(_)
+        | OAuthError::WrongState
+        | OAuthError::WrongIssuer { .. }
+        | OAuthError::Denied(_)
+        | OAuthError::Refused { .. } => again(failure),
+        OAuthError::NoCode => failure.hint(
+            "give all of the address that the browser ends at, in quotes: it holds `code=` and `state=`",
+        ),
         _ => failure,
     }
 }

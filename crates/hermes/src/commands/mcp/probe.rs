@@ -14,6 +14,7 @@ use hermes_mcp::{
     session::Session,
 };
 
+use super::login;
 use crate::{
     context::Context,
     failure::{Failure, Kind},
@@ -44,6 +45,11 @@ pub(super) async fn host_answering(
     settings
         .servers
         .retain(|entry| wanted.contains(&&entry.name));
+    for name in wanted {
+        for warning in login::files(context, &settings, name).close_to_others() {
+            context.output.warning(warning);
+        }
+    }
     let options = HostOptions {
         inquiries,
         ..HostOptions::new(context.home.clone(), context.guard()?)

@@ -26,6 +26,7 @@ pub(super) fn run(context: &Context, args: &ReauthArgs) -> Result<(), Failure> {
     };
     let mut results: Vec<Value> = Vec::new();
     let mut failed = 0;
+    let mut kind = Kind::AnswerNeeded;
     for (index, entry) in entries.iter().enumerate() {
         context
             .output
@@ -39,10 +40,20 @@ pub(super) fn run(context: &Context, args: &ReauthArgs) -> Result<(), Failure> {
             Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
             Err(failure) => {
                 failed += 1;
+                if failure.kind != Kind::AnswerNeeded {
+                    kind = Kind::Failed;
+                }
                 context.output.warning(&failure.message);
-                results.push(json!({
-                    "server": entry.name, "ok": false, "error": failure.message,
-                }));
+                for hint in &failure.hints {
+                    context.output.note(hint);
+                }
+                let mut result = json!({
+                    "server": entry.name, "ok": false, "code": failure.kind.code(), "error": failure.message,
+                });
+                for (key, value) in failure.findings {
+                    result[key] = value;
+                }
+                results.push(result);
             }
         }
     }
@@ -57,7 +68,7 @@ pub(super) fn run(context: &Context, args: &ReauthArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let results = Value::Array(results);
-    Err(Failure::failed(summary).finding("results", results))
+    Err(Failure::new(kind, summary).finding("results", results))
 }
 
 fn with_logins(settings: &Settings) -> Vec<&ServerEntry> {

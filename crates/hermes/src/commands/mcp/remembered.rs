@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use hermes_config::{Home, ReferencePolicy, Server, ServerEntry, Settings, ToolNaming};
+use hermes_config::{Home, ReferencePolicy, Server, ServerEntry, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
     Registry,
     catalog::{Catalog, NativeTool},
@@ -59,6 +59,12 @@ impl<'a> Remembered<'a> {
         })
     }
 
+    /// Whether a server's lists can not be found by looking, because of what its entry refers to.
+    pub(super) fn is_never_known(&self, name: &ServerName) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|(entry, _)| entry.name == *name && needs_more_than_a_look(entry))
+    }
+
     /// Each server's status while no process runs it.
     pub(super) fn status(&self) -> Vec<ServerStatus> {
         self.entries
@@ -106,10 +112,14 @@ impl<'a> Remembered<'a> {
     }
 }
 
-fn manifest_of(home: &Home, settings: &Settings, entry: &ServerEntry) -> Option<Manifest> {
-    // Looking must not run commands or open a keyring.
+/// Looking must not run commands or open a keyring.
+fn needs_more_than_a_look(entry: &ServerEntry) -> bool {
     let text = entry.template.to_string();
-    if text.contains("${cmd:") || text.contains("${keyring:") {
+    text.contains("${cmd:") || text.contains("${keyring:")
+}
+
+fn manifest_of(home: &Home, settings: &Settings, entry: &ServerEntry) -> Option<Manifest> {
+    if needs_more_than_a_look(entry) {
         return None;
     }
     let server = entry.server.as_ref().ok()?;

@@ -267,11 +267,11 @@ fn consent_to_broken(
         return Ok(failure.message);
     }
     if !questions.can_ask() {
-        let refusal = failure
+        let refusal = without_login(failure)
             .hint("nothing was saved; `--force` saves it disabled, `--no-test` without connecting");
         return Err(match refusal.kind {
             Kind::NeedsLogin => {
-                refusal.hint("`--auth header` takes a token, `--auth oauth` has you log in")
+                refusal.hint("add `--auth oauth` to log in, or `--auth header` to give a token")
             }
             _ => refusal,
         });
@@ -283,6 +283,16 @@ fn consent_to_broken(
     } else {
         Err(Failure::new(failure.kind, "nothing was saved"))
     }
+}
+
+/// The advice to log in is for servers that are saved.
+fn without_login(mut failure: Failure) -> Failure {
+    if let Some((cause, advice)) = failure.message.rsplit_once("; ")
+        && advice.contains("`hermes mcp login")
+    {
+        failure.message = cause.to_owned();
+    }
+    failure
 }
 
 fn show(context: &Context, settings: &Settings, offer: &Offer) {

@@ -58,7 +58,8 @@ fn test_all(context: &Context, settings: &Settings, args: &TestArgs) -> Result<(
             failed.len(),
             names.len(),
             failed.join(", ")
-        )));
+        ))
+        .finding("results", json!(reports)));
     }
     context.output.json(json!({"results": reports}));
     Ok(())
@@ -83,31 +84,56 @@ async fn test(
     let outcome = probe::answer(context, &host, name, Need::Everything).await;
     let pins = probe::entry(&settings, name.as_str())?.server.as_ref().ok();
     let report = outcome.map(|answered| {
-        let changed = pins.map_or_else(Vec::new, |server| changed(context, server, &answered));
-        report(context, &host, name, &answered, changed)
+        let changes = pins.map(|server| changes(context, server, &answered));
+        report(context, &host, name, &answered, changes.unwrap_or_default())
     });
     host.shutdown().await;
     report
 }
 
-/// Warnings about tools that are not what they were when they were accepted.
-fn changed(context: &Context, server: &Server, answered: &Answered) -> Vec<String> {
+/// Tools that are not what they were when they were accepted.
+#[derive(Default)]
+struct Changes {
+    warnings: Vec<String>,
+    /// Those that are not offered for it.
+    withheld: Vec<String>,
+}
+
+fn changes(context: &Context, server: &Server, answered: &Answered) -> Changes {
+    let catalog = &answered.catalog;
+    let names = |withheld: Vec<String>| match server.pin_tools {
+        PinTools::Block => withheld,
+        PinTools::Off | PinTools::Warn => Vec::new(),
+    };
     if server.pin_tools == PinTools::Off {
-        return Vec::new();
+        return Changes::default();
     }
     let name = &server.name;
-    match offer::compare(context, server, &answered.catalog) {
-        Ok(comparison) => comparison
-            .changed
-            .iter()
-            .map(|tool| {
+    match offer::compare(context, server, catalog) {
+        Ok(comparison) => {
+            let changed = comparison.changed.iter().map(|tool| tool.name.to_string());
+            let changed: Vec<String> = changed.collect();
+            let warning = |tool: &String| {
                 format!(
-                    "`{}` has changed since it was accepted; `hermes mcp tools {name} --diff` shows how",
-                    tool.name
+                    "`{tool}` has changed since it was accepted; `hermes mcp tools {name} --diff` shows how"
                 )
-            })
-            .collect(),
-        Err(failure) => vec![failure.message],
+            };
+            Changes {
+                warnings: changed.iter().map(warning).collect(),
+                withheld: names(changed),
+            }
+        }
+        // Without pins nothing is known to be what was accepted.
+        Err(failure) => Changes {
+            warnings: vec![failure.message],
+            withheld: names(
+                catalog
+                    .tools
+                    .iter()
+                    .map(|tool| tool.name.to_string())
+                    .collect(),
+            ),
+        },
     }
 }
 
@@ -116,7 +142,7 @@ fn report(
     host: &Host,
     name: &ServerName,
     answered: &Answered,
-    changed: Vec<String>,
+    changes: Changes,
 ) -> Value {
     let registry = host.registry();
     let status = host
@@ -132,7 +158,7 @@ fn report(
     let (mut warnings, sandbox) = status
         .map(|status| (status.warnings, status.sandbox))
         .unwrap_or_default();
-    warnings.extend(changed);
+    warnings.extend(changes.warnings);
 
     let output = context.output;
     let title = info.server_info.as_ref().map_or_else(String::new, |info| {
@@ -152,9 +178,19 @@ fn report(
     let mut table = Table::new(&["TOOL", "REGISTERED AS", "DESCRIPTION"]);
     let mut tools = Vec::new();
     for tool in &answered.catalog.tools {
-        let registered = registry.find_original(name, tool.name.as_str());
+        let is_withheld = changes
+            .withheld
+            .iter()
+            .any(|name| name == tool.name.as_str());
+        let registered = registry
+            .find_original(name, tool.name.as_str())
+            .filter(|_| !is_withheld);
         let description = tool.definition.description.as_deref().unwrap_or_default();
-        let shown = registered.map_or("(filtered out)", |tool| tool.name.as_str());
+        let shown = match registered {
+            Some(tool) => tool.name.as_str(),
+            None if is_withheld => "(withheld: it has changed)",
+            None => "(filtered out)",
+        };
         table.row([
             (tool.name.to_string(), Tone::Strong),
             (

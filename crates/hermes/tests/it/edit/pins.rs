@@ -81,6 +81,13 @@ fn what_was_added_is_pinned_shown_when_it_changes_and_approved() {
     let tested = hermes.run(&["mcp", "test", "kit", "--json"]).ok().json();
     let warnings = tested["warnings"].to_string();
     assert!(warnings.contains("`add` has changed"), "{warnings}");
+    let included = |number: usize| tested["tools"][number]["included"].clone();
+    assert_eq!((included(0), included(1)), (json!(false), json!(true)));
+    let tested = hermes.run(&["mcp", "test", "kit"]).ok();
+    assert!(
+        tested.stdout.contains("(withheld: it has changed)"),
+        "{tested:?}"
+    );
     let refused = hermes.run(&["mcp", "call", "kit.add"]).ended(1);
     assert!(refused.stderr.contains("`add` is withheld"), "{refused:?}");
     let doctor = hermes.run(&["mcp", "doctor"]).ok();

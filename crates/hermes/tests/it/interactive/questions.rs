@@ -3,7 +3,7 @@
 use hermes_config::Home;
 use hermes_store::runtime::{self, RuntimeStore};
 use hermes_testkit::{
-    Behaviour, Tool, binary,
+    Behaviour,
     model::{Answer, Script},
     recorded,
 };
@@ -254,21 +254,7 @@ fn a_form_of_a_server_is_filled_in_during_the_call() {
 
 #[test]
 fn a_tool_that_its_server_calls_destructive_is_asked_about_in_the_chat() {
-    let wipe = Tool::defined(json!({"name": "wipe", "annotations": {"destructiveHint": true}}));
-    let script = Script::new([
-        Answer::call("mcp_kit_wipe", &json!({"text": "one"})),
-        Answer::call("mcp_kit_wipe", &json!({"text": "two"})),
-        Answer::text("Done."),
-    ]);
-    let place = Place::with_model(script, &[]);
-    let record = place.home.path().join("record");
-    let behaviour = Behaviour::new()
-        .tools([wipe.acting_as("echo")])
-        .record(&record);
-    let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
-    let tools = json!({"approve": "@destructive"});
-    let entry = json!({"command": command, "args": args, "tools": tools});
-    place.write_config(&[], &format!("mcp_servers: {}\n", json!({"kit": entry})));
+    let (place, record) = Place::wiping(&json!("@destructive"), &["one", "two"]);
     let calls = || recorded(&record, "tools/call").len();
     let talk = place.talk(&[]);
     talk.ready("kit");

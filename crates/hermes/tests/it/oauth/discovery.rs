@@ -1,5 +1,7 @@
 //! Metadata that lead astray are not followed.
 
+use hermes_testkit::authorization::{Challenge, Discovery, MetadataPlace};
+
 use super::*;
 
 /// The login ended before anybody was sent anywhere, and said why.
@@ -17,6 +19,47 @@ fn refused(place: &Place, words: &[&str]) {
 
 fn lie(url: &str) -> EndpointFault {
     EndpointFault::Advertised(url.to_owned())
+}
+
+#[test]
+fn an_authorization_server_is_found_in_every_place_of_the_standards() {
+    for discovery in [
+        Discovery::OAuth,
+        Discovery::OpenIdInserted,
+        Discovery::OpenIdAppended,
+    ] {
+        for path in ["", "/tenant"] {
+            let setup = Setup::with(|setup| {
+                setup.discovery = discovery;
+                setup.path = path.to_owned();
+            });
+            let resource = Resource::with(|resource| {
+                resource.challenge = Challenge::Plain;
+                resource.metadata = MetadataPlace::Root;
+            });
+            let place = Place::new(setup, resource);
+            place.log_in().ok();
+            place.works();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_describes_nothing_is_its_own_authorization_server() {
+    let resource = Resource::with(|resource| {
+        resource.challenge = Challenge::Plain;
+        resource.metadata = MetadataPlace::None;
+    });
+    let (server, mcp) = AuthorizationServer::at_the_origin_of(Setup::default(), resource);
+    let hermes = Hermes::new();
+    let place = Place {
+        hermes,
+        server,
+        mcp,
+    };
+    place.configure(json!({}));
+    place.log_in().ok();
+    place.works();
 }
 
 #[test]

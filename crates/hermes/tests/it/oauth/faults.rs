@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 
+use hermes_testkit::authorization::first_redirect;
+
 use super::*;
 
 #[test]
@@ -40,12 +42,29 @@ fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
 }
 
 #[test]
+fn an_authorization_server_that_is_gone_when_the_code_is_turned_in_is_named() {
+    let mut place = Place::usual();
+    let (mut terminal, address) = place.begin();
+    let back = first_redirect(&address).unwrap();
+    place.server.stop();
+    terminal.send(&format!("{back}\r"));
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 1, "{screen}");
+    let screen = screen.replace("\r\n", " ");
+    let endpoint = format!("{}/token does not answer", place.server.issuer());
+    assert!(screen.contains(&endpoint), "{screen}");
+    assert!(!place.token_file().exists());
+    place.server.restart();
+    place.log_in().ok();
+    place.works();
+}
+
+#[test]
 fn a_token_endpoint_that_never_answers_does_not_hold_the_login_for_ever() {
     let place = Place::usual();
     place.configure(json!({ "timeout": 5 }));
     place.server.fail(Endpoint::Token, EndpointFault::Hang);
     let (mut terminal, address) = place.begin();
-    // The browser is let go as well.
     let browser = std::thread::spawn(move || browse(&address));
     let (code, screen) = terminal.end();
     assert_ne!(code, 0, "{screen}");
@@ -54,11 +73,25 @@ fn a_token_endpoint_that_never_answers_does_not_hold_the_login_for_ever() {
         screen.contains("`hermes mcp login remote` begins again"),
         "{screen}"
     );
-    let _ = browser.join().unwrap();
+    // Whoever waits at the browser is told as much.
+    let page = browser.join().unwrap().unwrap();
+    for words in ["within 5 s", "oauth.timeout", "hermes mcp login remote"] {
+        assert!(page.text.contains(words), "no `{words}`: {page:?}");
+    }
     assert!(!place.token_file().exists());
     place.server.mend(Endpoint::Token);
     place.configure(json!({}));
     place.log_in().ok();
+}
+
+#[test]
+fn a_token_that_can_not_be_kept_is_no_login_in_the_browser_either() {
+    let place = Place::usual();
+    // Nothing can be put in the place of a directory.
+    fs::create_dir_all(place.token_file()).unwrap();
+    let login = place.log_in().failed(&["remote.json"]);
+    assert_eq!(login.page.status, 400, "{:?}", login.page);
+    assert!(login.page.text.contains("remote.json"), "{:?}", login.page);
 }
 
 #[test]

@@ -31,10 +31,22 @@ fn a_damaged_file_asks_for_a_login() {
     place.log_in().ok();
     for damage in ["", "{\"access_token\": \"acc", "[]", "\0\0\0"] {
         fs::write(place.token_file(), damage).unwrap();
-        place.needs_login();
+        let ran = place.needs_login();
+        assert!(ran.stdout.contains("remote.json is damaged"), "{ran:#?}");
+        let doctor = place.hermes.run(&["mcp", "doctor"]).ended(1);
+        assert!(doctor.stdout.contains("fail login"), "{doctor:#?}");
     }
     place.log_in().ok();
     place.works();
+    let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
+    assert!(doctor.stdout.contains("ok   login"), "{doctor:#?}");
+    place.hermes.run(&["mcp", "logout", "remote"]).ok();
+    let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
+    assert!(doctor.stdout.contains("warn login"), "{doctor:#?}");
+    assert!(
+        doctor.stdout.contains("hermes mcp login remote"),
+        "{doctor:#?}"
+    );
 }
 
 #[test]
@@ -43,8 +55,47 @@ fn a_file_that_others_can_read_is_closed() {
     place.log_in().ok();
     let open = fs::Permissions::from_mode(0o644);
     fs::set_permissions(place.token_file(), open).unwrap();
-    place.works();
+    let ran = place.call().ok();
+    let warning = "others on this machine could read";
+    assert!(ran.stderr.contains(warning), "{ran:#?}");
     assert_private(&place.token_file());
+}
+
+#[test]
+fn servers_whose_names_make_one_file_name_keep_their_logins_apart() {
+    let place = Place::usual();
+    let second = place.server.protect(Resource::default());
+    let entry = |url: String| json!({ "url": url, "auth": "oauth" });
+    let servers = json!({ "my.api": entry(place.mcp.url()), "my api": entry(second.url()) });
+    let config = json!({ "mcp_servers": servers }).to_string();
+    place.hermes.home.write_config(&config);
+    let log_in = |name: &str| {
+        let mut terminal = Terminal::start(place.hermes.command(&["mcp", "login", name]));
+        browse(&terminal.word_with("/authorize?")).unwrap();
+        let (code, screen) = terminal.end();
+        assert_eq!(code, 0, "{screen}");
+    };
+    let call = |name: &str| {
+        let arguments = r#"{"text":"hello"}"#;
+        place
+            .hermes
+            .run(&["mcp", "call", name, "echo", arguments, "--json"])
+    };
+    log_in("my.api");
+    // As the agent in Python writes it: it does not say which server it is for.
+    let file = place.hermes.home.path().join("mcp-tokens/my_api.json");
+    let mut tokens: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    tokens.as_object_mut().unwrap().remove("resource");
+    fs::write(&file, tokens.to_string()).unwrap();
+    call("my api").refused(4, "needs_login");
+    let token = tokens["access_token"].as_str().unwrap();
+    for request in second.requests() {
+        let sent = request.header("authorization").unwrap_or_default();
+        assert!(!sent.contains(token), "{request:?}");
+    }
+    log_in("my api");
+    call("my api").ok();
+    call("my.api").ok();
 }
 
 #[test]

@@ -81,6 +81,25 @@ fn without_a_terminal_a_login_takes_two_commands() {
     let address = text.split_whitespace().find(|w| w.contains("/authorize?"));
     let address = address.unwrap_or_else(|| panic!("no address: {begun:#?}"));
     let back = first_redirect(address).unwrap();
+    assert!(text.contains("--code 'ADDRESS'"), "{begun:#?}");
+    // What is left of it where somebody forgets the quotes: a shell ends the word at `&`.
+    let cut = back.split('&').next().unwrap();
+    let cut = place.hermes.run(&["mcp", "login", "remote", "--code", cut]);
+    assert!(cut.ended(1).stderr.contains("in quotes"));
+    let other = "http://127.0.0.1:8765/callback?code=1&state=2";
+    let other = place
+        .hermes
+        .run(&["mcp", "login", "remote", "--code", other]);
+    assert!(
+        other
+            .ended(1)
+            .stderr
+            .contains("`hermes mcp login remote` begins again")
+    );
+    let none = place
+        .hermes
+        .run(&["mcp", "login", "remote", "--code", "hello"]);
+    assert!(none.ended(1).stderr.contains("all of the address"));
     let ended = place
         .hermes
         .run(&["mcp", "login", "remote", "--code", &back, "--json"])
@@ -99,6 +118,39 @@ fn a_server_that_is_not_set_up_for_logins_says_what_to_do() {
     place.log_in().ok();
     assert_eq!(place.hermes.entry("remote")["auth"], "oauth");
     place.works();
+}
+
+#[test]
+fn a_token_given_by_hand_that_is_not_accepted_is_named() {
+    let place = Place::usual();
+    let headers = json!({ "authorization": "Bearer of-another-day" });
+    let entry = json!({ "url": place.mcp.url(), "headers": headers });
+    let config = json!({ "mcp_servers": { "remote": entry } });
+    place.hermes.home.write_config(&config.to_string());
+    let ran = place.needs_login();
+    assert!(
+        ran.stdout.contains("`Authorization` of its `headers`"),
+        "{ran:#?}"
+    );
+    ran.hides(&["of-another-day"]);
+}
+
+#[test]
+fn a_server_that_wants_a_login_is_not_added_without_one() {
+    let place = Place::usual();
+    place.hermes.home.write_config("{}\n");
+    let url = place.mcp.url();
+    let ran = place
+        .hermes
+        .run(&["mcp", "add", "remote", "--url", &url])
+        .ended(4);
+    assert!(ran.stderr.contains("nothing was saved"), "{ran:#?}");
+    assert!(ran.stderr.contains("add `--auth oauth`"), "{ran:#?}");
+    // There is no such server yet.
+    assert!(!ran.stderr.contains("hermes mcp login"), "{ran:#?}");
+    let add = ["mcp", "add", "remote", "--url", &url, "--auth", "oauth"];
+    let ran = place.hermes.run(&add).ok();
+    assert!(ran.stderr.contains("hermes mcp login remote"), "{ran:#?}");
 }
 
 #[test]
@@ -159,13 +211,35 @@ fn a_tool_that_needs_more_is_asked_for_together_with_what_there_was() {
 }
 
 #[test]
+fn a_server_that_is_never_content_with_its_scope_is_asked_no_more() {
+    let resource = Resource::with(|resource| {
+        resource.scope = Some("mcp:read".to_owned());
+        // No token has this for one scope.
+        let never = "mcp:read mcp:write".to_owned();
+        resource.tool_scopes = vec![("add".to_owned(), never)];
+    });
+    let place = Place::new(Setup::default(), resource);
+    place.log_in().ok();
+    // The second login asks for more; the third may be one of another account.
+    for _ in 0..2 {
+        place.call_tool("add").refused(4, "needs_login");
+        place.log_in().ok();
+    }
+    let ran = place.call_tool("add").ended(1);
+    assert!(ran.stdout.contains("keeps asking for"), "{ran:#?}");
+    place.works();
+}
+
+#[test]
 fn a_configured_client_is_used_as_it_is() {
     let setup = Setup::with(|setup| setup.dynamic_registration = false);
     let place = Place::new(setup, Resource::default());
     // Nobody registers clients here, and none is configured.
     let ran = place.refused_login();
     assert_ne!(ran.code, 0);
-    assert!(ran.stderr.contains("oauth.client_id"), "{ran:#?}");
+    for words in ["http://127.0.0.1:8765/callback", "oauth.client_id"] {
+        assert!(ran.stderr.contains(words), "{ran:#?}");
+    }
     let client = Client::with_secret("mine", "my-own-s3cret");
     place.server.register(client);
     place.configure(json!({ "client_id": "mine", "client_secret": "my-own-s3cret" }));
@@ -290,6 +364,22 @@ fn reauth_logs_in_again() {
     let (code, screen) = terminal.end();
     assert_eq!(code, 0, "{screen}");
     assert_ne!(place.tokens()["access_token"], before);
+}
+
+#[test]
+fn reauth_without_a_terminal_names_every_address_and_that_an_answer_is_needed() {
+    let place = Place::usual();
+    let ran = place.hermes.run(&["mcp", "reauth", "--all", "--json"]);
+    let result = ran.refused(5, "answer_needed").json()["results"][0].clone();
+    assert_eq!(result["server"], "remote");
+    assert_eq!(result["code"], "answer_needed");
+    let address = result["url"].as_str().unwrap();
+    let back = first_redirect(address).unwrap();
+    place
+        .hermes
+        .run(&["mcp", "login", "remote", "--code", &back])
+        .ok();
+    place.works();
 }
 
 #[test]

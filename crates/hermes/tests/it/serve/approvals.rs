@@ -1,7 +1,6 @@
 //! A chat at a terminal waits for a decision, and clients of bridges make it.
 
 use hermes_testkit::{
-    Behaviour, Tool, binary,
     model::{Answer, Script},
     recorded,
 };
@@ -162,26 +161,6 @@ fn what_is_decided_at_the_terminal_is_told() {
     );
 }
 
-/// A chat whose model calls a tool that `tools.approve` names.
-fn place_with_tool(approve: &Value) -> (Place, std::path::PathBuf) {
-    let wipe = Tool::defined(json!({
-        "name": "wipe", "annotations": {"destructiveHint": true},
-    }));
-    let script = Script::new([
-        Answer::call("mcp_kit_wipe", &json!({"text": "all of it"})),
-        Answer::text("Done."),
-    ]);
-    let place = Place::with_model(script, &[]);
-    let record = place.home.path().join("record");
-    let behaviour = Behaviour::new()
-        .tools([wipe.acting_as("echo")])
-        .record(&record);
-    let (command, args) = behaviour.stdio_command(&binary("testkit-stdio"));
-    let entry = json!({"command": command, "args": args, "tools": {"approve": approve}});
-    place.write_config(&[], &format!("mcp_servers: {}\n", json!({"kit": entry})));
-    (place, record)
-}
-
 /// Has the chat ask about the tool.
 fn asked_about_tool(place: &Place) -> Talk {
     let talk = place.talk(&[]);
@@ -198,7 +177,7 @@ fn is_called(record: &std::path::Path) -> bool {
 #[test]
 fn a_tool_that_is_asked_about_is_called_once_a_client_of_the_bridge_allows_it() {
     for approve in [json!("wi*"), json!(["@destructive"])] {
-        let (place, record) = place_with_tool(&approve);
+        let (place, record) = Place::wiping(&approve, &["all of it"]);
         let mut bridge = bridge(&place);
         let talk = asked_about_tool(&place);
         let requested = next(&mut bridge, &json!(0));
@@ -215,7 +194,7 @@ fn a_tool_that_is_asked_about_is_called_once_a_client_of_the_bridge_allows_it() 
 
 #[test]
 fn a_tool_that_a_client_of_the_bridge_denies_is_never_called() {
-    let (place, record) = place_with_tool(&json!("*"));
+    let (place, record) = Place::wiping(&json!("*"), &["all of it"]);
     let mut bridge = bridge(&place);
     let talk = asked_about_tool(&place);
     let requested = next(&mut bridge, &json!(0));

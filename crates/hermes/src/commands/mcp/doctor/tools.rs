@@ -18,6 +18,9 @@ pub(super) fn check(remembered: &Remembered) -> Vec<Check> {
     for (server, manifest) in remembered.enabled() {
         let name = &server.name;
         let Some(manifest) = manifest else {
+            if remembered.is_never_known(name) {
+                continue;
+            }
             checks.push(
                 Check::ok(LISTS, "its tools are not known yet")
                     .about(name)

@@ -109,7 +109,7 @@ impl Person for LoginPerson {
             }
             if self.has_terminal {
                 output.note(format!(
-                    "If the browser ends at an address that begins with {} and shows nothing, paste that address here; \
+                    "If the browser ends at an address that begins with {} and shows an error, paste that address here; \
                      `skip` leaves.",
                     visit.redirect_uri
                 ));
@@ -160,13 +160,18 @@ impl Person for LoginPerson {
         })
     }
 
-    fn client<'a>(&'a self, issuer: &'a str) -> BoxFuture<'a, Option<ClientIdentity>> {
+    fn client<'a>(
+        &'a self,
+        issuer: &'a str,
+        redirect_uri: &'a str,
+    ) -> BoxFuture<'a, Option<ClientIdentity>> {
         Box::pin(async move {
             if !self.has_terminal {
                 return None;
             }
             self.output.note(format!(
-                "{} registers no clients by itself. Register one there, and give its id.",
+                "{} registers no clients by itself. Register one there, with the redirect address\n\n  {redirect_uri}\n\nand \
+                 give its id. It is kept for the next time.",
                 printable(issuer)
             ));
             self.ask(|| {
