@@ -336,7 +336,12 @@ async fn ending_a_principals_sessions_ends_their_streams() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
-    let (router, sessions) = http::mount(|| Demo, HttpOptions::default(), &stop);
+    let (router, sessions) = http::mount(
+        || Demo,
+        HttpOptions::default(),
+        &stop,
+        std::convert::identity,
+    );
     let (ada, token) = (Principal::new("ada"), Secret::new(TOKEN.to_owned()));
     let router = http::with_bearer(router, &token, ada.clone());
     let mut server = JoinSet::new();
