@@ -44,7 +44,7 @@ fn section(page: &mut String, operation: &Operation) {
     line(format_args!(
         "<section id=\"{0}\">\n<h2>{0}</h2>\n<p>{1}</p>\n<dl>",
         operation.name,
-        escaped(operation.description)
+        prose(operation.description)
     ));
     for verb in operation.verbs {
         let path = escaped(&operation.path.replace("{*", "{"));
@@ -71,7 +71,7 @@ fn section(page: &mut String, operation: &Operation) {
     }
     line(format_args!(
         "<dt>Scope</dt><dd>{}</dd>",
-        escaped(&scope(operation).replace('`', ""))
+        prose(&scope(operation))
     ));
     line(format_args!(
         "<dt>Effect</dt><dd>{}</dd>\n</dl>",
@@ -91,7 +91,7 @@ fn section(page: &mut String, operation: &Operation) {
             line(format_args!(
                 "<tr><td><code>{}</code></td><td>{need}{}</td></tr>",
                 escaped(&member.name),
-                escaped(description)
+                prose(description)
             ));
         }
         line(format_args!("</tbody></table>"));
@@ -99,9 +99,35 @@ fn section(page: &mut String, operation: &Operation) {
     line(format_args!("</section>"));
 }
 
+/// A text in which code stands between backticks.
+fn prose(text: &str) -> String {
+    let mut html = String::new();
+    for (number, part) in escaped(text).split('`').enumerate() {
+        if number > 0 {
+            html.push_str(if number % 2 == 1 { "<code>" } else { "</code>" });
+        }
+        html.push_str(part);
+    }
+    html
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_every_one_is_closed() {
+        assert_eq!(prose("say `a<b` & go"), "say <code>a&lt;b</code> &amp; go");
+        let page = html();
+        assert!(page.contains("<code>deleted</code>") && !page.contains('`'));
+        let count = |tag: &str| page.matches(tag).count();
+        assert_eq!(count("<code>"), count("</code>"));
+    }
 }
