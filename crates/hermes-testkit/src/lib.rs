@@ -8,6 +8,7 @@
 pub mod authorization;
 mod behaviour;
 mod binary;
+mod database_lock;
 mod grandchild;
 mod home;
 mod http;
@@ -26,6 +27,7 @@ pub use behaviour::{
     WrongId,
 };
 pub use binary::{binary, binary_of};
+pub use database_lock::DatabaseLock;
 pub use grandchild::{DETACH, detach};
 pub use home::TemporaryHome;
 pub use http::{Certificates, HttpRequest, HttpServer};

@@ -212,6 +212,7 @@ async fn whole_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> 
 mod tests {
     use hermes_config::Home;
     use hermes_store::{Access, NewMessage, NewSession, Role, SessionKey, Store};
+    use hermes_testkit::DatabaseLock;
 
     use super::*;
     use crate::bridge::events::EventLimits;
@@ -225,9 +226,7 @@ mod tests {
         let mut new = NewSession::new(session.clone(), "telegram");
         new.session_key = Some(SessionKey::new("agent:main:telegram:dm:1"));
         store.create_session(&new).await.unwrap();
-        // No log can be written in the place of a directory.
-        let log = directory.path().join("runtime.db");
-        std::fs::create_dir(&log).unwrap();
+        let locker = DatabaseLock::take(&directory.path().join("runtime.db"));
         let feed = EventFeed::open(&home, EventLimits::default()).await;
         let mut follower = Follower {
             feed: feed.clone(),
@@ -237,7 +236,7 @@ mod tests {
         let mend = async {
             // By now the follower has failed once more.
             tokio::time::sleep(Duration::from_secs(3)).await;
-            std::fs::remove_dir(&log).unwrap();
+            drop(locker);
             while feed.known_position().is_none() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -154,7 +154,7 @@ pub enum OAuthError {
     Skipped,
     /// The person has to go somewhere first; what is waited for comes by another command.
     #[error(
-        "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code ADDRESS`"
+        "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code 'ADDRESS'`"
     )]
     AnswerPending {
         /// The server.

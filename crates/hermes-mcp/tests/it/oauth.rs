@@ -223,7 +223,11 @@ async fn a_token_file_that_is_damaged_while_it_is_used_asks_for_a_login_and_take
         std::fs::write(&file, damage).unwrap();
         let told = place.echo().await;
         assert_eq!(told["needs_reauth"], true, "{damage}: {told}");
-        let error = told["error"].as_str().unwrap();
+        place
+            .setup
+            .until("s", |link| link.status == Status::NeedsAuth)
+            .await;
+        let error = place.setup.status("s").error.unwrap();
         assert!(error.contains("s.json is damaged"), "{error}");
         place.log_in_and_connect().await;
         let told = place.echo().await;

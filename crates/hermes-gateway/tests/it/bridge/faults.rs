@@ -1,10 +1,8 @@
 //! What goes wrong: arguments, databases, files.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-};
+use std::fs;
+
+use hermes_testkit::DatabaseLock;
 
 use super::*;
 
@@ -172,35 +170,9 @@ async fn a_routing_file_that_can_not_be_read_is_none_until_it_can() {
     }
 }
 
-/// Keeps a database for itself until its stdin closes.
-const LOCKER: &str = "
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1])
-connection.execute('PRAGMA journal_mode = DELETE')
-connection.execute('BEGIN EXCLUSIVE')
-print('locked', flush=True)
-sys.stdin.read()
-";
-
-/// A process that keeps the conversations of a home for itself.
-pub(super) fn lock(place: &Place) -> Child {
-    let mut locker = Command::new("python3")
-        .args(["-c", LOCKER])
-        .arg(place.home.path().join("state.db"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut output = BufReader::new(locker.stdout.take().unwrap());
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "locked\n");
-    locker
-}
-
-pub(super) fn unlock(mut locker: Child) {
-    drop(locker.stdin.take());
-    locker.wait().unwrap();
+/// Another process keeps the conversations of a home for itself.
+pub(super) fn lock(place: &Place) -> DatabaseLock {
+    DatabaseLock::take(&place.home.path().join("state.db"))
 }
 
 /// Asks all that reads conversations, at the same time.
@@ -235,7 +207,7 @@ async fn a_locked_database_is_an_answer_and_later_none() {
     assert!(client.running.list_all_resources().await.is_err());
     // What needs no conversations works.
     assert_eq!(client.running.list_all_tools().await.unwrap().len(), 10);
-    unlock(locker);
+    drop(locker);
     for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], Value::Null, "{answer}");
     }
@@ -244,7 +216,7 @@ async fn a_locked_database_is_an_answer_and_later_none() {
     for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], "Session database unavailable", "{answer}");
     }
-    unlock(locker);
+    drop(locker);
 }
 
 #[tokio::test]
@@ -253,12 +225,12 @@ async fn a_short_lock_is_waited_for() {
     store.append(&id(SESSION), &user("there")).await.unwrap();
     store.close().await;
     // Leaves a file that can be locked while others have it open.
-    unlock(lock(&place));
+    drop(lock(&place));
     let client = place.client().await;
     let locker = lock(&place);
     let release = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        unlock(locker);
+        drop(locker);
     };
     let (answers, ()) = tokio::join!(read_everything(&client), release);
     for answer in answers {

@@ -201,14 +201,12 @@ async fn new_messages_are_pushed_to_claude_code() {
 #[tokio::test]
 async fn a_client_that_comes_before_the_log_can_be_read_gets_its_messages_later() {
     let (place, store) = with_chat().await;
-    // No log can be written in the place of a directory.
-    let log = place.home.path().join("runtime.db");
-    std::fs::create_dir(&log).unwrap();
+    let locker = hermes_testkit::DatabaseLock::take(&place.home.path().join("runtime.db"));
     let bridge = place.bridge(BridgeOptions::default());
     let mut client = Client::connect(&bridge, "claude-code", ClientLifecycleMode::Initialize).await;
     // Longer than the beginning of a connection waits for the log.
     tokio::time::sleep(Duration::from_secs(4)).await;
-    std::fs::remove_dir(&log).unwrap();
+    drop(locker);
     let began = std::time::Instant::now();
     // What is written before the log can be read is not new.
     let told = loop {

@@ -4,10 +4,7 @@ use std::fs;
 
 use hermes_testkit::platform::{PlatformFault, PlatformServer};
 
-use super::{
-    faults::{lock, unlock},
-    *,
-};
+use super::{faults::lock, *};
 
 const TOKEN: &str = "123456:AAF-very-secret-token";
 
@@ -214,14 +211,14 @@ async fn a_locked_database_keeps_no_message_from_being_sent() {
     let played = Played::telegram().await;
     played.store.close().await;
     // Leaves a file that can be locked while others have it open.
-    unlock(lock(&played.place));
+    drop(lock(&played.place));
     let client = played.client().await;
     let locker = lock(&played.place);
     let sent = played.send(&client, "hi").await;
     assert_eq!(sent["success"], true, "{sent}");
     assert_eq!(sent["mirrored"], Value::Null, "{sent}");
     assert_eq!(played.posts(), 1);
-    unlock(locker);
+    drop(locker);
     let sent = played.send(&client, "again").await;
     assert_eq!(sent["mirrored"], true, "{sent}");
 }
