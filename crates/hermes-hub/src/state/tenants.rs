@@ -203,6 +203,13 @@ pub struct TenantHome {
     pub access: AccessStatus,
 }
 
+impl TenantRecord {
+    /// Whether it is deleted and its time to be restored is over.
+    pub fn is_deleted_for_good(&self) -> bool {
+        self.deleted_at.is_some_and(|time| time.millis() == 0)
+    }
+}
+
 /// For how long a deletion can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletion {

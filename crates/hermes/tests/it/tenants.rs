@@ -7,6 +7,7 @@ mod launcher;
 mod policy;
 mod processes;
 mod real_hub;
+mod secrets;
 mod survivors;
 mod teams;
 

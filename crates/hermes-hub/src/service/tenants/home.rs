@@ -37,10 +37,23 @@ pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
             },
         };
         let is_ready = observation.status == Some(TenantStatus::Ready);
-        if let Err(error) = hub.state().observe_tenant(&record.id, observation).await {
-            tracing::error!(%error, tenant = %record.id, "the tenant's state could not be stored");
-        } else if is_ready && starts {
-            hub.tenant_ready(&record.id);
+        match hub.state().observe_tenant(&record.id, observation).await {
+            Ok(tenant) if tenant.deleted_at.is_none() => {
+                if is_ready && starts {
+                    hub.tenant_ready(&tenant.id);
+                }
+            }
+            Ok(tenant) if !tenant.is_deleted_for_good() => {}
+            // It was purged before it had a home.
+            Ok(_) | Err(StateError::NotFound { .. }) => {
+                let removed = remove(&hub, &record).await;
+                if let Err(problem) = removed {
+                    tracing::warn!(tenant = %record.id, "{problem}");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, tenant = %record.id, "the tenant's state could not be stored");
+            }
         }
     });
 }
@@ -86,19 +99,7 @@ pub(super) async fn purge(
     entry: &NewEntry,
 ) -> Result<(), Problem> {
     if record.linked_home.is_none() {
-        let directory = hub.tenant_directory(&record.id);
-        super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::error!(%error, "files of a deleted tenant are still there");
-                Err(Problem::new(
-                    Code::Unavailable,
-                    "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
-                )
-                .because("files_left"))
-            }
-            _ => Ok(()),
-        })
-        .await?;
+        remove(hub, record).await?;
     }
     let (id, entry) = (record.id.clone(), entry.clone());
     let forget = move |hub: Hub| {
@@ -113,6 +114,23 @@ pub(super) async fn purge(
     };
     hub.see_to("the end of a deleted tenant", forget).await;
     Ok(())
+}
+
+/// Removes a tenant's files.
+async fn remove(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
+    let directory = hub.tenant_directory(&record.id);
+    super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::error!(%error, "files of a deleted tenant are still there");
+            Err(Problem::new(
+                Code::Unavailable,
+                "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
+            )
+            .because("files_left"))
+        }
+        _ => Ok(()),
+    })
+    .await
 }
 
 /// Purges tenants that were deleted before.

@@ -208,7 +208,11 @@ impl Tenants for SqliteState {
     ) -> Result<TenantRecord, StateError> {
         let mut write = self.begin().await?;
         let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
-        let status = observation.status.unwrap_or(old.status);
+        // What is found out of one that is deleted meanwhile does not bring it back.
+        let status = match observation.status {
+            Some(status) if old.deleted_at.is_none() => status,
+            _ => old.status,
+        };
         let conditions = merge(&old.conditions, observation.conditions);
         let observed = observation
             .observed_generation

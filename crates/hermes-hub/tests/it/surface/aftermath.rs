@@ -57,3 +57,25 @@ async fn a_specialization_that_was_put_is_told_though_nobody_can_say_whom_it_rea
     assert_eq!(put["status"], "pending", "{put}");
     assert_eq!(put["pendingTenants"], 1, "{put}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_is_purged_while_its_home_is_made_leaves_nothing() {
+    let site = Site::new().await;
+    let tenants = site.directory.path().join("hub/tenants");
+    for number in 0..30 {
+        let id = format!("t{number}");
+        site.post("/v1/tenants", &json!({"id": id}))
+            .await
+            .expect(201);
+        site.delete(&format!("/v1/tenants/{id}?purge=true"))
+            .await
+            .expect(204);
+    }
+    for path in ["/v1/tenants?status=deleted", "/v1/tenants"] {
+        let shown = site.get(path).await.expect(200);
+        assert_eq!(shown["tenants"], json!([]), "{path}");
+    }
+    site.hub.close().await;
+    let left: Vec<_> = std::fs::read_dir(tenants).into_iter().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

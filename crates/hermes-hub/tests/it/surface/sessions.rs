@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     client::{self, Era},
     site::{PATIENCE, Site},
+    world::Scripted,
 };
 
 #[tokio::test]
@@ -257,4 +258,36 @@ async fn a_token_that_expires_is_refused_from_then_on() {
     // A token can not be made that has expired already.
     let late = json!({"name": "late", "role": "viewer", "expiresAt": expiry});
     site.post("/v1/tokens", &late).await.expect(400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoking_a_token_ends_its_look_at_a_run() {
+    let site = Site::with_runtime(Scripted::new(), |_, _| {}).await;
+    site.tenant(json!({"id": "acme"})).await;
+    let runs = "/v1/tenants/acme/runs";
+    let run = site.post(runs, &json!({"input": "wait"})).await.expect(202);
+    let minted = site
+        .post("/v1/tokens", &json!({"name": "a", "role": "viewer"}))
+        .await
+        .expect(201);
+    let (id, token) = (
+        minted["id"].as_str().unwrap(),
+        minted["token"].as_str().unwrap(),
+    );
+    let events = format!("{runs}/{}/events", run["runId"].as_str().unwrap());
+    let watch = |token: &str| site.request(token, Method::GET, &events).send();
+    let (mut others, watched) = (
+        watch(&site.admin).await.unwrap(),
+        watch(token).await.unwrap(),
+    );
+    assert_eq!(watched.status(), 200);
+    site.delete(&format!("/v1/tokens/{id}")).await.expect(204);
+    tokio::time::timeout(PATIENCE, watched.text())
+        .await
+        .expect("the stream goes on")
+        .unwrap();
+    // It is the token's end, not the run's.
+    let shown = site.get(&events.replace("/events", "")).await.expect(200);
+    assert_eq!(shown["status"], "running", "{shown}");
+    assert!(others.chunk().await.unwrap().is_some());
 }

@@ -83,7 +83,7 @@ impl Configuration {
         let (this, settings) = (self.clone(), settings.clone());
         tasks.spawn({
             let (this, users) = (this.clone(), users.clone());
-            async move { this.apply_edits(&users, settings, &say).await }
+            async move { Box::pin(this.apply_edits(&users, settings, &say)).await }
         });
         tasks.spawn(async move { this.keep_something_running(&users).await });
     }

@@ -33,7 +33,7 @@ fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
         .ok();
     assert_eq!(text.stdout, "text");
     let env = restored.json(&["tenant", "env", "list", "acme"]);
-    assert_eq!(env["env"][0]["last4"], "1234");
+    assert_eq!(env["env"][0]["name"], "API_KEY");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! or absent, and its log is unbroken.
 
 mod kinds;
+mod more_kinds;
 
 use std::{
     sync::{
@@ -15,7 +16,10 @@ use reqwest::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use self::kinds::{KINDS, Kind, ROTATED, Record, SECOND, write_to_share};
+use self::{
+    kinds::{KINDS, Kind, ROTATED, Record, SECOND, write_to_share},
+    more_kinds::MORE_KINDS,
+};
 use super::real_hub::{RealHub, Said};
 use crate::running::TestHome;
 
@@ -86,6 +90,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
         hub.wait_for(&format!("/v1/tenants/{id}"), |it| it["status"] == "ready")
             .await;
     }
+    more_kinds::prepare(&hub);
     let policy = json!({"cron": {"maxJobs": 10_000}});
     hub.ask(Method::PUT, "/v1/agent-policy", &policy)
         .await
@@ -110,7 +115,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
     for round in 0..ROUNDS {
         let shared = Arc::new(hub);
         let mut writers = JoinSet::new();
-        for kind in &KINDS {
+        for kind in KINDS.iter().chain(&MORE_KINDS) {
             let acknowledged = Arc::clone(&acknowledged);
             writers.spawn(write(Arc::clone(&shared), kind, round, acknowledged));
         }

@@ -364,7 +364,7 @@ pub(super) static KINDS: [Kind; 17] = [
 pub(super) static ROTATED: OnceLock<String> = OnceLock::new();
 
 /// Whether what is there is the last that was acknowledged, or the one that was under way.
-fn is_latest(record: &Record, fits: impl Fn(usize) -> bool) -> bool {
+pub(super) fn is_latest(record: &Record, fits: impl Fn(usize) -> bool) -> bool {
     match record.done.last() {
         None => true,
         Some((number, _)) => fits(*number) || fits(record.last),

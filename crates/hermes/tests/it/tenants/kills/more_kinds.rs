@@ -1,0 +1,187 @@
+//! More kinds of writes: those that take something away, and those that change files of homes.
+
+use std::fs;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{
+    super::real_hub::RealHub,
+    kinds::{Kind, Record, SECOND, is_latest},
+};
+
+/// What the tenant's context and skills consist of.
+pub(super) fn prepare(hub: &RealHub) {
+    let home = hub.tenant_home("fixed");
+    fs::write(home.join("SOUL.md"), SOUL).unwrap();
+    let skill = home.join("skills/content/writer");
+    fs::create_dir_all(&skill).unwrap();
+    let text = "---\nname: writer\ndescription: Writes.\n---\nWrite.\n";
+    fs::write(skill.join("SKILL.md"), text).unwrap();
+}
+
+const SOUL: &str = "I am fixed.\n";
+
+/// Numbers of which the second of two writes, the one that takes away, was acknowledged.
+fn taken_away(record: &Record) -> impl Iterator<Item = usize> {
+    let done = record.done.iter().map(|(number, _)| *number);
+    done.filter(|number| !number.is_multiple_of(2))
+}
+
+/// Numbers of which only the first was ever sent.
+fn left_alone(record: &Record) -> impl Iterator<Item = usize> {
+    let done = record.done.iter().map(|(number, _)| *number);
+    let last = record.last;
+    done.filter(move |number| number.is_multiple_of(2) && last <= *number)
+}
+
+async fn status(hub: &RealHub, path: &str) -> u16 {
+    hub.ask(Method::GET, path, &Value::Null).await.status
+}
+
+pub(super) static MORE_KINDS: [Kind; 6] = [
+    Kind {
+        name: "purge tenants",
+        write: |round, number| {
+            let id = format!("p{round}-{}", number / 2);
+            if number.is_multiple_of(2) {
+                let body = json!({"id": id, "start": false});
+                (Method::POST, "/v1/tenants".into(), body)
+            } else {
+                let path = format!("/v1/tenants/{id}?purge=true");
+                (Method::DELETE, path, Value::Null)
+            }
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                for number in taken_away(record) {
+                    let id = format!("p{round}-{}", number / 2);
+                    assert_eq!(status(hub, &format!("/v1/tenants/{id}")).await, 404);
+                    assert!(!hub.tenant_home(&id).exists(), "files of {id} are there");
+                }
+                for number in left_alone(record) {
+                    let path = format!("/v1/tenants/p{round}-{}", number / 2);
+                    assert_eq!(status(hub, &path).await, 200, "{path} is gone");
+                }
+                // What was cut off is finished: no tenant is left between here and there.
+                let is_done = |deleted: &Value| !deleted.to_string().contains(r#""id":"p"#);
+                hub.wait_for("/v1/tenants?status=deleted", is_done).await;
+            })
+        },
+    },
+    Kind {
+        name: "remove from a share",
+        write: |round, number| {
+            let path = format!("gone/{round}-{}", number / 2);
+            if number.is_multiple_of(2) {
+                let body = json!({"path": path, "content": "x"});
+                (Method::PUT, format!("{SECOND}/files/content"), body)
+            } else {
+                let path = format!("{SECOND}/files?path={path}");
+                (Method::DELETE, path, Value::Null)
+            }
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let stat =
+                    |number: usize| format!("{SECOND}/stat?path=gone/{round}-{}", number / 2);
+                for number in taken_away(record) {
+                    assert_eq!(status(hub, &stat(number)).await, 404);
+                }
+                for number in left_alone(record) {
+                    assert_eq!(status(hub, &stat(number)).await, 200);
+                }
+            })
+        },
+    },
+    Kind {
+        name: "delete groups",
+        write: |round, number| {
+            let id = format!("d{round}-{}", number / 2);
+            if number.is_multiple_of(2) {
+                (Method::POST, "/v1/groups".into(), json!({"id": id}))
+            } else {
+                (Method::DELETE, format!("/v1/groups/{id}"), Value::Null)
+            }
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let path = |number: usize| format!("/v1/groups/d{round}-{}", number / 2);
+                for number in taken_away(record) {
+                    assert_eq!(status(hub, &path(number)).await, 404);
+                }
+                for number in left_alone(record) {
+                    assert_eq!(status(hub, &path(number)).await, 200);
+                }
+            })
+        },
+    },
+    Kind {
+        name: "change a job",
+        write: |round, number| {
+            let jobs = "/v1/tenants/fixed/agent-cron";
+            let prompt = format!("Prompt {number}");
+            if number == 0 {
+                let body =
+                    json!({"id": format!("c{round}"), "schedule": "0 9 * * *", "prompt": prompt});
+                (Method::POST, jobs.into(), body)
+            } else {
+                let body = json!({"prompt": prompt});
+                (Method::PATCH, format!("{jobs}/c{round}"), body)
+            }
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                let path = format!("/v1/tenants/fixed/agent-cron/c{round}");
+                let said = hub.ask(Method::GET, &path, &Value::Null).await;
+                let prompt = said.body["job"]["prompt"].as_str().unwrap_or_default();
+                let fits = |number: usize| prompt == format!("Prompt {number}");
+                assert!(is_latest(record, fits), "{said:?}");
+            })
+        },
+    },
+    Kind {
+        name: "turn a skill on and off",
+        write: |_, number| {
+            let body = json!({"enabled": number.is_multiple_of(2)});
+            (
+                Method::PUT,
+                "/v1/tenants/fixed/skills/writer/state".into(),
+                body,
+            )
+        },
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let skills = hub.get("/v1/tenants/fixed/skills").await;
+                let is_on = skills["categories"][0]["skills"][0]["enabled"]
+                    .as_bool()
+                    .unwrap();
+                let fits = |number: usize| is_on == number.is_multiple_of(2);
+                assert!(is_latest(record, fits), "{skills}");
+            })
+        },
+    },
+    Kind {
+        name: "copy a context",
+        write: |round, number| {
+            let body = json!({"destination": format!("s{round}-{number}")});
+            (Method::POST, "/v1/tenants/fixed/context/sync".into(), body)
+        },
+        check: |hub, record, round| {
+            Box::pin(async move {
+                for (number, _) in &record.done {
+                    let copy = hub.data().join(format!("sync/s{round}-{number}/SOUL.md"));
+                    assert_eq!(fs::read_to_string(copy).unwrap(), SOUL);
+                }
+                // The one under way is whole or not there, and can be done again.
+                let body = json!({"destination": format!("s{round}-{}", record.last)});
+                let path = "/v1/tenants/fixed/context/sync";
+                hub.ask(Method::POST, path, &body).await.expect(200);
+                let copy = hub
+                    .data()
+                    .join(format!("sync/s{round}-{}/SOUL.md", record.last));
+                assert_eq!(fs::read_to_string(copy).unwrap(), SOUL);
+            })
+        },
+    },
+];
