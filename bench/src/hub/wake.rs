@@ -40,6 +40,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let hub = Served::start(programs, directory.path())?;
     let body = json!({"id": TENANT, "start": false});
     load::once(hub.port, hub.request("POST", "/v1/tenants", Some(&body)))?;
+    await_state(&hub, &format!("/v1/tenants/{TENANT}"), "status", &["ready"])?;
     fs::write(hub.home(TENANT).join("config.yaml"), config.to_string())?;
 
     let (mut woken, mut started) = (Samples::default(), Samples::default());
@@ -92,13 +93,21 @@ fn sleep(hub: &Served) -> Result<()> {
         hub.port,
         hub.request("POST", &format!("{agent}/stop"), None),
     )?;
+    await_state(hub, &agent, "state", &["stopped", "sleeping"])
+}
+
+/// Looks at something until a member of it is one of these words.
+fn await_state(hub: &Served, path: &str, member: &str, words: &[&str]) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let state = load::once(hub.port, hub.request("GET", &agent, None))?;
-        if matches!(state["state"].as_str(), Some("stopped" | "sleeping")) {
+        let found = load::once(hub.port, hub.request("GET", path, None))?;
+        if found[member]
+            .as_str()
+            .is_some_and(|word| words.contains(&word))
+        {
             return Ok(());
         }
-        ensure!(Instant::now() < end, "the agent does not stop: {state}");
+        ensure!(Instant::now() < end, "{path} does not change: {found}");
         thread::sleep(LOOK);
     }
 }
