@@ -238,13 +238,11 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         .await
         .map_err(|error| group_missing(error.into()))?;
     home::provision(hub, &record, input.start.unwrap_or(true));
-    let reply = match call.via {
-        Via::Mcp => show(&call, &record)?,
-        _ => {
-            let tenant = shape(&record, &hub.standing());
-            Reply::json_with(&tenant, "runtimeKey", key.secret.expose())?
-                .etag(etag(record.revision))
-        }
+    let reply = if call.via == Via::Mcp {
+        show(&call, &record)?
+    } else {
+        let tenant = shape(&record, &hub.standing());
+        Reply::json_with(&tenant, "runtimeKey", key.secret.expose())?.etag(etag(record.revision))
     };
     Ok(reply.status(201))
 }
