@@ -21,6 +21,8 @@ pub(super) struct Record {
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) write: fn(usize, usize) -> (Method, String, Value),
+    /// Every second write, where it needs to know what came back of the one before.
+    pub(super) then: Option<fn(&Value) -> (Method, String, Value)>,
     pub(super) check: for<'a> fn(&'a RealHub, &'a Record, usize) -> BoxFuture<'a, ()>,
 }
 
@@ -45,6 +47,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"id": format!("t{round}-{number}"), "start": false});
             (Method::POST, "/v1/tenants".into(), body)
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 for (number, _) in &record.done {
@@ -63,6 +66,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"displayName": format!("Name {number}")});
             (Method::PATCH, "/v1/tenants/fixed".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let tenant = hub.get("/v1/tenants/fixed").await;
@@ -81,6 +85,7 @@ pub(super) static KINDS: [Kind; 17] = [
                 (Method::POST, "/v1/tenants/coming/restore".into(), json!({}))
             }
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let said = hub
@@ -104,6 +109,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"name": format!("n{number}"), "role": "viewer"});
             (Method::POST, "/v1/tokens".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 for (_, token) in &record.done {
@@ -119,6 +125,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let path = format!("/v1/tokens/{}/rotate?grace=600", ROTATED.get().unwrap());
             (Method::POST, path, json!({}))
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 if let Some((_, token)) = record.done.last() {
@@ -130,6 +137,7 @@ pub(super) static KINDS: [Kind; 17] = [
     Kind {
         name: "write to a share",
         write: |_, number| write_to_share(number),
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let path = "/v1/tenants/fixed/shares/team/files";
@@ -149,6 +157,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"cron": {"maxJobs": 10_000 + number}});
             (Method::PUT, "/v1/agent-policy".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let policy = hub.get("/v1/agent-policy").await;
@@ -166,6 +175,7 @@ pub(super) static KINDS: [Kind; 17] = [
             });
             (Method::POST, "/v1/tenants/fixed/agent-cron".into(), body)
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 let jobs = hub.get("/v1/tenants/fixed/agent-cron").await;
@@ -184,6 +194,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"path": "log", "content": line, "mode": "append"});
             (Method::PUT, format!("{SECOND}/files/content"), body)
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 let file = hub.get(&format!("{SECOND}/files/content?path=log")).await;
@@ -202,6 +213,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"path": format!("dirs/{round}/{number}/inside")});
             (Method::PUT, format!("{SECOND}/dirs"), body)
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 for (number, _) in &record.done {
@@ -222,6 +234,7 @@ pub(super) static KINDS: [Kind; 17] = [
                 (Method::PUT, path, json!({"access": "read"}))
             }
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 for (number, _) in &record.done {
@@ -247,6 +260,7 @@ pub(super) static KINDS: [Kind; 17] = [
                 json!({"value": format!("a value that is long enough {number:04}")}),
             )
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 let env = hub.get("/v1/tenants/fixed/env").await;
@@ -266,6 +280,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"feature": {"number": number}});
             (Method::PATCH, "/v1/config/tenant-impact".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let config = hub.get("/v1/config/tenant-impact").await;
@@ -283,6 +298,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"content": content(number)});
             (Method::PUT, "/v1/agent-specialization".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let shown = hub.get("/v1/agent-specialization").await;
@@ -302,6 +318,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"status": status, "reason": number.to_string()});
             (Method::PUT, "/v1/tenants/gated/access".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let access = hub.get("/v1/tenants/gated/access").await;
@@ -325,6 +342,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"from": format!("moved/{from}"), "to": format!("moved/{to}")});
             (Method::POST, format!("{SECOND}/move"), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let listed = hub.get(&format!("{SECOND}/files?path=moved")).await;
@@ -348,6 +366,7 @@ pub(super) static KINDS: [Kind; 17] = [
             let body = json!({"input": format!("hello {number}")});
             (Method::POST, "/v1/tenants/fixed/runs".into(), body)
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 for (_, run) in &record.done {

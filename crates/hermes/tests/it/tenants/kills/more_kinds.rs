@@ -39,7 +39,7 @@ async fn status(hub: &RealHub, path: &str) -> u16 {
     hub.ask(Method::GET, path, &Value::Null).await.status
 }
 
-pub(super) static MORE_KINDS: [Kind; 6] = [
+pub(super) static MORE_KINDS: [Kind; 8] = [
     Kind {
         name: "purge tenants",
         write: |round, number| {
@@ -52,6 +52,7 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
                 (Method::DELETE, path, Value::Null)
             }
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 for number in taken_away(record) {
@@ -81,6 +82,7 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
                 (Method::DELETE, path, Value::Null)
             }
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 let stat =
@@ -104,6 +106,7 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
                 (Method::DELETE, format!("/v1/groups/{id}"), Value::Null)
             }
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 let path = |number: usize| format!("/v1/groups/d{round}-{}", number / 2);
@@ -130,6 +133,7 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
                 (Method::PATCH, format!("{jobs}/c{round}"), body)
             }
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 let path = format!("/v1/tenants/fixed/agent-cron/c{round}");
@@ -150,6 +154,7 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
                 body,
             )
         },
+        then: None,
         check: |hub, record, _| {
             Box::pin(async move {
                 let skills = hub.get("/v1/tenants/fixed/skills").await;
@@ -167,6 +172,7 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
             let body = json!({"destination": format!("s{round}-{number}")});
             (Method::POST, "/v1/tenants/fixed/context/sync".into(), body)
         },
+        then: None,
         check: |hub, record, round| {
             Box::pin(async move {
                 for (number, _) in &record.done {
@@ -181,6 +187,53 @@ pub(super) static MORE_KINDS: [Kind; 6] = [
                     .data()
                     .join(format!("sync/s{round}-{}/SOUL.md", record.last));
                 assert_eq!(fs::read_to_string(copy).unwrap(), SOUL);
+            })
+        },
+    },
+    Kind {
+        name: "revoke tokens",
+        write: |_, number| {
+            let body = json!({"name": format!("r{number}"), "role": "viewer"});
+            (Method::POST, "/v1/tokens".into(), body)
+        },
+        then: Some(|token| {
+            let path = format!("/v1/tokens/{}", token["id"].as_str().unwrap());
+            (Method::DELETE, path, Value::Null)
+        }),
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let made = |number: usize| {
+                    let (_, token) = record.done.iter().find(|(done, _)| *done == number)?;
+                    token["token"].as_str()
+                };
+                for number in taken_away(record) {
+                    let said = hub.ask_as(made(number - 1).unwrap(), "/v1/whoami").await;
+                    assert_eq!(said.status, 401, "a revoked token lives: {}", said.body);
+                }
+                for number in left_alone(record) {
+                    let said = hub.ask_as(made(number).unwrap(), "/v1/whoami").await;
+                    assert_eq!(said.status, 200, "a token is gone: {}", said.body);
+                }
+            })
+        },
+    },
+    Kind {
+        name: "give a tenant another key",
+        write: |_, _| {
+            let path = "/v1/tenants/fixed/runtime-key/rotate".to_owned();
+            (Method::POST, path, json!({}))
+        },
+        then: None,
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let tenant = hub.get("/v1/tenants/fixed").await;
+                let last4 = tenant["keys"]["runtimeKey"]["last4"].as_str().unwrap();
+                // The last that was acknowledged, or the one that nobody heard of; none before.
+                let earlier = record.done.iter().rev().skip(1);
+                for (_, given) in earlier {
+                    let key = given["runtimeKey"].as_str().unwrap();
+                    assert!(!key.ends_with(last4), "an earlier key is back");
+                }
             })
         },
     },
