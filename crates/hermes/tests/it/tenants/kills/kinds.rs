@@ -17,12 +17,15 @@ pub(super) struct Record {
     pub(super) last: usize,
 }
 
+/// A request that writes.
+pub(super) type Write = (Method, String, Value);
+
 /// A kind of write, numbered through, and what must be true afterwards.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    pub(super) write: fn(usize, usize) -> (Method, String, Value),
+    pub(super) write: fn(usize, usize) -> Write,
     /// Every second write, where it needs to know what came back of the one before.
-    pub(super) then: Option<fn(&Value) -> (Method, String, Value)>,
+    pub(super) then: Option<fn(&Value) -> Write>,
     pub(super) check: for<'a> fn(&'a RealHub, &'a Record, usize) -> BoxFuture<'a, ()>,
 }
 
