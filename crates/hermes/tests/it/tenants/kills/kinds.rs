@@ -296,17 +296,27 @@ pub(super) static KINDS: [Kind; 17] = [
         },
     },
     Kind {
-        name: "put the specialization",
+        name: "put the specialization and restore it",
         write: |_, number| {
             let body = json!({"content": content(number)});
             (Method::PUT, "/v1/agent-specialization".into(), body)
         },
-        then: None,
+        then: Some(|put| {
+            let revisions = "/v1/agent-specialization/revisions";
+            let path = format!("{revisions}/{}/restore", put["revision"]);
+            (Method::POST, path, json!({}))
+        }),
         check: |hub, record, _| {
             Box::pin(async move {
                 let shown = hub.get("/v1/agent-specialization").await;
                 let text = shown["content"].as_str().unwrap().to_owned();
-                assert!(is_latest(record, |number| text == content(number)));
+                let put = |number: usize| number - number % 2;
+                assert!(is_latest(record, |number| text == content(put(number))));
+                if let Some((_, last)) = record.done.last() {
+                    let last = last["revision"].as_u64().unwrap();
+                    let is_kept = (last..=last + 1).contains(&shown["revision"].as_u64().unwrap());
+                    assert!(is_kept, "{last}: {}", shown["revision"]);
+                }
             })
         },
     },
