@@ -39,7 +39,7 @@ async fn status(hub: &RealHub, path: &str) -> u16 {
     hub.ask(Method::GET, path, &Value::Null).await.status
 }
 
-pub(super) static MORE_KINDS: [Kind; 8] = [
+pub(super) static MORE_KINDS: [Kind; 9] = [
     Kind {
         name: "purge tenants",
         write: |round, number| {
@@ -233,6 +233,31 @@ pub(super) static MORE_KINDS: [Kind; 8] = [
                 for (_, given) in earlier {
                     let key = given["runtimeKey"].as_str().unwrap();
                     assert!(!key.ends_with(last4), "an earlier key is back");
+                }
+            })
+        },
+    },
+    Kind {
+        name: "stop runs",
+        write: |_, _| {
+            let body = json!({"input": "hello"});
+            (Method::POST, "/v1/tenants/fixed/runs".into(), body)
+        },
+        then: Some(|run| {
+            let id = run["runId"].as_str().unwrap();
+            let path = format!("/v1/tenants/fixed/runs/{id}/stop");
+            (Method::POST, path, json!({}))
+        }),
+        check: |hub, record, _| {
+            Box::pin(async move {
+                for (number, said) in &record.done {
+                    let id = said["runId"].as_str().unwrap();
+                    let run = hub.ended(&format!("/v1/tenants/fixed/runs/{id}")).await;
+                    // One that was waiting is over with the word of it; one under way may end before it is stopped.
+                    let was_stopped = !number.is_multiple_of(2) && said["status"] == "cancelled";
+                    if was_stopped {
+                        assert_eq!(run["status"], "cancelled", "{run}");
+                    }
                 }
             })
         },
