@@ -1,6 +1,7 @@
 //! A Hub that is killed in the middle of every kind of write: what it acknowledged is there, what it did not is whole
 //! or absent, and its log is unbroken.
 
+mod decisions;
 mod kinds;
 mod more_kinds;
 

@@ -121,6 +121,39 @@ impl RealHub {
         Some(Said { status, body })
     }
 
+    /// What a tool answers over MCP, with the status it would have over REST; nothing if the Hub is gone.
+    pub(super) async fn try_call(&self, tool: &str, arguments: &Value) -> Option<Said> {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": hermes_testkit::STATELESS,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        });
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let request = self
+            .client
+            .post(format!("{}/mcp", self.url))
+            .bearer_auth(&self.token)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", hermes_testkit::STATELESS)
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", tool);
+        let response = request.body(call.to_string()).send().await.ok()?;
+        let text = response.text().await.ok()?;
+        let answer: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+        let result = &answer["result"];
+        let said = result["content"][0]["text"].as_str();
+        let said = said.unwrap_or_else(|| panic!("{answer}"));
+        let body: Value = serde_json::from_str(said).unwrap();
+        let status = if result["isError"] == true {
+            u16::try_from(body["status"].as_u64().unwrap()).unwrap()
+        } else {
+            200
+        };
+        Some(Said { status, body })
+    }
+
     pub(super) async fn ask(&self, method: Method, path: &str, body: &Value) -> Said {
         let said = self.try_ask(method, path, body).await;
         said.unwrap_or_else(|| panic!("the Hub is gone: {path}"))

@@ -67,6 +67,14 @@ pub(super) static MORE_KINDS: [Kind; 9] = [
                 // What was cut off is finished: no tenant is left between here and there.
                 let is_done = |deleted: &Value| !deleted.to_string().contains(r#""id":"p"#);
                 hub.wait_for("/v1/tenants?status=deleted", is_done).await;
+                // Nor is a directory left that belongs to nobody.
+                for number in 0..=record.last / 2 {
+                    let id = format!("p{round}-{number}");
+                    if hub.data().join("tenants").join(&id).exists() {
+                        let path = format!("/v1/tenants/{id}");
+                        assert_eq!(status(hub, &path).await, 200, "{id} left a directory");
+                    }
+                }
             })
         },
     },
