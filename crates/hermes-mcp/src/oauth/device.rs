@@ -102,7 +102,7 @@ impl Login {
                     }
                     // A token endpoint that is away for a moment does not end the login.
                     Err(OAuthError::Unavailable { .. } | OAuthError::BadReply { .. }) => {
-                        pause = (pause * 2).min(life)
+                        pause = (pause * 2).min(life);
                     }
                     Err(OAuthError::Refused { error, .. }) if error == "access_denied" => {
                         return Err(OAuthError::Denied(error));

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::{
+    io::{FdFlags, fcntl_setfd},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
@@ -19,6 +20,8 @@ use crate::running::PATIENCE;
 /// and output is read.
 pub(crate) fn start(mut command: Command, columns: u16, rows: u16) -> (Child, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // The program must not hold the end that the person sits at.
+    fcntl_setfd(&master, FdFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     set_size(&master, columns, rows);
