@@ -14,14 +14,20 @@ use crate::{
 };
 
 pub(crate) mod echo;
+pub(crate) mod saturate;
 
 mod calls;
+mod growth;
+mod lateness;
 mod load;
 mod mcp;
+mod neighbours;
 mod scale;
 mod search;
 mod served;
+mod start;
 mod wake;
+mod watching;
 mod wire;
 mod writers;
 
@@ -29,12 +35,17 @@ use served::Served;
 
 type Part = fn(&Programs, Effort, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, Part); 10] = [
     ("calls", calls::measure),
     ("tenants", scale::measure),
     ("search", search::measure),
     ("writers", writers::measure),
     ("waking", wake::measure),
+    ("neighbours", neighbours::measure),
+    ("start", start::measure),
+    ("growth", growth::measure),
+    ("watching", watching::measure),
+    ("lateness", lateness::measure),
 ];
 
 /// Measures one part, or all.

@@ -30,7 +30,7 @@ use anyhow::{Context, Result, bail};
 use report::Report;
 use scene::{Effort, Programs};
 
-const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]\n       hermes-bench hub calls|tenants|search|writers|waking [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]\n       hermes-bench hub PART [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -89,6 +89,7 @@ fn run() -> Result<ExitCode> {
         ["write", home] => bridge::writer::child(home),
         [echo_http::MODE] => echo_http::serve(),
         [hub::echo::MODE] => hub::echo::serve(),
+        [hub::saturate::MODE, what @ ..] => hub::saturate::take(what),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }
 }

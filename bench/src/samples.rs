@@ -25,6 +25,11 @@ impl Samples {
         self.at(50)
     }
 
+    pub(crate) fn mean(&self) -> Duration {
+        let count = u32::try_from(self.0.len()).unwrap_or(u32::MAX).max(1);
+        self.0.iter().sum::<Duration>() / count
+    }
+
     pub(crate) fn p99(&self) -> Duration {
         self.at(99)
     }

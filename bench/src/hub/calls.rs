@@ -1,22 +1,31 @@
 //! One cheap tool under load, against the bare echo under the same load; the sides take turns.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use hermes_mcp::era::Era;
 use hermes_testkit::TemporaryHome;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{echo, fill, load, mcp::Server, served::Served, tenant};
+use super::{
+    echo, fill,
+    load::{self, Client},
+    mcp::Server,
+    served::Served,
+    tenant,
+};
 use crate::{
     own_server::OwnServer,
-    report::{Report, Row, Target},
+    report::{Quantity, Report, Row, Target},
     scene::{ERAS, Effort, Programs},
 };
 
 pub(super) const CONNECTIONS: usize = 64;
 const TENANTS: usize = 10;
 const P99: Target = Target::Ratio(2.0);
+/// Requests a second.
+const ENOUGH: f64 = 10_000.0;
+const HALF_LOAD: Target = Target::Below(Quantity::Time(Duration::from_millis(5)));
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let (rounds, time) = match effort {
@@ -67,5 +76,59 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             p99,
         ));
     }
+    over_rest(&hub, &tenants, rounds, time, report)?;
     hub.end()
+}
+
+/// The same read over MCP and over REST, and how long it takes when the Hub has half of that to do.
+fn over_rest(
+    hub: &Served,
+    tenants: &[Value],
+    rounds: usize,
+    time: Duration,
+    report: &mut Report,
+) -> Result<()> {
+    let mcp = hub
+        .mcp()
+        .clients(Era::Stateless, CONNECTIONS, "get_tenant", tenants)?;
+    let requests: Arc<[Vec<u8>]> = (0..TENANTS)
+        .map(|number| hub.request("GET", &format!("/v1/tenants/{}", tenant(number)), None))
+        .collect();
+    let rest: Vec<Client> = (0..CONNECTIONS)
+        .map(|client| Client {
+            requests: Arc::clone(&requests),
+            first: client % TENANTS,
+        })
+        .collect();
+    let (mut of_mcp, mut of_rest) = (load::Outcome::default(), load::Outcome::default());
+    for round in 0..=rounds {
+        let ours = load::run(hub.port, mcp.clone(), time)?;
+        let base = load::run(hub.port, rest.clone(), time)?;
+        if round > 0 {
+            of_mcp.add(&ours);
+            of_rest.add(&base);
+        }
+    }
+    report.add(Row::new(
+        "get_tenant over MCP against REST: requests",
+        of_mcp.rate(),
+        Some(of_rest.rate()),
+        Target::AtLeast(0.7),
+    ));
+    report.add(Row::new(
+        "get_tenant over MCP: requests",
+        of_mcp.rate(),
+        Some(Quantity::Rate(ENOUGH)),
+        Target::AtLeast(1.0),
+    ));
+    // At half of that rate each connection asks at twice the distance.
+    let every = of_mcp.latencies.mean() * 2;
+    let half = load::paced(hub.port, mcp, time, every)?;
+    report.add(Row::p99(
+        "get_tenant over MCP, half load: p99",
+        &half.latencies,
+        None,
+        HALF_LOAD,
+    ));
+    Ok(())
 }

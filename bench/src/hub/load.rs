@@ -45,6 +45,16 @@ impl Outcome {
 
 /// Has all clients ask for a time.
 pub(super) fn run(port: u16, clients: Vec<Client>, time: Duration) -> Result<Outcome> {
+    paced(port, clients, time, Duration::ZERO)
+}
+
+/// Has all clients ask for a time, each so often: none sooner than that after it began to ask before.
+pub(super) fn paced(
+    port: u16,
+    clients: Vec<Client>,
+    time: Duration,
+    every: Duration,
+) -> Result<Outcome> {
     Flavour::OneThread.run(async move {
         let mut connections = Vec::new();
         for client in clients {
@@ -53,7 +63,7 @@ pub(super) fn run(port: u16, clients: Vec<Client>, time: Duration) -> Result<Out
         let began = Instant::now();
         let mut tasks = JoinSet::new();
         for (connection, client) in connections {
-            tasks.spawn(ask(connection, client, began + time));
+            tasks.spawn(ask(connection, client, began + time, every));
         }
         let mut outcome = Outcome::default();
         while let Some(samples) = tasks.join_next().await {
@@ -64,7 +74,12 @@ pub(super) fn run(port: u16, clients: Vec<Client>, time: Duration) -> Result<Out
     })
 }
 
-async fn ask(mut connection: Connection, client: Client, end: Instant) -> Result<Samples> {
+async fn ask(
+    mut connection: Connection,
+    client: Client,
+    end: Instant,
+    every: Duration,
+) -> Result<Samples> {
     let mut samples = Samples::default();
     for request in client.requests.iter().cycle().skip(client.first) {
         let began = Instant::now();
@@ -73,6 +88,9 @@ async fn ask(mut connection: Connection, client: Client, end: Instant) -> Result
         }
         connection.exchange(request).await?.check()?;
         samples.push(began.elapsed());
+        if !every.is_zero() {
+            tokio::time::sleep_until((began + every).into()).await;
+        }
     }
     Ok(samples)
 }

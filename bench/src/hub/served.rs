@@ -5,15 +5,22 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::mcp::Server;
-use crate::scene::Programs;
+use super::{load, mcp::Server, wire::Connection};
+use crate::scene::{Flavour, Programs};
+
+/// How long something may take to happen.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks at something that is about to happen.
+pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// What would stand in the way of a load, or of a second Hub beside it.
 const SETTINGS: [&str; 5] = [
@@ -37,12 +44,17 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn start(programs: &Programs, data: &Path) -> Result<Self> {
+        Self::start_with(programs, data, &[])
+    }
+
+    /// With settings of its own.
+    pub(super) fn start_with(programs: &Programs, data: &Path, own: &[String]) -> Result<Self> {
         let mut command = Command::new(&programs.hermes);
         command
             .args(["hub", "serve", "--json", "--listen", "127.0.0.1:0"])
             .arg("--data-dir")
             .arg(data);
-        for setting in SETTINGS {
+        for setting in SETTINGS.into_iter().chain(own.iter().map(String::as_str)) {
             command.args(["--set", setting]);
         }
         let began = Instant::now();
@@ -100,6 +112,53 @@ impl Served {
             body.len()
         )
         .into_bytes()
+    }
+
+    /// Asks over REST, once.
+    pub(super) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        load::once(self.port, self.request(method, path, body))
+    }
+
+    /// Makes a tenant with a home that is configured so.
+    pub(super) fn make_tenant(&self, id: &str, config: &Value) -> Result<()> {
+        let body = json!({"id": id, "start": false});
+        self.ask("POST", "/v1/tenants", Some(&body))?;
+        self.await_word(&format!("/v1/tenants/{id}"), "status", &["ready"])?;
+        fs::write(self.home(id).join("config.yaml"), config.to_string())?;
+        Ok(())
+    }
+
+    /// Orders a run, and tells where it is.
+    pub(super) fn order(&self, tenant: &str, input: &str) -> Result<String> {
+        let runs = format!("/v1/tenants/{tenant}/runs");
+        let run = self.ask("POST", &runs, Some(&json!({"input": input})))?;
+        let id = run["runId"].as_str().context("the run has no id")?;
+        Ok(format!("{runs}/{id}"))
+    }
+
+    /// Watches a run until its events hold a text.
+    pub(super) fn see(&self, run: &str, text: &'static [u8]) -> Result<()> {
+        let watch = self.request("GET", &format!("{run}/events"), None);
+        let port = self.port;
+        let waiting = async move {
+            let mut connection = Connection::open(port).await?;
+            connection.until(&watch, text).await
+        };
+        Flavour::OneThread.run(async move { tokio::time::timeout(PATIENCE, waiting).await? })
+    }
+
+    /// Looks at something until a member of it is one of these words.
+    pub(super) fn await_word(&self, path: &str, member: &str, words: &[&str]) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let found = self.ask("GET", path, None)?;
+            let word = found[member].as_str();
+            if word.is_some_and(|word| words.contains(&word)) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "{path} does not change: {found}");
+            thread::sleep(LOOK);
+        }
     }
 
     /// The directory of a share.

@@ -1,7 +1,6 @@
 //! From an order to a tenant that sleeps to the first event of its run, beside the start of such an agent without a Hub.
 
 use std::{
-    fs,
     net::TcpListener,
     path::Path,
     process::{Command, Stdio},
@@ -9,14 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use hermes_testkit::{
     TemporaryHome,
     model::{ModelServer, Script},
 };
 use serde_json::json;
 
-use super::{load, served::Served, wire::Connection};
+use super::{
+    served::{LOOK, PATIENCE, Served},
+    wire::Connection,
+};
 use crate::{
     report::{Report, Row, Target},
     samples::Samples,
@@ -25,9 +27,6 @@ use crate::{
 
 const TENANT: &str = "sleeper";
 const LIMIT: Target = Target::Longer(Duration::from_millis(150));
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at something that is about to happen.
-const LOOK: Duration = Duration::from_millis(1);
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let model = ModelServer::start(Script::echo());
@@ -38,10 +37,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let (directory, alone) = (TemporaryHome::new(), TemporaryHome::new());
     alone.write_config(&config.to_string());
     let hub = Served::start(programs, directory.path())?;
-    let body = json!({"id": TENANT, "start": false});
-    load::once(hub.port, hub.request("POST", "/v1/tenants", Some(&body)))?;
-    await_state(&hub, &format!("/v1/tenants/{TENANT}"), "status", &["ready"])?;
-    fs::write(hub.home(TENANT).join("config.yaml"), config.to_string())?;
+    hub.make_tenant(TENANT, &config)?;
 
     let (mut woken, mut started) = (Samples::default(), Samples::default());
     for round in 0..=effort.times(50) {
@@ -65,51 +61,19 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
 /// From the order to the first event that the agent sends. Waits for the end of the run: one that is cut off would wake
 /// the agent again.
 fn wake(hub: &Served) -> Result<Duration> {
-    let runs = format!("/v1/tenants/{TENANT}/runs");
-    let order = hub.request("POST", &runs, Some(&json!({"input": "hi"})));
     let began = Instant::now();
-    let run = load::once(hub.port, order)?;
-    let run = run["runId"].as_str().context("the run has no id")?;
-    let watch = hub.request("GET", &format!("{runs}/{run}/events"), None);
-    see(hub.port, watch.clone(), b"data: ")?;
+    let run = hub.order(TENANT, "hi")?;
+    hub.see(&run, b"data: ")?;
     let taken = began.elapsed();
-    see(hub.port, watch, b"run.completed")?;
+    hub.see(&run, b"run.completed")?;
     Ok(taken)
-}
-
-/// Watches a run until its events hold a text.
-fn see(port: u16, watch: Vec<u8>, text: &'static [u8]) -> Result<()> {
-    let waiting = async move {
-        let mut connection = Connection::open(port).await?;
-        connection.until(&watch, text).await
-    };
-    Flavour::OneThread.run(async move { tokio::time::timeout(PATIENCE, waiting).await? })
 }
 
 /// Stops the agent and waits until it is gone.
 fn sleep(hub: &Served) -> Result<()> {
     let agent = format!("/v1/tenants/{TENANT}/agent");
-    load::once(
-        hub.port,
-        hub.request("POST", &format!("{agent}/stop"), None),
-    )?;
-    await_state(hub, &agent, "state", &["stopped", "sleeping"])
-}
-
-/// Looks at something until a member of it is one of these words.
-fn await_state(hub: &Served, path: &str, member: &str, words: &[&str]) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let found = load::once(hub.port, hub.request("GET", path, None))?;
-        if found[member]
-            .as_str()
-            .is_some_and(|word| words.contains(&word))
-        {
-            return Ok(());
-        }
-        ensure!(Instant::now() < end, "{path} does not change: {found}");
-        thread::sleep(LOOK);
-    }
+    hub.ask("POST", &format!("{agent}/stop"), None)?;
+    hub.await_word(&agent, "state", &["stopped", "sleeping"])
 }
 
 /// From the start of a gateway to its first answer.

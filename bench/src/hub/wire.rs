@@ -80,12 +80,36 @@ impl Connection {
 
     /// Sends a request and reads its answer, a stream, until this text has come.
     pub(super) async fn until(&mut self, request: &[u8], text: &[u8]) -> Result<()> {
-        let head = self.begin(request).await?;
-        ensure!(head.status == 200, "the stream has status {}", head.status);
+        self.watch(request).await?;
         while find(&self.buffer, text).is_none() {
             self.more().await?;
         }
         Ok(())
+    }
+
+    /// Sends a request whose answer is a stream of events.
+    pub(super) async fn watch(&mut self, request: &[u8]) -> Result<()> {
+        let head = self.begin(request).await?;
+        ensure!(head.status == 200, "the stream has status {}", head.status);
+        Ok(())
+    }
+
+    /// The next event of the stream; nothing at its end. Each comes in a piece of its own.
+    pub(super) async fn event(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            let data = b"data: ";
+            if let Some(begin) = find(&self.buffer, data)
+                && let Some(length) = find(&self.buffer[begin..], b"\n\n")
+            {
+                let event = self.buffer[begin + data.len()..begin + length].to_vec();
+                self.buffer.drain(..begin + length);
+                return Ok(Some(event));
+            }
+            if find(&self.buffer, b": stream closed").is_some() {
+                return Ok(None);
+            }
+            self.more().await?;
+        }
     }
 
     async fn begin(&mut self, request: &[u8]) -> Result<Head> {

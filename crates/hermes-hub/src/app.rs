@@ -33,6 +33,7 @@ use crate::{
     service::{
         documents::{Baseline, Standing},
         shares::{Searches, Shares},
+        tenants::Making,
     },
     settings::Settings,
     shapes::{AuditPhase, Time},
@@ -100,6 +101,7 @@ struct Inner {
     /// Grows when the offered tools change.
     tool_set: watch::Sender<u64>,
     mcp_sessions: OnceLock<OpenSessions>,
+    homes_in_making: Making,
     shares: Shares,
     searches: Searches,
     /// Archives that may be packed at once: each takes a thread for as long as its receiver takes it.
@@ -195,6 +197,7 @@ impl Hub {
             known_tenants: KnownTenants::default(),
             tool_set: watch::Sender::new(0),
             mcp_sessions: OnceLock::new(),
+            homes_in_making: Making::default(),
             shares: Shares::default(),
             searches: Searches::default(),
             archives: Arc::new(Semaphore::new(MOST_ARCHIVES)),

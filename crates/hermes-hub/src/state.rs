@@ -25,7 +25,7 @@ mod sqlite;
 mod tenants;
 mod tokens;
 
-pub use approvals::{ApprovalQuery, Approvals, Choice, NewApproval};
+pub use approvals::{ApprovalQuery, Approvals, Carried, Choice, NewApproval};
 pub use audit::{AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault};
 pub use cron::{Cron, DueJob, FileVersion, Fire, FireOutcome, JobFile, JobTime, NewFire};
 pub use documents::{Applied, Document, DocumentKind, Documents};

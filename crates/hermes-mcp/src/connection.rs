@@ -21,9 +21,9 @@ use crate::{
     catalog::Catalog,
     counters::Counters,
     inquiry::Inquiries,
-    link::{Link, LinkError, Status},
+    link::{Advice, Link, LinkError, Status},
     manifest,
-    oauth::{Authorizer, TokenFiles},
+    oauth::{Authorizer, Challenge, TokenFiles},
     owner::WantedResources,
     process::Processes,
 };
@@ -174,10 +174,7 @@ impl Connection {
                             None
                         }
                         End::AuthLost(challenge) => {
-                            self.shared.fall(
-                                Status::NeedsAuth,
-                                Some(self.shared.login_hint(challenge.as_deref())),
-                            );
+                            self.shared.fall_for_login(challenge.as_deref());
                             None
                         }
                         End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
@@ -188,10 +185,7 @@ impl Connection {
                     wait.map(|pause| pause.saturating_sub(ended.elapsed()))
                 }
                 Ok(Err(ConnectError::Auth { challenge })) => {
-                    self.shared.fall(
-                        Status::NeedsAuth,
-                        Some(self.shared.login_hint(challenge.as_deref())),
-                    );
+                    self.shared.fall_for_login(challenge.as_deref());
                     None
                 }
                 Ok(Err(ConnectError::Invalid(reason))) => {
@@ -299,16 +293,26 @@ impl Shared {
     }
 
     fn fall(&self, status: Status, error: Option<String>) {
+        let error = error.map(|text| LinkError {
+            text,
+            advice: None,
+            at: SystemTime::now(),
+        });
+        self.fall_with(status, error);
+    }
+
+    fn fall_for_login(&self, challenge: Option<&str>) {
+        self.fall_with(Status::NeedsAuth, Some(self.missing_login(challenge)));
+    }
+
+    fn fall_with(&self, status: Status, error: Option<LinkError>) {
         self.publish(|link| {
             link.status = status;
             link.session = None;
             link.next_attempt_at = None;
             link.attempts_ended += 1;
-            if let Some(text) = error {
-                link.error = Some(LinkError {
-                    text,
-                    at: SystemTime::now(),
-                });
+            if error.is_some() {
+                link.error = error;
             }
         });
     }
@@ -327,7 +331,8 @@ impl Shared {
             change(link);
             if link.status != before {
                 link.since = SystemTime::now();
-                let reason = link.error.as_ref().map_or("", |error| &error.text);
+                let reason = link.error.as_ref().map(ToString::to_string);
+                let reason = reason.as_deref().unwrap_or_default();
                 match link.status {
                     Status::Reconnecting | Status::Parked | Status::NeedsAuth | Status::Invalid => {
                         tracing::warn!(server = %self.name, from = %before, to = %link.status, reason);
@@ -357,32 +362,34 @@ impl Shared {
         Some(manifest::path(&self.surroundings.home, fingerprint))
     }
 
-    fn login_hint(&self, challenge: Option<&str>) -> String {
-        let name = &self.name;
-        let text = match self.server.load().auth {
+    /// Why the server can not be used without a login, and what to do.
+    fn missing_login(&self, challenge: Option<&str>) -> LinkError {
+        let name = self.name.clone();
+        let server = self.server.load();
+        let (text, advice) = match server.auth {
             // What is said then is in our words already.
             Some(Auth::OAuth) => {
                 let reason = challenge.unwrap_or("the server wants a login");
-                format!("{reason}; run `hermes mcp login {name}`")
+                (reason.to_owned(), Advice::LogIn(name))
             }
             None => {
-                let detail = challenge
-                    .map(|text| format!(" ({text})"))
-                    .unwrap_or_default();
-                if sends_authorization(&self.server.load().transport) {
-                    format!(
-                        "the server does not accept the `Authorization` of its `headers`{detail}; correct it, or run \
-                         `hermes mcp login {name}`, which adds `auth: oauth`"
-                    )
+                let reason = challenge.and_then(Challenge::reason);
+                let detail = reason.map(|text| format!(" ({text})")).unwrap_or_default();
+                if sends_authorization(&server.transport) {
+                    let what = "the server does not accept the `Authorization` of its `headers`";
+                    let advice = Advice::CorrectHeadersOrLogIn(name);
+                    (format!("{what}{detail}"), advice)
                 } else {
-                    format!(
-                        "the server wants a login{detail}; run `hermes mcp login {name}`, which adds `auth: oauth`, or set \
-                         its `headers`"
-                    )
+                    let advice = Advice::LogInOrSetHeaders(name);
+                    (format!("the server wants a login{detail}"), advice)
                 }
             }
         };
-        self.redactor.load().redact(&text).into_owned()
+        LinkError {
+            text: self.redactor.load().redact(&text).into_owned(),
+            advice: Some(advice),
+            at: SystemTime::now(),
+        }
     }
 }
 

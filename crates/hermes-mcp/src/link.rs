@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use hermes_config::ServerName;
 use serde::{Deserialize, Serialize};
 
 use crate::{catalog::Catalog, session::Session};
@@ -65,10 +66,49 @@ impl std::fmt::Display for Status {
 /// The last thing that went wrong, already redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkError {
-    /// What happened and what to do.
+    /// What happened.
     pub text: String,
+    /// What can be done about it, where more helps than to wait.
+    pub advice: Option<Advice>,
     /// When.
     pub at: SystemTime,
+}
+
+impl std::fmt::Display for LinkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a person can do about a server that wants a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advice {
+    /// Log in.
+    LogIn(ServerName),
+    /// Log in, which makes the server one with logins, or give a token by hand.
+    LogInOrSetHeaders(ServerName),
+    /// Correct the token given by hand, or log in instead.
+    CorrectHeadersOrLogIn(ServerName),
+}
+
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::LogIn(server) => write!(f, "run `hermes mcp login {server}`"),
+            Self::LogInOrSetHeaders(server) => write!(
+                f,
+                "run `hermes mcp login {server}`, which adds `auth: oauth`, or set its `headers`"
+            ),
+            Self::CorrectHeadersOrLogIn(server) => write!(
+                f,
+                "correct it, or run `hermes mcp login {server}`, which adds `auth: oauth`"
+            ),
+        }
+    }
 }
 
 /// A server's present state.

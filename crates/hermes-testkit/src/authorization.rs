@@ -199,7 +199,7 @@ impl AuthorizationServer {
         self.state.ledger().secrets.clone()
     }
 
-    /// Cuts all connections and frees the port: whoever asks now is refused. What was issued is remembered.
+    /// Cuts all connections and listens no more: whoever asks now is refused. What was issued is remembered.
     pub fn stop(&mut self) {
         if let Some(thread) = &mut self.thread {
             thread.stop();

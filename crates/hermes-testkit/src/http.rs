@@ -134,7 +134,7 @@ impl HttpServer {
         self.front.requests()
     }
 
-    /// Cuts all connections and frees the port.
+    /// Cuts all connections and listens no more.
     pub fn stop(&mut self) {
         self.thread.stop();
     }

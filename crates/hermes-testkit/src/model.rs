@@ -76,7 +76,7 @@ impl ModelServer {
         self.server.paths()
     }
 
-    /// Cuts all connections and frees the port.
+    /// Cuts all connections and listens no more.
     pub fn stop(&mut self) {
         self.thread.stop();
     }

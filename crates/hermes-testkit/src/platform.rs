@@ -87,7 +87,7 @@ impl PlatformServer {
         self.server.requests()
     }
 
-    /// Cuts all connections and frees the port.
+    /// Cuts all connections and listens no more.
     pub fn stop(&mut self) {
         self.thread.stop();
     }

@@ -7,9 +7,12 @@ use std::thread::JoinHandle;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::KeptPort;
+
 /// A loopback port that is taken and not served yet: a server may have to know its address before it begins.
 pub(crate) struct Port {
     socket: TcpListener,
+    kept: Option<KeptPort>,
     address: SocketAddr,
     stop: CancellationToken,
 }
@@ -17,11 +20,16 @@ pub(crate) struct Port {
 impl Port {
     /// Takes a port; 0 is any that is free.
     pub(crate) fn take(port: u16) -> io::Result<Self> {
+        // Only Linux lets a server listen on a port that is kept.
+        let is_kept = port == 0 && cfg!(target_os = "linux");
+        let kept = is_kept.then(KeptPort::take).transpose()?;
+        let port = kept.as_ref().map_or(port, KeptPort::number);
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         socket.set_nonblocking(true)?;
         Ok(Self {
             address: socket.local_addr()?,
             socket,
+            kept,
             stop: CancellationToken::new(),
         })
     }
@@ -45,6 +53,7 @@ impl Port {
     {
         let Self {
             socket,
+            kept,
             address,
             stop,
         } = self;
@@ -65,6 +74,7 @@ impl Port {
         });
         Ok(ServerThread {
             address,
+            _kept: kept,
             stop,
             thread: Some(thread),
         })
@@ -74,6 +84,8 @@ impl Port {
 /// A server in its thread; it stops when dropped.
 pub(crate) struct ServerThread {
     address: SocketAddr,
+    /// One that is stopped may be followed by another on the same port.
+    _kept: Option<KeptPort>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,7 +95,7 @@ impl ServerThread {
         self.address
     }
 
-    /// Cuts all connections and frees the port.
+    /// Cuts all connections and listens no more.
     pub(crate) fn stop(&mut self) {
         self.stop.cancel();
         self.wait();

@@ -18,10 +18,16 @@ use hermes_agent::{
     },
 };
 use hermes_config::{Home, Secret, Settings, Variables};
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::{
+    KeptPort,
+    model::{ModelServer, Script},
+};
 
 const BOTH: [Protocol; 2] = [Protocol::ChatCompletions, Protocol::AnthropicMessages];
 const KEY: &str = "key-0123456789";
+
+/// Far longer than anything here takes, so that a busy machine fails no test.
+const SOON: Duration = Duration::from_secs(30);
 
 fn endpoint(server: &ModelServer, protocol: Protocol) -> Endpoint {
     let base_url = match protocol {
@@ -58,8 +64,8 @@ fn patient(server: &ModelServer, protocol: Protocol) -> Retrying<HttpModel> {
 
 fn quick(model: HttpModel) -> HttpModel {
     model.with_patience(Patience {
-        first_byte: Duration::from_millis(200),
-        next_byte: Duration::from_millis(200),
+        first_byte: Duration::from_secs(2),
+        next_byte: Duration::from_secs(2),
     })
 }
 
@@ -80,7 +86,7 @@ async fn complete(
     let mut events = Vec::new();
     let mut sink = |event| events.push(event);
     let asked = model.complete(request, &mut sink);
-    let result = tokio::time::timeout(Duration::from_secs(30), asked).await;
+    let result = tokio::time::timeout(SOON, asked).await;
     (result.expect("no answer in time"), events)
 }
 
@@ -102,28 +108,14 @@ fn retries(events: &[ModelEvent]) -> usize {
         .count()
 }
 
-/// Ports on which nobody listens.
-fn nowhere() -> LocalServers {
-    LocalServers {
-        ollama: free_port(),
-        lm_studio: free_port(),
-        vllm: free_port(),
-        llama_cpp: free_port(),
-        patience: Duration::from_secs(5),
-    }
-}
-
-fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
-}
-
 /// A home with a configuration and variables, and its model.
 struct Setup {
     home: Home,
     settings: Settings,
     local: LocalServers,
     clients: Arc<HttpClients>,
+    /// Where nobody listens.
+    _nobody: [KeptPort; 4],
     _directory: tempfile::TempDir,
 }
 
@@ -132,11 +124,20 @@ impl Setup {
         let directory = tempfile::tempdir().unwrap();
         let variables = Variables::from_pairs(variables.iter().copied());
         let settings = Settings::parse(config, variables).unwrap();
+        let nobody = std::array::from_fn(|_| KeptPort::take().unwrap());
+        let [ollama, lm_studio, vllm, llama_cpp] = nobody.each_ref().map(KeptPort::number);
         Self {
             home: Home::at(directory.path()),
             settings,
-            local: nowhere(),
+            local: LocalServers {
+                ollama,
+                lm_studio,
+                vllm,
+                llama_cpp,
+                patience: Duration::from_secs(5),
+            },
             clients: Arc::default(),
+            _nobody: nobody,
             _directory: directory,
         }
     }

@@ -72,7 +72,7 @@ impl Background {
         let mut output = String::new();
         while !output.contains(text) {
             assert!(
-                began.elapsed() < Duration::from_secs(10),
+                began.elapsed() < Duration::from_secs(30),
                 "no {text} in {output}"
             );
             output.push_str(
@@ -165,7 +165,7 @@ async fn a_terminal_takes_input_and_its_end() {
         .await;
     background.until(&id, "hello").await;
     background.act("close", &id, json!({})).await;
-    let result = background.act("wait", &id, json!({"timeout": 10})).await;
+    let result = background.act("wait", &id, json!({"timeout": 30})).await;
     assert_eq!(result["exit_code"], 0, "{result}");
 }
 
@@ -242,7 +242,7 @@ async fn the_conversation_is_told_what_it_asked_for() {
     background.act("wait", &id, json!({})).await;
     let began = Instant::now();
     while background.notices.lock().unwrap().len() < 2 {
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let notices = background.notices.lock().unwrap().clone();

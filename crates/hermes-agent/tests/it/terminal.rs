@@ -46,7 +46,7 @@ pub(crate) async fn wait_until_gone(pid: &str) {
     let began = Instant::now();
     while is_alive(pid) {
         assert!(
-            began.elapsed() < Duration::from_secs(10),
+            began.elapsed() < Duration::from_secs(30),
             "process {pid} is still there"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -62,7 +62,7 @@ async fn pid_in(session: &Session, path: &str) -> String {
         {
             return pid.trim().to_owned();
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "no {path}");
+        assert!(began.elapsed() < Duration::from_secs(30), "no {path}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -150,14 +150,14 @@ async fn a_timeout_ends_the_whole_group() {
     let began = Instant::now();
     let command =
         "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.1; done' & echo started; wait";
-    let result = run(&session, json!({"command": command, "timeout": 1})).await;
+    let result = run(&session, json!({"command": command, "timeout": 3})).await;
     assert_eq!(result["output"], "started\n");
     assert!(
-        result["error"].as_str().unwrap().contains("after 1 s"),
+        result["error"].as_str().unwrap().contains("after 3 s"),
         "{result}"
     );
     assert!(
-        began.elapsed() < Duration::from_secs(5),
+        began.elapsed() < Duration::from_secs(15),
         "{:?}",
         began.elapsed()
     );
@@ -221,11 +221,12 @@ async fn what_a_command_leaves_running_ends_with_it() {
     let began = Instant::now();
     let result = run(
         &session,
-        json!({"command": "sh -c 'echo $$ > pid; exec sleep 60' & sleep 0.3; echo done"}),
+        json!({"command": "sh -c 'echo $$ > pid; exec sleep 60' & \
+                           while ! test -s pid; do sleep 0.05; done; echo done"}),
     )
     .await;
     assert_eq!(result["output"], "done\n");
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(30));
     wait_until_gone(&pid_in(&session, "pid").await).await;
 }
 
@@ -248,7 +249,7 @@ async fn a_program_that_insists_on_a_terminal_gets_one() {
     )
     .await;
     assert!(
-        result["error"].is_string() && began.elapsed() < Duration::from_secs(5),
+        result["error"].is_string() && began.elapsed() < Duration::from_secs(15),
         "{result}"
     );
 }

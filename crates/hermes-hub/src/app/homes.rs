@@ -2,6 +2,7 @@
 
 use super::Hub;
 use crate::{
+    service::tenants::Making,
     shapes::{Condition, ConditionStatus, TenantStatus, Time},
     state::{Observation, StateError},
 };
@@ -13,6 +14,10 @@ const HOMES: u32 = 1000;
 pub(crate) const CONDITION: &str = "HomeReady";
 
 impl Hub {
+    pub(crate) fn homes_in_making(&self) -> &Making {
+        &self.0.homes_in_making
+    }
+
     /// Looks whether all homes are there.
     pub(super) async fn check_homes(&self) -> Result<(), StateError> {
         let mut last = None;

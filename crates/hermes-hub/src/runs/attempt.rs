@@ -223,12 +223,12 @@ impl Work<'_> {
         if matches!(end, Some(End::CutOff)) {
             update.events.extend(telling.joined());
         }
-        let asked = !update.asked.is_empty();
+        let is_decided = update.asked.iter().any(|asked| asked.carried.is_some());
         if !update.events.is_empty() || update.change.status.is_some() {
             self.store(update).await?;
         }
-        if asked {
-            self.carry_decisions().await?;
+        if is_decided {
+            self.handle.decided.notify_one();
         }
         Ok(end)
     }
@@ -251,7 +251,8 @@ impl Work<'_> {
             }
             "tool.completed" => self.ended_calls += 1,
             "approval.request" => {
-                let asked = new_approval(&members, telling.approval_timeout)?;
+                let mut asked = new_approval(&members, telling.approval_timeout)?;
+                asked.carried = self.carry(&asked);
                 members.insert("approvalId".into(), json!(asked.id));
                 self.waiting.push(Waiting::of_new(&asked));
                 if let Some(agent) = &asked.agent_id {

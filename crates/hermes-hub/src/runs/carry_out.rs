@@ -75,7 +75,7 @@ pub(super) struct Work<'a> {
     pub(super) waiting: Vec<Waiting>,
     /// Approvals by what the agent calls them.
     pub(super) names: HashMap<String, ApprovalId>,
-    /// What was decided in an attempt that was cut off before it could make use of it.
+    /// What was decided in attempts that were cut off, and still holds.
     pub(super) carried: Vec<Approval>,
     /// Tool calls of this attempt that this node has seen.
     pub(super) started_calls: u32,

@@ -11,7 +11,7 @@ use crate::{
     audit::NewEntry,
     runtime::{AgentRun, Decision, RuntimeError},
     shapes::{Approval, ApprovalState, Time},
-    state::{ApprovalQuery, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
+    state::{ApprovalQuery, Carried, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
 };
 
 /// How often a run that waits looks for decisions that nobody told it of: another node may have taken them.
@@ -40,7 +40,6 @@ pub(super) struct Waiting {
     pub(super) id: ApprovalId,
     /// What the agent calls it.
     pub(super) agent: Option<String>,
-    pub(super) command: String,
     expires_at: Option<Time>,
 }
 
@@ -49,7 +48,6 @@ impl Waiting {
         Self {
             id: approval.approval_id.clone(),
             agent,
-            command: approval.command.clone(),
             expires_at: approval.expires_at,
         }
     }
@@ -58,7 +56,6 @@ impl Waiting {
         Self {
             id: asked.id.clone(),
             agent: asked.agent_id.clone(),
-            command: asked.command.clone(),
             expires_at: asked.expires_at,
         }
     }
@@ -188,6 +185,7 @@ pub(super) fn new_approval(
         command: text("command").unwrap_or_default(),
         description: text("description").unwrap_or_default(),
         expires_at: Some(Time::now().after(timeout)),
+        carried: None,
     })
 }
 
@@ -248,12 +246,14 @@ impl Work<'_> {
                         self.store(called_tool(had_called)).await?;
                     }
                 }
-                Ok(()) => {
+                // Anything else holds, too, if the run begins anew.
+                Ok(()) if decision.choice == "once" => {
                     self.runs
                         .state
                         .mark_delivered(&approval.approval_id)
                         .await?;
                 }
+                Ok(()) => {}
             }
             self.waiting.remove(at);
         }
@@ -325,27 +325,15 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Decisions of an attempt that was cut off hold for the same command in this one.
-    pub(super) async fn carry_decisions(&mut self) -> Result<(), StateError> {
-        for waiting in &self.waiting {
-            let same = |carried: &Approval| carried.command == waiting.command;
-            let Some(at) = self.carried.iter().position(same) else {
-                continue;
-            };
-            let carried = self.carried.remove(at);
-            let choice = Choice {
-                choice: carried.choice.unwrap_or_else(|| "deny".into()),
-                by: carried.decided_by,
-                reason: carried.reason,
-            };
-            self.runs.state.mark_delivered(&carried.approval_id).await?;
-            let entry = self.entry("approval_carried", &waiting.id);
-            match self.runs.state.decide(&waiting.id, choice, entry).await {
-                Ok(_) | Err(StateError::Conflict { .. }) => self.handle.decided.notify_one(),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    /// What an attempt that was cut off was told about the same command holds for this one. It is stored with the
+    /// question, so that nobody is asked again.
+    pub(super) fn carry(&mut self, asked: &NewApproval) -> Option<Carried> {
+        let same = |earlier: &Approval| earlier.command == asked.command;
+        let at = self.carried.iter().position(same)?;
+        Some(Carried {
+            from: self.carried.remove(at).approval_id,
+            entry: self.entry("approval_carried", &asked.id),
+        })
     }
 
     /// Waits, without an agent, until all is decided. False if the run is not to go on.

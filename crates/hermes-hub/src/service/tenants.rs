@@ -25,7 +25,7 @@ mod home;
 mod resolve;
 
 pub(crate) use given::{AgentGiven, BrowserGiven, StorageGiven};
-pub(crate) use home::{provision_unfinished, purge_overdue};
+pub(crate) use home::{Making, provision_unfinished, purge_overdue};
 pub(crate) use resolve::{agent, room, shape, storage};
 
 /// Which tenants to list.

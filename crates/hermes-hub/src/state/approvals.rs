@@ -22,6 +22,17 @@ pub struct NewApproval {
     pub description: String,
     /// When it is denied unless somebody decides.
     pub expires_at: Option<Time>,
+    /// What was decided about it before it was asked.
+    pub carried: Option<Carried>,
+}
+
+/// A decision of an attempt that was cut off, for an approval of the next one.
+#[derive(Debug, Clone)]
+pub struct Carried {
+    /// The approval that was decided.
+    pub from: ApprovalId,
+    /// What the log says of it.
+    pub entry: NewEntry,
 }
 
 /// A decision.
@@ -46,7 +57,7 @@ pub struct ApprovalQuery {
     pub pending: bool,
     /// Pending ones that ran out before.
     pub expired_before: Option<Time>,
-    /// Decided ones that the agent has not been told of.
+    /// Decided ones that hold if the run begins anew.
     pub undelivered: bool,
 }
 
@@ -77,6 +88,6 @@ pub trait Approvals {
         entry: NewEntry,
     ) -> Result<Approval, StateError>;
 
-    /// Writes down that the agent knows of a decision.
+    /// Writes down that a decision is used up: the agent knows of it, and it held once.
     async fn mark_delivered(&self, id: &ApprovalId) -> Result<(), StateError>;
 }

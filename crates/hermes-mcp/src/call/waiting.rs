@@ -93,6 +93,6 @@ fn refusal(owner: &Owner, link: &Link) -> CallError {
     CallError::NotConnected {
         server: owner.name.clone(),
         status: link.status,
-        detail: link.error.as_ref().map(|error| error.text.clone()),
+        detail: link.error.as_ref().map(ToString::to_string),
     }
 }

@@ -15,6 +15,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream},
     sync::mpsc,
     task::JoinSet,
+    time::timeout,
 };
 
 use super::Demo;
@@ -189,7 +190,8 @@ async fn check_every_tool(session: &mut Session) {
     let count = session.call("count", json!({"steps": 3})).await;
     assert_eq!(text_of(&count), "counted to 3");
     let mut heard = Vec::new();
-    while let Ok(progress) = session.progress.try_recv() {
+    for _ in 0..3 {
+        let progress = session.progress.recv().await.unwrap();
         heard.push((progress.progress, progress.total));
     }
     assert_eq!(
@@ -237,11 +239,12 @@ async fn a_cancelled_count_stops_counting() {
         session.progress.recv().await.unwrap();
         handle.cancel(Some("enough".into())).await.unwrap();
 
-        // What was on its way may still arrive; then there is silence.
-        tokio::time::sleep(Duration::from_millis(150)).await;
-        while session.progress.try_recv().is_ok() {}
-        tokio::time::sleep(Duration::from_millis(350)).await;
-        assert!(session.progress.try_recv().is_err());
+        // What was on its way may still arrive; then there is silence, long before a minute of counting is over.
+        let silence = async {
+            let is_silent = Duration::from_millis(500);
+            while timeout(is_silent, session.progress.recv()).await.is_ok() {}
+        };
+        timeout(Duration::from_secs(30), silence).await.unwrap();
         assert_eq!(
             text_of(&session.call("echo", json!({"text": "still here"})).await),
             "still here"

@@ -181,7 +181,7 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         connected: link.status == Status::Ready,
         disabled: false,
         status: link.status,
-        error: link.error.as_ref().map(|error| error.text.clone()),
+        error: link.error.as_ref().map(ToString::to_string),
         error_at: link.error.as_ref().map(|error| unix(error.at)),
         sampling: server.sampling.enabled.then(|| owner.counters.sampling()),
         era: session.map(|session| session.era),

@@ -60,9 +60,9 @@ impl Login {
                     *waiting = reply;
                     redirect
                 }
-                pasted = pasted(person) => pasted?,
+                pasted = pasted(person, &begun.pending) => pasted?,
             },
-            None => pasted(person).await?,
+            None => pasted(person, &begun.pending).await?,
         };
         self.exchange(&prepared.requests, &begun.pending, &begun.client, &redirect)
             .await
@@ -229,9 +229,19 @@ impl Login {
     }
 }
 
-/// Waits for a usable answer by hand.
-async fn pasted(person: &dyn Person) -> Result<Redirect, OAuthError> {
-    Redirect::parse(&person.paste().await?)
+/// Waits for an answer by hand. Who pastes something else has another try: the page may still be open.
+async fn pasted(person: &dyn Person, pending: &PendingLogin) -> Result<Redirect, OAuthError> {
+    loop {
+        let text = person.paste().await?;
+        let read = Redirect::parse(&text).and_then(|redirect| {
+            redirect.code_for(&pending.state, &pending.metadata)?;
+            Ok(redirect)
+        });
+        match read {
+            Err(wrong) if wrong.is_wrong_paste() => person.pasted_wrongly(&wrong),
+            read => return read,
+        }
+    }
 }
 
 fn write_question(address: &mut Url, pending: &PendingLogin) {

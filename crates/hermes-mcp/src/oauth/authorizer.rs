@@ -18,7 +18,6 @@ use url::Url;
 
 use super::{
     Challenge, Login, OAuthError, TokenFiles, Tokens,
-    discovery::is_resource_of,
     dpop::{DpopKey, Nonces},
     files::Stamp,
     refresh::Occasion,
@@ -258,7 +257,7 @@ impl Authorizer {
             return Ok(());
         }
         let Some(current) = current else {
-            return Err(self.files().missing_tokens());
+            return Err(self.files().missing_tokens(&self.login.url()?));
         };
         if let Some(end) = self.state().end_of(&current.tokens) {
             return Err(end);
@@ -418,10 +417,8 @@ impl Authorizer {
 
     /// Whether tokens were got for the server as it is configured now: its address may have changed since.
     fn is_for_us(&self, tokens: &Tokens) -> bool {
-        match (&tokens.resource, self.login.url()) {
-            (Some(resource), Ok(url)) => is_resource_of(resource, &url),
-            _ => true,
-        }
+        let url = self.login.url();
+        !url.is_ok_and(|url| tokens.elsewhere(&url).is_some())
     }
 
     /// Sees to it that no message shows the tokens.

@@ -78,9 +78,8 @@ impl Redirect {
                 });
             }
             None if is_promised => {
-                return Err(OAuthError::WrongIssuer {
+                return Err(OAuthError::NoIssuer {
                     expected: metadata.issuer.clone(),
-                    found: "nobody".into(),
                 });
             }
             _ => {}

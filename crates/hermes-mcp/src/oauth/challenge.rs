@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::requests::one_line;
+
 /// The challenge to act on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
@@ -68,6 +70,18 @@ impl Challenge {
             });
         }
         found.unwrap_or_default()
+    }
+
+    /// Why a header's value says that a request was refused, in words for a person.
+    pub fn reason(header: &str) -> Option<String> {
+        let parameters = challenges(header).into_iter().flat_map(|(_, all)| all);
+        let parameters: Vec<(String, String)> = parameters.collect();
+        let value = |name: &str| {
+            let mut found = parameters.iter().filter(|(_, value)| !value.is_empty());
+            found.find(|(key, _)| key.eq_ignore_ascii_case(name))
+        };
+        let (_, reason) = value("error_description").or_else(|| value("error"))?;
+        Some(one_line(reason))
     }
 
     /// Whether the token lacks a right, as opposed to being no good.
@@ -145,6 +159,18 @@ mod tests {
         assert_eq!(challenge.scheme, Scheme::Bearer);
         let challenge = Challenge::parse(r#"DPoP algs="ES256", error="use_dpop_nonce""#);
         assert_eq!(challenge.scheme, Scheme::Dpop);
+    }
+
+    #[test]
+    fn people_are_told_the_reason_and_no_parameters() {
+        let reason = |header| Challenge::reason(header);
+        let full = r#"Bearer error="invalid_token", error_description="It has \"ended\"", resource_metadata="https://x""#;
+        assert_eq!(reason(full).as_deref(), Some("It has \"ended\""));
+        assert_eq!(
+            reason("Basic realm=x, Bearer error=invalid_token").as_deref(),
+            Some("invalid_token")
+        );
+        assert_eq!(reason(r#"Bearer realm="x", error="""#), None);
     }
 
     #[test]

@@ -299,9 +299,9 @@ impl ClientNeed<'_> {
                 },
             });
         }
-        let unusable = |reason: &str| OAuthError::Unavailable {
+        let unusable = |reason: &str| OAuthError::BadReply {
             what: shown(&endpoint),
-            reason: format!("the reply to the registration can not be used: {reason}"),
+            reason: reason.to_owned(),
         };
         let mut registered: Value = reply.json().ok_or_else(|| unusable("it is no JSON"))?;
         if let Some(members) = registered.as_object_mut() {

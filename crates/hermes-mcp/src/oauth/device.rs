@@ -80,9 +80,9 @@ impl Login {
         let code = reply
             .json()
             .and_then(|body| serde_json::from_value::<DeviceCode>(body).ok())
-            .ok_or_else(|| OAuthError::Unavailable {
+            .ok_or_else(|| OAuthError::BadReply {
                 what: shown(&url),
-                reason: "its reply holds no code".into(),
+                reason: "it holds no code".into(),
             })?;
         let life = Duration::from_secs(code.expires_in);
         person.enter(&code).await;
@@ -101,7 +101,9 @@ impl Login {
                         pause += Duration::from_secs(PAUSE);
                     }
                     // A token endpoint that is away for a moment does not end the login.
-                    Err(OAuthError::Unavailable { .. }) => pause = (pause * 2).min(life),
+                    Err(OAuthError::Unavailable { .. } | OAuthError::BadReply { .. }) => {
+                        pause = (pause * 2).min(life)
+                    }
                     Err(OAuthError::Refused { error, .. }) if error == "access_denied" => {
                         return Err(OAuthError::Denied(error));
                     }

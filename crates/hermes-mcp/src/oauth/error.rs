@@ -14,6 +14,12 @@ pub enum OAuthError {
         /// The file.
         path: String,
     },
+    /// There are tokens, but for another server than the one that is configured now.
+    #[error("the login is for {resource}, which is not this server's address any more")]
+    LoginElsewhere {
+        /// What they are for.
+        resource: String,
+    },
     /// The authorization server does not renew the login any more.
     #[error("the login is over: {reason}")]
     LoginOver {
@@ -40,6 +46,14 @@ pub enum OAuthError {
         /// Which part, with its address.
         what: String,
         /// Why not.
+        reason: String,
+    },
+    /// Something on the way answered what makes no sense. Trying later may help.
+    #[error("the reply of {what} can not be used: {reason}")]
+    BadReply {
+        /// Whose, with its address.
+        what: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// The server names nobody who gives out tokens for it.
@@ -121,6 +135,15 @@ pub enum OAuthError {
         /// Who answered.
         found: String,
     },
+    /// An answer that does not say whose it is, where all of them should.
+    #[error(
+        "the answer does not say who gives it (`iss`), as those of {expected} do, so it is not used; if you pasted it, \
+         paste all of the address, in quotes"
+    )]
+    NoIssuer {
+        /// Where the login began.
+        expected: String,
+    },
     /// The answer has neither code nor error.
     #[error("that is no answer to a login: it holds no `code`")]
     NoCode,
@@ -189,12 +212,21 @@ pub enum OAuthError {
 }
 
 impl OAuthError {
+    /// Whether what was pasted is no answer to this login, so that another paste may be.
+    pub(super) fn is_wrong_paste(&self) -> bool {
+        matches!(
+            self,
+            Self::NoCode | Self::NoState | Self::WrongState | Self::NoIssuer { .. }
+        )
+    }
+
     /// Whether nothing but a login by a person helps.
     pub fn needs_person(&self) -> bool {
         matches!(
             self,
             Self::NotLoggedIn
                 | Self::LoginDamaged { .. }
+                | Self::LoginElsewhere { .. }
                 | Self::LoginOver { .. }
                 | Self::ScopeMissing { .. }
         )

@@ -63,10 +63,30 @@ impl TokenFiles {
         }
     }
 
+    /// The files with tokens of no server among those that are configured.
+    pub fn of_no_server(home: &Home, servers: &[ServerName]) -> Vec<PathBuf> {
+        let known = servers.iter().map(|name| Self::new(home, servers, name));
+        let known: Vec<PathBuf> = known.map(|files| files.path("json")).collect();
+        let listing = fs::read_dir(home.tokens_dir()).into_iter().flatten();
+        let mut left: Vec<PathBuf> = listing
+            .flatten()
+            .map(|file| file.path())
+            .filter(|path| is_token_file(path) && !known.contains(path))
+            .collect();
+        left.sort();
+        left
+    }
+
     /// The tokens, if there are any that can be read.
     pub fn tokens(&self) -> Option<Tokens> {
+        close_with_warning(&self.path("json"));
+        self.look_at_tokens()
+    }
+
+    /// The same, without a change to anything: a file that others can read stays so, and is still to be told of.
+    pub(super) fn look_at_tokens(&self) -> Option<Tokens> {
         let path = self.path("json");
-        let tokens: Tokens = self.read(&path)?;
+        let tokens: Tokens = parse(&path)?;
         let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
         Some(tokens.with_file_time(written.unwrap_or_else(|_| SystemTime::now())))
     }
@@ -80,20 +100,10 @@ impl TokenFiles {
             .collect()
     }
 
-    /// Why there are no tokens.
-    pub(super) fn missing_tokens(&self) -> OAuthError {
-        match self.damaged() {
-            Some(path) => OAuthError::LoginDamaged {
-                path: path.display().to_string(),
-            },
-            None => OAuthError::NotLoggedIn,
-        }
-    }
-
     /// The file of the tokens, if it is there but can not be read.
-    pub fn damaged(&self) -> Option<PathBuf> {
+    pub(super) fn damaged(&self) -> Option<PathBuf> {
         let path = self.path("json");
-        (path.exists() && self.tokens().is_none()).then_some(path)
+        (self.has_tokens() && self.look_at_tokens().is_none()).then_some(path)
     }
 
     /// Keeps new tokens in the place of the old ones.
@@ -103,7 +113,7 @@ impl TokenFiles {
 
     /// The client that logins go by.
     pub fn client(&self) -> Option<ClientFile> {
-        self.read(&self.path("client.json"))
+        read(&self.path("client.json"))
     }
 
     pub(super) fn store_client(&self, client: &ClientFile) -> Result<(), OAuthError> {
@@ -118,7 +128,12 @@ impl TokenFiles {
 
     /// What the authorization server says of itself.
     pub fn metadata(&self) -> Option<ServerMetadata> {
-        self.read(&self.path("meta.json"))
+        read(&self.path("meta.json"))
+    }
+
+    /// The same, without a change to anything.
+    pub(super) fn look_at_metadata(&self) -> Option<ServerMetadata> {
+        parse(&self.path("meta.json"))
     }
 
     pub(super) fn store_metadata(&self, metadata: &ServerMetadata) -> Result<(), OAuthError> {
@@ -127,7 +142,7 @@ impl TokenFiles {
 
     /// What the server said when it last refused.
     pub fn challenge(&self) -> Option<Challenge> {
-        self.read(&self.path("challenge.json"))
+        read(&self.path("challenge.json"))
     }
 
     pub(super) fn store_challenge(&self, challenge: &Challenge) -> Result<(), OAuthError> {
@@ -136,7 +151,7 @@ impl TokenFiles {
 
     /// A login whose answer comes by another process.
     pub(super) fn pending(&self) -> Option<PendingLogin> {
-        self.read(&self.path("login.json"))
+        read(&self.path("login.json"))
     }
 
     pub(super) fn store_pending(&self, pending: &PendingLogin) -> Result<(), OAuthError> {
@@ -189,6 +204,11 @@ impl TokenFiles {
         Ok(files)
     }
 
+    /// Whether there are tokens, readable or not.
+    pub fn has_tokens(&self) -> bool {
+        self.path("json").exists()
+    }
+
     /// Changes with the token file.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         let metadata = fs::metadata(self.path("json")).ok()?;
@@ -217,33 +237,6 @@ impl TokenFiles {
 
     fn path(&self, ending: &str) -> PathBuf {
         self.directory.join(format!("{}.{ending}", self.name))
-    }
-
-    /// A file that is damaged counts as missing, with a warning. One that others could read is closed.
-    fn read<T: DeserializeOwned>(&self, path: &Path) -> Option<T> {
-        let text = match fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => {
-                tracing::warn!("{}: {error}; it is left aside", path.display());
-                return None;
-            }
-        };
-        if let Some(warning) = close_to_others(path) {
-            tracing::warn!("{warning}");
-        }
-        match serde_json::from_slice(&text) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                // The error says where, and nothing of what is there.
-                let place = format!("line {}, column {}", error.line(), error.column());
-                tracing::warn!(
-                    "{} is damaged ({place}) and left aside; log in again",
-                    path.display()
-                );
-                None
-            }
-        }
     }
 
     fn write(&self, path: &Path, value: &impl Serialize) -> Result<(), OAuthError> {
@@ -276,6 +269,49 @@ impl TokenFiles {
         };
         made().map_err(|error| problem(&self.directory, &error))
     }
+}
+
+/// Reads a file that is for its owner alone; one that others could read is closed.
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    close_with_warning(path);
+    parse(path)
+}
+
+/// A file that is damaged counts as missing, with a warning.
+fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!("{}: {error}; it is left aside", path.display());
+            return None;
+        }
+    };
+    match serde_json::from_slice(&text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            // The error says where, and nothing of what is there.
+            let place = format!("line {}, column {}", error.line(), error.column());
+            tracing::warn!(
+                "{} is damaged ({place}) and left aside; log in again",
+                path.display()
+            );
+            None
+        }
+    }
+}
+
+fn close_with_warning(path: &Path) {
+    if let Some(warning) = close_to_others(path) {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Whether a file is named as one with tokens: `docs.json`, not `docs.client.json`.
+fn is_token_file(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.strip_suffix(".json"))
+        .is_some_and(|name| !name.contains('.'))
 }
 
 fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {

@@ -104,9 +104,9 @@ impl Login {
         let statement = reply
             .json()
             .and_then(|body| Some(body.get("access_token")?.as_str()?.to_owned()));
-        statement.ok_or_else(|| OAuthError::Unavailable {
-            what: provider.issuer.clone(),
-            reason: "the identity provider's reply holds no statement".into(),
+        statement.ok_or_else(|| OAuthError::BadReply {
+            what: format!("the identity provider {}", provider.issuer),
+            reason: "it holds no statement".into(),
         })
     }
 

@@ -19,6 +19,11 @@ pub trait Person: Send + Sync {
         Box::pin(std::future::pending())
     }
 
+    /// Tells why what was pasted is not the answer. It is asked for once more.
+    fn pasted_wrongly(&self, error: &OAuthError) {
+        let _ = error;
+    }
+
     /// Shows a code to enter elsewhere.
     fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()> {
         let _ = code;

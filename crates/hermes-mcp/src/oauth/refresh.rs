@@ -26,7 +26,7 @@ impl Login {
         let _alone = self.files.lock().await?;
         // Whoever held the lock before may have done the work.
         let Some(kept) = self.files.tokens() else {
-            return Err(self.files.missing_tokens());
+            return Err(self.files.missing_tokens(&self.url()?));
         };
         let is_new = kept.access_token != known.access_token;
         if is_new && (kept.age(SystemTime::now()) == Age::Fresh || kept.refresh_token.is_none()) {

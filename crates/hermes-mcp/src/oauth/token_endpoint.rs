@@ -73,9 +73,9 @@ impl TokenEndpoint<'_> {
     pub(super) async fn ask(&self, form: Form) -> Result<Tokens, OAuthError> {
         let url = self.metadata.token_url()?;
         let reply = self.post(&url, form).await?;
-        let bad = |reason: &str| OAuthError::Unavailable {
+        let bad = |reason: &str| OAuthError::BadReply {
             what: shown(&url),
-            reason: format!("its reply can not be used: {reason}"),
+            reason: reason.to_owned(),
         };
         let body = reply.json().ok_or_else(|| bad("it is no JSON"))?;
         let reply: TokenReply =
@@ -118,10 +118,11 @@ impl TokenEndpoint<'_> {
             let is_new_nonce = reply
                 .header(NONCE)
                 .is_some_and(|nonce| self.nonces.note(url, &nonce));
-            if reply.status.is_success() {
+            // Some say no with status 200.
+            let refusal = reply.refusal();
+            if reply.status.is_success() && refusal.is_none() {
                 return Ok(reply);
             }
-            let refusal = reply.refusal();
             if let Some(OAuthError::Refused { error, .. }) = &refusal
                 && error == "use_dpop_nonce"
                 && is_new_nonce

@@ -49,11 +49,7 @@ impl Manager {
 fn random_id() -> Result<SessionId, ManagerError> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| ManagerError::NoId(error.into()))?;
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
-    let id: String = digits
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect();
-    Ok(id.into())
+    Ok(hermes_config::to_hex(&bytes).into())
 }
 
 impl SessionManager for Manager {

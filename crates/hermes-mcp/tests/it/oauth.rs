@@ -154,6 +154,8 @@ async fn a_login_that_is_withdrawn_is_asked_for_again() {
     let told = place.echo().await;
     assert_eq!(told["needs_reauth"], true, "{told}");
     assert_eq!(told["server"], "s");
+    let error = told["error"].as_str().unwrap();
+    assert!(error.contains("`hermes mcp login s`"), "{error}");
     place
         .setup
         .until("s", |link| link.status == Status::NeedsAuth)

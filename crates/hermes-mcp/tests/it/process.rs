@@ -16,6 +16,9 @@ use hermes_config::ServerName;
 use hermes_mcp::process::{Child, Guard, GuardProgram, SpawnRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+/// Far longer than anything here takes, so that a busy machine fails no test.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The variable by which a test recognises every process of its servers' trees.
 const MARK: &str = "HERMES_TEST_MARK";
 
@@ -71,7 +74,7 @@ impl Marked {
     async fn wait_for(&self, count: usize) {
         let done = || self.pids().len() == count;
         assert!(
-            within(Duration::from_secs(5), done).await,
+            within(PATIENCE, done).await,
             "{count} processes expected, there are {:?}",
             self.pids()
         );
@@ -164,5 +167,5 @@ fn runs_alone(test: &str) -> bool {
 
 /// Waits until a server's script has created `file`.
 async fn created(file: &Path) {
-    assert!(within(Duration::from_secs(5), || file.exists()).await);
+    assert!(within(PATIENCE, || file.exists()).await);
 }

@@ -109,17 +109,14 @@ async fn a_call_that_killed_its_server_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_server_that_was_down_at_start_is_published_once_it_is_up() {
-    let port = {
-        let server = HttpServer::start(Behaviour::new());
-        server.port()
-    };
-    let url = format!("http://127.0.0.1:{port}/mcp");
-    let host = TestHost::start(&[("late", json!({ "url": url }))]).await;
+    let mut server = HttpServer::start(Behaviour::new());
+    server.stop();
+    let host = TestHost::start(&[("late", json!({ "url": server.url() }))]).await;
     let link = host.until("late", |link| link.error.is_some()).await;
     assert_eq!(link.status, Status::Reconnecting);
     assert!(host.tools("late").is_empty());
 
-    let _server = HttpServer::start_on(port, Behaviour::new());
+    let _server = HttpServer::start_on(server.port(), Behaviour::new());
     host.ready("late").await;
     assert!(host.tools("late").iter().any(|tool| tool == "echo"));
     assert_eq!(host.text("late", "echo", json!({ "text": "a" })).await, "a");
@@ -133,8 +130,8 @@ async fn a_remote_server_that_restarts_is_used_again() {
         let host = TestHost::start(&[("remote", json!({ "url": server.url() }))]).await;
         host.ready("remote").await;
         server.stop();
-        let server = HttpServer::start_on(port, Behaviour::new().era(era));
-        let works = eventually(SOON, || !server.requests().is_empty());
+        let again = HttpServer::start_on(port, Behaviour::new().era(era));
+        let works = eventually(SOON, || !again.requests().is_empty());
         // A call finds out, if the connection has not yet.
         let call = async {
             loop {

@@ -88,7 +88,7 @@ impl Client {
 
     fn wait_for(&self, fits: impl Fn(&Value) -> bool) -> Value {
         let mut found = None;
-        wait_until(Duration::from_secs(5), || {
+        wait_until(Duration::from_secs(30), || {
             found = self.find(&fits);
             found.is_some()
         });

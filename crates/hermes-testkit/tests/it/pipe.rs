@@ -52,10 +52,10 @@ impl Pipe {
     /// The next line, or `None` at the end of the stream.
     pub(crate) fn line(&self) -> Option<String> {
         use std::sync::mpsc::RecvTimeoutError;
-        match self.lines.recv_timeout(Duration::from_secs(10)) {
+        match self.lines.recv_timeout(Duration::from_secs(30)) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("no line within 10 s"),
+            Err(RecvTimeoutError::Timeout) => panic!("no line within 30 s"),
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::pipe::Pipe;
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Sends a signal by name, for instance `TERM`.
 fn signal(name: &str, pid: u32) {

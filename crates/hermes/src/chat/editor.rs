@@ -9,6 +9,7 @@ use std::{
         mpsc as blocking,
     },
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use reedline::{
@@ -56,6 +57,9 @@ pub(crate) struct Editor {
 
 /// How often the editor may fail with one line before that is the end.
 const MOST_FAILURES: u32 = 3;
+/// How long the thread may take to end, and how often that is looked at.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(2);
 /// How many entries are remembered.
 const HISTORY: usize = 5000;
 /// News that waits to be shown; a person reads slower than this fills up.
@@ -113,8 +117,15 @@ impl Editor {
         self.stop.store(true, Ordering::Relaxed);
         self.screen.end_editing();
         if let Some(thread) = self.thread.take() {
-            // A panic in there has been reported already.
-            let _ = thread.join();
+            let began = Instant::now();
+            while !thread.is_finished() && began.elapsed() < CLOSE_LIMIT {
+                std::thread::sleep(LOOK);
+            }
+            // Otherwise the terminal has gone, which the thread reads from without end: it ends with the process.
+            if thread.is_finished() {
+                // A panic in there has been reported already.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -152,12 +152,12 @@ pub(crate) struct RemoveArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").args(["name", "all"]).required(true))]
 pub(crate) struct TestArgs {
     /// The server's name.
-    #[arg(required_unless_present = "all")]
     pub(crate) name: Option<String>,
     /// Test every enabled server.
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long)]
     pub(crate) all: bool,
     /// Seconds to wait (default: the server's `connect_timeout` if set, else 30).
     #[arg(long)]
@@ -198,12 +198,12 @@ pub(crate) struct LogoutArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").args(["name", "all"]).required(true))]
 pub(crate) struct ReauthArgs {
     /// The server's name.
-    #[arg(required_unless_present = "all")]
     pub(crate) name: Option<String>,
     /// Every enabled server with `auth: oauth`, one after the other.
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long)]
     pub(crate) all: bool,
     /// Do not open a browser here.
     #[arg(long)]

@@ -51,13 +51,14 @@ impl Login {
         self
     }
 
-    /// It failed and said these words.
+    /// It failed and said these words, at its end: the address of the login above that has many words in it.
     #[track_caller]
     fn failed(self, words: &[&str]) -> Self {
-        assert_ne!(self.code, 0, "{}", self.screen);
+        assert_eq!(self.code, 1, "{}", self.screen);
         let text = self.screen.replace("\r\n", " ");
+        let (_, error) = text.rsplit_once("error:").unwrap_or_default();
         for word in words {
-            assert!(text.contains(word), "no `{word}` in:\n{}", self.screen);
+            assert!(error.contains(word), "no `{word}` in:\n{}", self.screen);
         }
         self
     }

@@ -117,6 +117,11 @@ impl Place {
     }
 
     pub(crate) fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Talk {
+        Talk::start(self.command(arguments, variables))
+    }
+
+    /// The command of a chat.
+    pub(crate) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
         command
             .arg("chat")
@@ -126,7 +131,7 @@ impl Place {
             .env("HERMES_HOME", self.home.path())
             .env("TERM", "xterm-256color")
             .envs(variables.iter().copied());
-        Talk::start(command)
+        command
     }
 }
 

@@ -105,10 +105,10 @@ async fn a_title_that_fails_fails_alone() {
 
 #[tokio::test]
 async fn whoever_leaves_at_once_does_not_wait_for_a_title() {
-    let slow = Answer::text("Late").with(|reply| reply.delay_ms = 20_000);
+    let slow = Answer::text("Late").with(|reply| reply.delay_ms = 120_000);
     let script = Script::echo().rule(ASKS_FOR_TITLE, slow);
     let began = Instant::now();
     let (scene, id) = titled(script, None, Waits::No).await;
-    assert!(began.elapsed() < Duration::from_secs(10), "it waited");
+    assert!(began.elapsed() < Duration::from_mins(1), "it waited");
     assert_eq!(title(&scene, &id).await, None);
 }

@@ -6,10 +6,13 @@ use hermes_agent::{
     message::Message,
     model::{HttpModel, ModelEvent, ModelRequest, Problem, Protocol, ShownText},
 };
-use hermes_testkit::model::{Answer, Ending, ModelServer, Script};
+use hermes_testkit::{
+    KeptPort,
+    model::{Answer, Ending, ModelServer, Script},
+};
 use serde_json::json;
 
-use super::{BOTH, KEY, ask, complete, endpoint, free_port, once, patient, quick, retries, shown};
+use super::{BOTH, KEY, ask, complete, endpoint, once, patient, quick, retries, shown};
 
 fn problem<T: std::fmt::Debug>(result: Result<T, hermes_agent::model::ModelError>) -> Problem {
     result.unwrap_err().problem
@@ -218,7 +221,8 @@ async fn silence_is_not_waited_for_without_end() {
 
 #[tokio::test]
 async fn slow_pieces_are_no_silence() {
-    let answer = Answer::pieces(["a", "b", "c", "d", "e", "f"]).with(|reply| reply.pause_ms = 50);
+    // In all more time than a silence may take.
+    let answer = Answer::pieces(["a", "b", "c", "d", "e", "f"]).with(|reply| reply.pause_ms = 500);
     let server = ModelServer::start(Script::new([answer]));
     let (reply, _) = ask(&quick(once(&server, Protocol::ChatCompletions)), "hi").await;
     assert_eq!(reply.unwrap().text, "abcdef");
@@ -228,7 +232,8 @@ async fn slow_pieces_are_no_silence() {
 async fn a_server_that_is_not_there_is_unreachable() {
     let server = super::echo();
     let mut endpoint = endpoint(&server, Protocol::ChatCompletions);
-    endpoint.base_url.set_port(Some(free_port())).unwrap();
+    let nobody = KeptPort::take().unwrap();
+    endpoint.base_url.set_port(Some(nobody.number())).unwrap();
     let model = HttpModel::new(endpoint, std::sync::Arc::default());
     let (reply, _) = ask(&model, "hi").await;
     let error = reply.unwrap_err();

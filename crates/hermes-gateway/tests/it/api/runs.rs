@@ -147,8 +147,15 @@ async fn a_session_goes_on_by_its_id_or_by_an_earlier_run() {
 
 #[tokio::test]
 async fn turns_of_a_session_follow_each_other_and_sessions_do_not_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let go = directory.path().join("go");
+    let wait = format!(
+        "until [ -e '{}' ]; do sleep 0.05; done; echo released",
+        go.display()
+    );
     let script = Script::echo()
-        .rule("first", slow(&["a", "b", "c", "d"], 300))
+        .rule("first", Answer::call("terminal", &json!({"command": wait})))
+        .rule("released", Answer::text("abcd"))
         .rule("second", Answer::text("2"));
     let service = Service::start(script).await;
     let first = service
@@ -165,6 +172,7 @@ async fn turns_of_a_session_follow_each_other_and_sessions_do_not_wait() {
     assert_eq!(service.ended(&other).await["output"], "other");
     let waits = service.get(&format!("/v1/runs/{second}")).await;
     assert_eq!(waits["status"], "queued");
+    std::fs::write(go, "").unwrap();
     assert_eq!(service.ended(&second).await["output"], "2");
     let messages = service.last_messages();
     let before = &messages[messages.len() - 2];

@@ -177,25 +177,41 @@ async fn new_messages_are_pushed_to_claude_code() {
     let info = client.running.peer_info().unwrap();
     let capabilities = serde_json::to_value(&info.capabilities).unwrap();
     assert_eq!(capabilities["experimental"], json!({"claude/channel": {}}));
-    // The notification that opens the channel has been handled when this is answered, or soon after.
-    client.ask("conversations_list", json!({})).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    store
-        .append(&id(SESSION), &assistant("not a person's"))
-        .await
-        .unwrap();
     let long = "ä".repeat(600);
-    let row = store.append(&id(SESSION), &user(&long)).await.unwrap();
-    let Told::Custom(pushed) = client.next().await else {
-        panic!("something else was told");
-    };
+    let (pushed, rows) = first_pushed(&store, &mut client, &long).await;
     assert_eq!(pushed.method, "notifications/claude/channel");
+    let params = pushed.params.unwrap();
+    let row = params["meta"]["message_id"].as_str().unwrap();
+    assert!(rows.iter().any(|known| known == row), "{row} of {rows:?}");
     assert_eq!(
-        pushed.params.unwrap(),
+        params,
         json!({"content": long, "meta": {
-            "session_key": KEY, "platform": "telegram", "chat_id": "1", "user": "ann", "message_id": row.to_string(),
+            "session_key": KEY, "platform": "telegram", "chat_id": "1", "user": "ann", "message_id": row,
         }})
     );
+}
+
+/// Lets the model and a person say something until the client is told of it, for what was written before the channel
+/// is open is not new: what is told, and which rows the person wrote.
+async fn first_pushed(
+    store: &Store,
+    client: &mut Client,
+    text: &str,
+) -> (CustomNotification, Vec<String>) {
+    let began = std::time::Instant::now();
+    let mut rows = Vec::new();
+    loop {
+        let own = assistant("not a person's");
+        store.append(&id(SESSION), &own).await.unwrap();
+        let row = store.append(&id(SESSION), &user(text)).await.unwrap();
+        rows.push(row.to_string());
+        let told = tokio::time::timeout(Duration::from_millis(500), client.told.recv()).await;
+        match told.map(Option::unwrap) {
+            Ok(Told::Custom(pushed)) => return (pushed, rows),
+            Ok(_) => panic!("something else was told"),
+            Err(_) => assert!(began.elapsed() < PATIENCE, "nothing is pushed"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -207,19 +223,7 @@ async fn a_client_that_comes_before_the_log_can_be_read_gets_its_messages_later(
     // Longer than the beginning of a connection waits for the log.
     tokio::time::sleep(Duration::from_secs(4)).await;
     drop(locker);
-    let began = std::time::Instant::now();
-    // What is written before the log can be read is not new.
-    let told = loop {
-        store.append(&id(SESSION), &user("hello")).await.unwrap();
-        let told = tokio::time::timeout(Duration::from_millis(500), client.told.recv()).await;
-        match told {
-            Ok(told) => break told.unwrap(),
-            Err(_) => assert!(began.elapsed() < PATIENCE, "nothing is pushed"),
-        }
-    };
-    let Told::Custom(pushed) = told else {
-        panic!("something else was told");
-    };
+    let (pushed, _) = first_pushed(&store, &mut client, "hello").await;
     assert_eq!(pushed.params.unwrap()["content"], "hello");
 }
 

@@ -1,6 +1,8 @@
 //! The homes of tenants: made after the tenant, gone after it.
 
-use std::{io, path::Path};
+use std::{collections::HashSet, io, path::Path};
+
+use tokio::sync::watch;
 
 use crate::{
     Code, Hub, Problem,
@@ -9,53 +11,86 @@ use crate::{
     state::{Observation, Page, StateError, TenantFilter, TenantQuery, TenantRecord},
 };
 
+/// Tenants whose homes are being made, by their uid. Whoever purges one waits for that: a tenant is forgotten after its
+/// last file, so that the next Hub knows of everything that one that was killed has left.
+#[derive(Debug, Default)]
+pub(crate) struct Making(watch::Sender<HashSet<String>>);
+
+/// While this lives, a home is being made.
+struct UnderWay {
+    hub: Hub,
+    uid: String,
+}
+
+impl UnderWay {
+    fn begin(hub: &Hub, uid: &str) -> Self {
+        let (hub, uid) = (hub.clone(), uid.to_owned());
+        let Making(under_way) = hub.homes_in_making();
+        under_way.send_modify(|under_way| {
+            under_way.insert(uid.clone());
+        });
+        Self { hub, uid }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let Making(under_way) = self.hub.homes_in_making();
+        under_way.send_modify(|under_way| {
+            under_way.remove(&self.uid);
+        });
+    }
+}
+
 /// Makes the home beside the reply, then says that the tenant is ready.
 pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
+    let under_way = UnderWay::begin(hub, &record.uid);
     let (hub, record) = (hub.clone(), record.clone());
     hub.work().clone().spawn(async move {
-        let home = hub.home(&record);
-        let made = super::super::blocking(move || {
-            make(home.path()).map_err(|error| Problem::internal(&error))
-        })
-        .await;
-        let observation = match made {
-            Ok(()) => Observation {
-                status: Some(TenantStatus::Ready),
-                observed_generation: Some(record.generation),
-                conditions: Vec::new(),
-            },
-            Err(_) => Observation {
-                status: Some(TenantStatus::Failed),
-                observed_generation: None,
-                conditions: vec![Condition {
-                    kind: crate::app::homes::CONDITION.into(),
-                    status: ConditionStatus::False,
-                    reason: "not_created".into(),
-                    message: "the home could not be made; the Hub's log has the reason".into(),
-                    last_transition_time: Time::now(),
-                }],
-            },
-        };
-        let is_ready = observation.status == Some(TenantStatus::Ready);
-        match hub.state().observe_tenant(&record.id, observation).await {
-            Ok(tenant) if tenant.deleted_at.is_none() => {
-                if is_ready && starts {
-                    hub.tenant_ready(&tenant.id);
-                }
-            }
-            Ok(tenant) if !tenant.is_deleted_for_good() => {}
-            // It was purged before it had a home.
-            Ok(_) | Err(StateError::NotFound { .. }) => {
-                let removed = remove(&hub, &record).await;
-                if let Err(problem) = removed {
-                    tracing::warn!(tenant = %record.id, "{problem}");
-                }
-            }
-            Err(error) => {
-                tracing::error!(%error, tenant = %record.id, "the tenant's state could not be stored");
-            }
+        if let Err(error) = make_ready(&hub, &record, starts).await {
+            tracing::error!(%error, tenant = %record.id, "the tenant's state could not be stored");
         }
+        drop(under_way);
     });
+}
+
+async fn make_ready(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<(), StateError> {
+    let found = hub.state().tenant(&record.id).await?;
+    // It may have been purged meanwhile, and somebody else may have its name.
+    let is_wanted =
+        found.is_some_and(|found| found.uid == record.uid && !found.is_deleted_for_good());
+    if !is_wanted {
+        return Ok(());
+    }
+    let home = hub.home(record);
+    let made = super::super::blocking(move || {
+        make(home.path()).map_err(|error| Problem::internal(&error))
+    })
+    .await;
+    let observation = match made {
+        Ok(()) => Observation {
+            status: Some(TenantStatus::Ready),
+            observed_generation: Some(record.generation),
+            conditions: Vec::new(),
+        },
+        Err(_) => Observation {
+            status: Some(TenantStatus::Failed),
+            observed_generation: None,
+            conditions: vec![Condition {
+                kind: crate::app::homes::CONDITION.into(),
+                status: ConditionStatus::False,
+                reason: "not_created".into(),
+                message: "the home could not be made; the Hub's log has the reason".into(),
+                last_transition_time: Time::now(),
+            }],
+        },
+    };
+    let is_ready = observation.status == Some(TenantStatus::Ready);
+    let tenant = hub.state().observe_tenant(&record.id, observation).await?;
+    if tenant.deleted_at.is_none() && is_ready && starts {
+        hub.tenant_ready(&tenant.id);
+    }
+    Ok(())
 }
 
 /// Directories that only the Hub's user can enter.
@@ -98,6 +133,10 @@ pub(super) async fn purge(
     record: &TenantRecord,
     entry: &NewEntry,
 ) -> Result<(), Problem> {
+    let Making(under_way) = hub.homes_in_making();
+    let is_made = |under_way: &HashSet<String>| !under_way.contains(&record.uid);
+    // The sender is the Hub's own, so this ends.
+    let _ = under_way.subscribe().wait_for(is_made).await;
     if record.linked_home.is_none() {
         remove(hub, record).await?;
     }

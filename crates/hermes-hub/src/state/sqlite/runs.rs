@@ -127,7 +127,13 @@ impl Runs for SqliteState {
         let (number, mut record) = find(&mut write, tenant, id).await?;
         update::check_status(&record, &update.only_from)?;
         let events = add_events(&mut write, number, &mut record, update.events).await?;
-        update::add_approvals(&mut write, number, &record, &update.asked).await?;
+        for asked in update.asked {
+            let is_new = update::add_approval(&mut write, number, &record, &asked).await?;
+            if let Some(carried) = asked.carried.filter(|_| is_new) {
+                update::carry_decision(&mut write, &carried.from, &asked.id).await?;
+                self.effect(&mut write, carried.entry).await?;
+            }
+        }
         update::take_over(&mut record, update.change);
         store(&mut write, number, &mut record).await?;
         if let Some(entry) = update.entry {

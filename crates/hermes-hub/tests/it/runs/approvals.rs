@@ -3,12 +3,12 @@
 use hermes_hub::{
     Problem, RunId, TenantId,
     audit::NewEntry,
-    runs::Answer,
+    runs::{Answer, RunRequest},
     shapes::{Approval, ApprovalState, RunStatus},
     state::{ApprovalQuery, Page},
 };
 
-use crate::world::World;
+use crate::world::{World, request};
 
 async fn decide(
     world: &World,
@@ -157,4 +157,48 @@ async fn a_run_that_waits_for_a_decision_survives_the_hub() {
     assert_eq!(run.status, RunStatus::Completed, "{run:?} {events:?}");
     assert_eq!(run.output.as_deref(), Some("once0"));
     assert_eq!(run.attempt, 2);
+}
+
+/// A run that asks, and whose agent dies when it has its answer; it begins anew then.
+async fn answered_and_cut_off(world: &World, tenant: &TenantId, choice: &str) -> RunId {
+    let again = RunRequest {
+        retry_interrupted: true,
+        ..request("ask=reboot die say=1")
+    };
+    let run = world.run_with(tenant, again).await.run_id;
+    world.until_event(tenant, &run, "approval.request").await;
+    decide(world, tenant, &run, choice).await.unwrap();
+    world.until_event(tenant, &run, "run.requeued").await;
+    run
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_holds_when_the_run_begins_anew() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = answered_and_cut_off(&world, &tenant, "deny").await;
+    let ended = world.ended(&tenant, &run).await;
+    assert_eq!(ended.output.as_deref(), Some("deny0"));
+    let asked = approvals(&world).await;
+    let by: Vec<_> = asked.iter().map(|asked| &asked.decided_by).collect();
+    assert_eq!(by, [&Some("tok_1".to_owned()); 2], "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_allowed_once_is_asked_again_when_the_run_begins_anew() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = answered_and_cut_off(&world, &tenant, "once").await;
+    while !approvals(&world)
+        .await
+        .iter()
+        .any(|asked| asked.state == ApprovalState::Pending)
+    {
+        let status = status(&world, &tenant, &run).await;
+        assert!(!status.is_final(), "nobody was asked: {status}");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    decide(&world, &tenant, &run, "deny").await.unwrap();
+    let ended = world.ended(&tenant, &run).await;
+    assert_eq!(ended.output.as_deref(), Some("deny0"));
 }

@@ -94,7 +94,11 @@ async fn a_run_that_ended_while_the_hub_was_gone_is_not_done_twice() {
     // The Hub is gone, the agent finishes before its process ends, too.
     world.runs.close(Duration::ZERO).await;
     world.agent.release("tool wait say=1");
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    world
+        .until("the agent finishes", || async {
+            world.agent.has_ended(&run)
+        })
+        .await;
     let world = world.kill_and_restart().await;
     let run_after = world.ended(&tenant, &run).await;
     assert_eq!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_hub::{
     ApprovalId, RunId, TenantId,
     shapes::{ApprovalState, RunStatus, Time},
-    state::{ApprovalQuery, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
+    state::{ApprovalQuery, Carried, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
 };
 
 use super::{Fresh, entry, tenant_id};
@@ -17,6 +17,7 @@ fn new_approval(agent_id: &str) -> NewApproval {
         command: "rm -r build".into(),
         description: "removes files".into(),
         expires_at: Some(Time::now().after(Duration::from_mins(15))),
+        carried: None,
     }
 }
 
@@ -148,6 +149,37 @@ async fn a_decision_is_kept_until_the_agent_knows_of_it() {
     fresh.state.mark_delivered(&id).await.unwrap();
     let none = fresh.state.approvals(&undelivered, &Page::default()).await;
     assert!(none.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn an_approval_that_was_decided_before_it_was_asked_never_waits() {
+    let fresh = Fresh::new().await;
+    let (tenant, run, earlier) = waiting(&fresh).await;
+    let decide = fresh
+        .state
+        .decide(&earlier, choice("deny"), entry("respond_approval"));
+    decide.await.unwrap();
+    let mut again = new_approval("again");
+    again.carried = Some(Carried {
+        from: earlier.clone(),
+        entry: entry("approval_carried"),
+    });
+    let id = again.id.clone();
+    ask(&fresh, &tenant, &run, vec![again]).await;
+    let found = fresh.state.approval(&id).await.unwrap().unwrap();
+    assert_eq!(found.state, ApprovalState::Decided);
+    assert_eq!(found.choice.as_deref(), Some("deny"));
+    assert_eq!(found.decided_by.as_deref(), Some("tok_7"));
+    let undelivered = ApprovalQuery {
+        undelivered: true,
+        ..ApprovalQuery::default()
+    };
+    let left = fresh
+        .state
+        .approvals(&undelivered, &Page::default())
+        .await
+        .unwrap();
+    assert_eq!(left.items, [found], "the earlier one is used up");
 }
 
 #[tokio::test]

@@ -195,12 +195,13 @@ async fn entries_of_reads_are_written_soon_and_all_at_the_end() {
             .await;
         paged.unwrap().items.len()
     };
-    for _ in 0..200 {
-        if written().await > 0 {
-            break;
+    let soon = async {
+        while written().await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    };
+    let soon = tokio::time::timeout(Duration::from_secs(30), soon).await;
+    assert!(soon.is_ok(), "it is never written");
     assert_eq!(written().await, 1);
     for _ in 0..300 {
         reads.push(entry("list_tenants"));

@@ -75,7 +75,7 @@ async fn a_tenant_that_is_purged_while_its_home_is_made_leaves_nothing() {
         let shown = site.get(path).await.expect(200);
         assert_eq!(shown["tenants"], json!([]), "{path}");
     }
-    site.hub.close().await;
+    // The Hub goes on, and could be killed now: nothing may be under way any more.
     let left: Vec<_> = std::fs::read_dir(tenants).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }

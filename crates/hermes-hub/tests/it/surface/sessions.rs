@@ -12,6 +12,14 @@ use crate::{
     world::Scripted,
 };
 
+/// A viewer's token: its id, and the token itself.
+async fn viewer(site: &Site) -> (String, String) {
+    let viewer = json!({"name": "a", "role": "viewer"});
+    let minted = site.post("/v1/tokens", &viewer).await.expect(201);
+    let text = |member: &str| minted[member].as_str().unwrap().to_owned();
+    (text("id"), text("token"))
+}
+
 #[tokio::test]
 async fn a_session_is_its_tokens_alone() {
     let site = Site::new().await;
@@ -47,19 +55,12 @@ async fn a_session_is_its_tokens_alone() {
 async fn revoking_a_token_ends_its_sessions_and_streams() {
     let site = Site::new().await;
     site.tenant(json!({"id": "acme"})).await;
-    let minted = site
-        .post("/v1/tokens", &json!({"name": "a", "role": "viewer"}))
-        .await
-        .expect(201);
-    let (id, token) = (
-        minted["id"].as_str().unwrap(),
-        minted["token"].as_str().unwrap(),
-    );
-    let Era::Session(session) = client::session(&site, token).await else {
+    let (id, token) = viewer(&site).await;
+    let Era::Session(session) = client::session(&site, &token).await else {
         unreachable!()
     };
     let stream = site
-        .request(token, Method::GET, "/mcp")
+        .request(&token, Method::GET, "/mcp")
         .header("accept", "text/event-stream")
         .header("mcp-session-id", session);
     let stream = stream.send().await.unwrap();
@@ -67,7 +68,7 @@ async fn revoking_a_token_ends_its_sessions_and_streams() {
     let params = json!({"notifications": {"toolsListChanged": true}});
     let listening = client::request(
         &site,
-        token,
+        &token,
         &Era::Stateless,
         "subscriptions/listen",
         params,
@@ -86,7 +87,7 @@ async fn revoking_a_token_ends_its_sessions_and_streams() {
     other.unwrap();
     assert!(began.elapsed().as_secs() < 10);
     assert_eq!(
-        site.send(site.request(token, Method::GET, "/v1/whoami"))
+        site.send(site.request(&token, Method::GET, "/v1/whoami"))
             .await
             .status,
         401
@@ -266,19 +267,12 @@ async fn revoking_a_token_ends_its_look_at_a_run() {
     site.tenant(json!({"id": "acme"})).await;
     let runs = "/v1/tenants/acme/runs";
     let run = site.post(runs, &json!({"input": "wait"})).await.expect(202);
-    let minted = site
-        .post("/v1/tokens", &json!({"name": "a", "role": "viewer"}))
-        .await
-        .expect(201);
-    let (id, token) = (
-        minted["id"].as_str().unwrap(),
-        minted["token"].as_str().unwrap(),
-    );
+    let (id, token) = viewer(&site).await;
     let events = format!("{runs}/{}/events", run["runId"].as_str().unwrap());
     let watch = |token: &str| site.request(token, Method::GET, &events).send();
     let (mut others, watched) = (
         watch(&site.admin).await.unwrap(),
-        watch(token).await.unwrap(),
+        watch(&token).await.unwrap(),
     );
     assert_eq!(watched.status(), 200);
     site.delete(&format!("/v1/tokens/{id}")).await.expect(204);

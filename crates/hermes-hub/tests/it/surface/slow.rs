@@ -13,7 +13,8 @@ use crate::site::Site;
 async fn exchange(site: &Site, request: &str) -> String {
     let address = site.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(request.as_bytes()).await.unwrap();
+    // It may be refused before all of it was sent.
+    let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
     let read = async {

@@ -106,6 +106,15 @@ impl Scripted {
             .count()
     }
 
+    /// Whether the agent has nothing more to do for a run.
+    pub(crate) fn has_ended(&self, run: &RunId) -> bool {
+        let held = self.held();
+        held.runs
+            .iter()
+            .filter(|(key, _)| key.starts_with(run.as_str()))
+            .all(|(_, journal)| is_over(&journal.events.borrow()))
+    }
+
     /// How many runs were begun.
     pub(crate) fn all_begun(&self) -> usize {
         self.held().runs.len()

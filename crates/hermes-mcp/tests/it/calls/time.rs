@@ -9,7 +9,9 @@ use hermes_mcp::{CallOptions, session::Progress};
 use hermes_testkit::{Behaviour, Era, OnCancel, TemporaryHome};
 use serde_json::{Value, json};
 
-use crate::setup::{EVERY_WAY, Peer, Setup, Wire, eventually, stdio, with, with_neighbour};
+use crate::setup::{
+    EVERY_WAY, PATIENCE, Peer, Setup, Wire, eventually, stdio, with, with_neighbour,
+};
 
 fn allowing(timeout: Duration) -> CallOptions {
     CallOptions {
@@ -27,16 +29,19 @@ async fn a_timeout_states_its_seconds_tells_the_server_and_leaves_the_connection
     for (wire, era) in EVERY_WAY {
         let home = TemporaryHome::new();
         let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
-        let entry = with(peer.entry.clone(), json!({ "timeout": 0.5 }));
+        let entry = with(peer.entry.clone(), json!({ "timeout": 1.5 }));
         let setup = Setup::in_home(home, json!({ "s": entry })).await;
         let began = Instant::now();
         let error = setup.error("mcp_s_sleep", json!({ "ms": 600_000 })).await;
-        assert!(began.elapsed() >= Duration::from_millis(500));
+        assert!(began.elapsed() >= Duration::from_millis(1500));
         assert!(error.contains("timed out after "), "{error}");
-        assert!(error.contains("allowed: 0.5 s"), "{error}");
+        assert!(error.contains("allowed: 1.5 s"), "{error}");
 
         eventually("the server hears of it", || was_taken_back(&peer, "sleep")).await;
-        let told = setup.call("mcp_s_echo", json!({ "text": "next" })).await;
+        let arguments = json!({ "text": "next" });
+        let told = setup
+            .call_with("mcp_s_echo", arguments, &allowing(PATIENCE))
+            .await;
         assert_eq!(told, json!({ "result": "next" }), "{wire:?}, {era:?}");
         let status = setup.status("s");
         setup.assert_ready("s");
@@ -71,7 +76,7 @@ async fn a_legacy_server_gets_a_notification_and_a_stateless_one_over_http_sees_
         let home = TemporaryHome::new();
         let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
-        let options = allowing(Duration::from_millis(300));
+        let options = allowing(Duration::from_secs(1));
         setup
             .call_with("mcp_s_sleep", json!({ "ms": 600_000 }), &options)
             .await;
@@ -180,7 +185,7 @@ async fn progress_of_one_call_does_not_keep_another_alive() {
 
 #[tokio::test]
 async fn the_clock_does_not_run_while_a_call_queues() {
-    let entry = with(stdio(&Behaviour::new()), json!({ "timeout": 2 }));
+    let entry = with(stdio(&Behaviour::new()), json!({ "timeout": 3 }));
     let setup = Setup::start(json!({ "s": entry })).await;
     let call = || setup.call("mcp_s_sleep", json!({ "ms": 900 }));
     let began = Instant::now();

@@ -277,11 +277,8 @@ async fn a_remote_server_that_repeats_our_headers_leaks_nothing() {
 async fn secrets_in_an_address_are_not_shown_when_it_can_not_be_reached() {
     let log = Log::default();
     let _capturing = log.capture();
-    // The port was free a moment ago.
-    let port = {
-        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        socket.local_addr().unwrap().port()
-    };
+    let nobody = hermes_testkit::KeptPort::take().unwrap();
+    let port = nobody.number();
     let url = format!("http://user:{OWN}@127.0.0.1:{port}/mcp?token=${{MY_SECRET}}");
     let setup = Setup::in_home(
         home(),

@@ -2,14 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_mcp::link::Status;
+use hermes_mcp::{CallOptions, link::Status};
 use hermes_testkit::{
     Behaviour, Era, ExitAtStart, HttpServer, OversizedLine, TemporaryHome, WrongId,
 };
 use serde_json::json;
 
 use super::memory::Growth;
-use crate::setup::{EVERY_WAY, Peer, Setup, http, stdio, with, with_neighbour};
+use crate::setup::{EVERY_WAY, PATIENCE, Peer, Setup, http, stdio, with, with_neighbour};
+
+/// For calls that are answered: they may take longer than the server's short time.
+fn patient() -> CallOptions {
+    CallOptions {
+        timeout: Some(PATIENCE),
+        ..CallOptions::default()
+    }
+}
 
 #[tokio::test]
 async fn replies_under_wrong_ids_are_no_replies() {
@@ -26,8 +34,9 @@ async fn replies_under_wrong_ids_are_no_replies() {
             let context = format!("{wrong:?}, {wire:?}, {era:?}: {told}");
             assert!(told["error"].is_string(), "{context}");
             // Other requests of the same server are not affected.
+            let arguments = json!({ "uri": "test://text" });
             let told = setup
-                .call("mcp_s_read_resource", json!({ "uri": "test://text" }))
+                .call_with("mcp_s_read_resource", arguments, &patient())
                 .await;
             assert_eq!(
                 told,
@@ -202,16 +211,15 @@ async fn a_call_that_is_never_answered_ends_with_its_timeout() {
             .era(era)
             .calls(|calls| calls.never_answer = vec!["echo".into()]);
         let peer = Peer::new(wire, behaviour, home.path());
-        let entry = with(peer.entry, json!({ "timeout": 0.5 }));
+        let entry = with(peer.entry, json!({ "timeout": 1 }));
         let setup = Setup::in_home(home, with_neighbour(json!({ "s": entry }))).await;
         for _ in 0..3 {
             let error = setup.error("mcp_s_echo", json!({ "text": "hi" })).await;
-            assert!(
-                error.contains("allowed: 0.5 s"),
-                "{wire:?}, {era:?}: {error}"
-            );
+            assert!(error.contains("allowed: 1 s"), "{wire:?}, {era:?}: {error}");
         }
-        let told = setup.call("mcp_s_counter", json!({})).await;
+        let told = setup
+            .call_with("mcp_s_counter", json!({}), &patient())
+            .await;
         assert_eq!(told, json!({ "result": "4" }), "{wire:?}, {era:?}");
         setup.assert_ready("s");
         setup.assert_neighbour_is_well().await;

@@ -69,7 +69,7 @@ async fn nothing_outlives_a_host_killed_with_sigkill() {
     let marked = Marked::new("kill-9");
     let mut host = host("waiting", &marked);
     // Three trees of five or six, and the host.
-    assert!(within(Duration::from_secs(5), || marked.pids().len() > 15).await);
+    assert!(within(PATIENCE, || marked.pids().len() > 15).await);
     let ended = Instant::now();
     host.kill().unwrap();
     host.wait().unwrap();
@@ -97,7 +97,7 @@ async fn nothing_outlives_a_host_killed_together_with_its_guard_or_sentry() {
     for both in ["guard", "sentry"] {
         let marked = Marked::new(both);
         let mut host = host("waiting", &marked);
-        assert!(within(Duration::from_secs(5), || marked.pids().len() > 15).await);
+        assert!(within(PATIENCE, || marked.pids().len() > 15).await);
         let sentry = children(host.id())[0];
         let ended = Instant::now();
         match both {
@@ -119,7 +119,7 @@ async fn nested(outer: &Guard, marked: &Marked) -> Child {
     );
     request.environment.push((ROLE.into(), "waiting".into()));
     let child = outer.spawn(request).await.unwrap();
-    assert!(within(Duration::from_secs(10), || marked.pids().len() > 15).await);
+    assert!(within(PATIENCE, || marked.pids().len() > 15).await);
     child
 }
 
@@ -145,7 +145,7 @@ async fn a_guard_ends_what_a_killed_guard_below_it_has_left() {
     signal(inner, "KILL");
     let only_the_host = || marked.pids() == [host];
     assert!(
-        within(Duration::from_secs(5), only_the_host).await,
+        within(PATIENCE, only_the_host).await,
         "left: {:?}",
         marked.pids()
     );
@@ -172,11 +172,11 @@ async fn all_that_was_guarded_dies_with_the_guard() {
     let guard = guard();
     let mut first = guard.spawn(marked.script(WRAPPER)).await.unwrap();
     let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
-    assert!(within(Duration::from_secs(5), || marked.pids().len() > 5).await);
+    assert!(within(PATIENCE, || marked.pids().len() > 5).await);
     signal(below_sentry(&guard), "KILL");
     let exit = first.process.exited().await;
     assert_eq!(exit, hermes_mcp::process::Exit::Unknown);
-    assert!(within(Duration::from_secs(2), || marked.pids().is_empty()).await);
+    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
     assert!(first.process.stop().await.is_err());
     assert!(second.process.stop().await.is_err());
 }
@@ -219,5 +219,5 @@ async fn the_guard_ends_with_its_handle_and_its_last_server() {
     drop(child.stdin);
     child.process.stop().await.unwrap();
     let gone = || pids.iter().all(|pid| status(*pid, "State").is_none());
-    assert!(within(Duration::from_secs(1), gone).await);
+    assert!(within(PATIENCE, gone).await);
 }

@@ -122,6 +122,6 @@ async fn two_guards_share_nothing() {
     assert_ne!(one.pid(), other.pid());
     drop(one);
     drop(first);
-    assert!(within(Duration::from_secs(5), || marked_one.pids().is_empty()).await);
+    assert!(within(PATIENCE, || marked_one.pids().is_empty()).await);
     assert_eq!(marked_other.pids(), [second.process.pid()]);
 }

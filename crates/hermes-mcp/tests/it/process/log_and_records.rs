@@ -106,5 +106,5 @@ async fn a_recorded_server_can_be_killed_by_another_process_of_the_home() {
     records.add(&child.process).unwrap();
     records::kill(&records::list(home.path())[0]).await.unwrap();
     assert_eq!(child.process.exited().await, Exit::Signal(9));
-    assert!(within(Duration::from_secs(3), || marked.pids().is_empty()).await);
+    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
 }

@@ -112,7 +112,7 @@ async fn descendants_end_when_the_server_exits_by_itself() {
         started.elapsed() < Duration::from_secs(1),
         "noticed at once"
     );
-    assert!(within(Duration::from_secs(3), || marked.pids().is_empty()).await);
+    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
     assert_eq!(child.process.stop().await.unwrap(), Exit::Code(3));
 }
 
@@ -132,7 +132,7 @@ async fn a_dropped_child_leaves_nothing() {
     let child = guard().spawn(marked.script(&script)).await.unwrap();
     marked.wait_for(9).await;
     drop(child);
-    assert!(within(Duration::from_secs(5), || marked.pids().is_empty()).await);
+    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_cancelled_spawn_leaves_nothing() {
         let spawn = guard.spawn(marked.script("sleep 300"));
         let _ = tokio::time::timeout(Duration::from_micros(micros), spawn).await;
     }
-    assert!(within(Duration::from_secs(5), || marked.pids().is_empty()).await);
+    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
 }
 
 #[tokio::test]
@@ -176,5 +176,5 @@ async fn orphans_that_end_early_are_reaped_while_the_server_runs() {
     let child = guard().spawn(marked.script(script)).await.unwrap();
     let guard_pid = parent(child.process.pid());
     let only_the_server = || children(guard_pid) == [child.process.pid()];
-    assert!(within(Duration::from_secs(3), only_the_server).await);
+    assert!(within(PATIENCE, only_the_server).await);
 }

@@ -9,15 +9,20 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::{ServerName, Settings};
+use hermes_config::{PinTools, Redactor, Server, ServerName, Settings};
 use hermes_mcp::{
     CallError, CallOptions, Host, Outcome,
+    catalog::Catalog,
     inquiry::{Conversation, NobodyToAsk},
+    pins::Pins,
     session::Progress,
 };
 use serde_json::{Map, Value, json};
 
-use super::probe::{self, Need};
+use super::{
+    offer,
+    probe::{self, Need},
+};
 use crate::{
     answers::Answers,
     cli::CallArgs,
@@ -52,10 +57,16 @@ async fn call(
     let _present = answers
         .as_ref()
         .and_then(|answers| answers.present(CONVERSATION));
+    let entry = probe::entry(settings, server.as_str())?;
+    let pinned = entry.server.as_ref().ok();
+    let pinned = pinned.filter(|server| server.pin_tools == PinTools::Warn);
+    let unpinned = pinned.map(|_| offer::without_pins(settings));
+    let settings = unpinned.as_ref().unwrap_or(settings);
     let host = probe::host_answering(context, settings, &[server], inquiries).await?;
     let call = Call {
         args,
         server,
+        pinned,
         tool,
         is_asking,
     };
@@ -69,6 +80,8 @@ struct Call<'a> {
     args: &'a CallArgs,
     server: &'a ServerName,
     tool: &'a str,
+    /// The server, if its tools are to be warned of when they change. A host would write that to its log.
+    pinned: Option<&'a Server>,
     /// Whether the server has a question on the screen.
     is_asking: Arc<AtomicBool>,
 }
@@ -106,9 +119,13 @@ async fn call_on(
         args,
         server,
         tool,
+        pinned,
         is_asking,
     } = call;
-    probe::answer(context, host, server, Need::Tools).await?;
+    let answered = probe::answer(context, host, server, Need::Tools).await?;
+    if let Some(server) = pinned {
+        tell_changes(context, server, &answered.catalog);
+    }
     let registry = host.registry();
     let registered = registry
         .find_original(server, tool)
@@ -163,6 +180,27 @@ async fn call_on(
     print(context, server, &outcome)
 }
 
+/// Tells of tools that are not what they were, and pins them anew.
+fn tell_changes(context: &Context, server: &Server, catalog: &Catalog) {
+    let pinned = offer::compare(context, server, catalog).and_then(|comparison| {
+        for tool in &comparison.changed {
+            let difference = tool.difference.to_string();
+            let difference = Redactor::default().redact(&difference).into_owned();
+            context.output.warning(format!(
+                "`{}` has changed since it was last used:\n{difference}",
+                tool.name
+            ));
+        }
+        if !comparison.changed.is_empty() || !comparison.new.is_empty() {
+            Pins::of(&context.home).accept(&server.name, &catalog.tools)?;
+        }
+        Ok(())
+    });
+    if let Err(failure) = pinned {
+        context.output.warning(failure.message);
+    }
+}
+
 fn print(context: &Context, server: &ServerName, outcome: &Outcome) -> Result<(), Failure> {
     let members: Value = serde_json::from_str(&outcome.to_json()).unwrap_or_default();
     if members.get("needs_reauth").is_some() {
@@ -201,9 +239,7 @@ fn failure(server: &ServerName, error: &CallError) -> Failure {
         CallError::Interrupted => Kind::Interrupted,
         _ => Kind::Failed,
     };
-    let text = hermes_config::Redactor::default()
-        .redact(&error.to_string())
-        .into_owned();
+    let text = Redactor::default().redact(&error.to_string()).into_owned();
     Failure::new(kind, text).about(server.clone())
 }
 

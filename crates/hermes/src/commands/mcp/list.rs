@@ -2,13 +2,14 @@
 
 use std::{collections::HashMap, mem::ManuallyDrop, time::Duration};
 
-use hermes_config::{Server, ServerEntry, TransportSettings};
+use hermes_config::{Server, ServerEntry, Settings, TransportSettings};
 use hermes_mcp::{
     control::{self, Answer, Question},
     link::Status,
 };
 use serde_json::{Value, json};
 
+use super::login;
 use crate::{
     context::Context,
     failure::Failure,
@@ -24,11 +25,14 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let live = live_states(context);
     let mut table = Table::new(&["NAME", "TRANSPORT", "TARGET", "TOOLS", "STATUS"]);
     let mut servers = Vec::new();
+    let mut logins = Vec::new();
     for entry in &settings.servers {
-        let state = live
-            .get(entry.name.as_str())
-            .copied()
-            .or_else(|| configured_state(entry));
+        let known = live.get(entry.name.as_str()).cloned();
+        let known = known.or_else(|| configured(context, &settings, entry));
+        let (state, error) = match known {
+            Some(State { status, error }) => (Some(status), error),
+            None => (None, None),
+        };
         let status = state.map_or("enabled", Status::as_str);
         let (transport, target, tools, is_enabled) = match &entry.server {
             Ok(server) => (
@@ -46,19 +50,29 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
             (tools.clone(), Tone::Plain),
             (status.to_owned(), tone(state)),
         ]);
-        servers.push(json!({
+        let mut server = json!({
             "name": entry.name,
             "transport": transport,
             "target": target,
             "enabled": is_enabled,
             "tools": tools,
             "status": status,
-        }));
+        });
+        if let Some(error) = error {
+            server["error"] = json!(error);
+            if state == Some(Status::NeedsAuth) {
+                logins.push(format!("`{}`: {error}", entry.name));
+            }
+        }
+        servers.push(server);
     }
     if servers.is_empty() {
         context.output.note("No MCP server is configured.\n\nAdd one, for example:\n  hermes mcp add time --command uvx --args mcp-server-time");
     } else {
         context.output.table(&table);
+    }
+    for login in logins {
+        context.output.warning(login);
     }
     context
         .output
@@ -66,25 +80,39 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How a server is, and why.
+#[derive(Clone)]
+struct State {
+    status: Status,
+    error: Option<String>,
+}
+
 /// The states in running processes of this home; with several processes the first one counts.
-fn live_states(context: &Context) -> HashMap<String, Status> {
+fn live_states(context: &Context) -> HashMap<String, State> {
     let mut states = HashMap::new();
     for reply in control::ask(&context.home, &Question::Status, PATIENCE) {
         if let Answer::Status { servers } = reply.answer {
             for server in servers {
-                states.entry(server.name).or_insert(server.status);
+                let (status, error) = (server.status, server.error);
+                let state = State { status, error };
+                states.entry(server.name).or_insert(state);
             }
         }
     }
     states
 }
 
-fn configured_state(entry: &ServerEntry) -> Option<Status> {
-    match &entry.server {
-        Ok(server) if server.enabled => None,
-        Ok(_) => Some(Status::Disabled),
-        Err(_) => Some(Status::Invalid),
-    }
+/// What the files tell of a server that no process runs; `None` of one that is to be connected and may be.
+fn configured(context: &Context, settings: &Settings, entry: &ServerEntry) -> Option<State> {
+    let (status, error) = match &entry.server {
+        Ok(server) if server.enabled => {
+            let missing = login::missing(&context.home, settings, server)?;
+            (Status::NeedsAuth, Some(missing))
+        }
+        Ok(_) => (Status::Disabled, None),
+        Err(problem) => (Status::Invalid, Some(problem.to_string())),
+    };
+    Some(State { status, error })
 }
 
 pub(in crate::commands) fn tone(state: Option<Status>) -> Tone {

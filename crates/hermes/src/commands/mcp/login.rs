@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use hermes_config::{
-    ConfigFile, ReferencePolicy, ServerEntry, ServerName, Settings, TransportSettings,
+    ConfigFile, Home, ReferencePolicy, Server, ServerEntry, ServerName, Settings, TransportSettings,
 };
 use hermes_mcp::{
     control::{self, Question},
-    oauth::{Flow, LoggedIn, Login, OAuthError, TokenFiles},
+    link::Advice,
+    oauth::{self, Flow, LoggedIn, Login, OAuthError, TokenFiles},
 };
 use serde_json::{Value, json};
 
@@ -51,6 +52,12 @@ pub(super) fn run(context: &Context, args: &LoginArgs) -> Result<(), Failure> {
         entry.name,
         described(&logged_in)
     ));
+    if entry.server.as_ref().is_ok_and(|server| !server.enabled) {
+        let name = &entry.name;
+        context.output.note(format!(
+            "`{name}` is disabled; `hermes mcp enable {name}` switches it on."
+        ));
+    }
     context.output.json(as_json(&entry.name, &logged_in));
     Ok(())
 }
@@ -125,6 +132,17 @@ pub(super) fn login(
 /// Where a server's login is kept.
 pub(super) fn files(context: &Context, settings: &Settings, name: &ServerName) -> TokenFiles {
     TokenFiles::new(&context.home, &settings.server_names(), name)
+}
+
+/// Why somebody has to log in to a server, and how, as far as its files tell.
+pub(super) fn missing(home: &Home, settings: &Settings, server: &Server) -> Option<String> {
+    if !server.enabled || server.auth.is_none() {
+        return None;
+    }
+    let files = TokenFiles::new(home, &settings.server_names(), &server.name);
+    let missing = oauth::missing_login(server, &files)?;
+    let advice = Advice::LogIn(server.name.clone());
+    Some(format!("{missing}; {advice}"))
 }
 
 /// Writes `auth: oauth` where it is missing, and has running processes try the server again.
@@ -204,6 +222,8 @@ pub(super) fn failure(server: &ServerName, error: &OAuthError) -> Failure {
             "on a terminal `hermes mcp login {server}` asks for a client"
         )),
         OAuthError::TimedOut(_)
+        | OAuthError::Skipped
+        | OAuthError::NoIssuer { .. }
         | OAuthError::WrongState
         | OAuthError::WrongIssuer { .. }
         | OAuthError::Denied(_)

@@ -22,11 +22,13 @@ pub(super) fn run(context: &Context, args: &LogoutArgs) -> Result<(), Failure> {
     } else {
         Forgotten::Login
     };
-    let removed = login::files(context, &settings, name).forget(what)?;
-    context.output.note(if removed.is_empty() {
-        format!("Nobody was logged in to `{name}`.")
-    } else {
+    let files = login::files(context, &settings, name);
+    let was_logged_in = files.has_tokens();
+    let removed = files.forget(what)?;
+    context.output.note(if was_logged_in {
         format!("Logged out of `{name}`.")
+    } else {
+        format!("Nobody was logged in to `{name}`.")
     });
     context.output.json(json!({"removed": removed}));
     Ok(())

@@ -13,7 +13,7 @@ use hermes_mcp::{
 };
 use serde_json::{Value, json};
 
-use super::probe::{self, Need};
+use super::probe::{self, Need, Unanswered};
 use crate::{context::Context, failure::Failure};
 
 /// One server's tools.
@@ -40,7 +40,7 @@ pub(super) async fn ask(
     context: &Context,
     settings: &Settings,
     names: &[&ServerName],
-) -> Result<Vec<Result<Offer, Failure>>, Failure> {
+) -> Result<Vec<Result<Offer, Unanswered>>, Failure> {
     let host = probe::host(context, &without_pins(settings), names).await?;
     let mut offers = Vec::new();
     for name in names {
@@ -54,8 +54,8 @@ pub(super) async fn ask(
                 warnings: warnings(&host, name),
                 catalog: answered.catalog,
             }),
-            (Err(failure), _) => Err(failure),
-            (Ok(_), None) => Err(Failure::failed(format!("server `{name}` is not usable"))),
+            (Err(unanswered), _) => Err(unanswered),
+            (Ok(_), None) => Err(Failure::failed(format!("server `{name}` is not usable")).into()),
         });
     }
     host.shutdown().await;

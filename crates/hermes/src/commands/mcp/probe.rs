@@ -10,7 +10,7 @@ use hermes_mcp::{
     Host, HostOptions, Inquiries,
     catalog::Catalog,
     inquiry::NobodyToAsk,
-    link::{Link, Status},
+    link::{Advice, Link, Status},
     session::Session,
 };
 
@@ -64,6 +64,35 @@ pub(super) struct Answered {
     pub(super) elapsed: Duration,
 }
 
+/// Why a server did not answer, and apart from that what to do about it.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) failure: Failure,
+    pub(super) advice: Option<Advice>,
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            advice: None,
+        }
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        let Unanswered { failure, advice } = unanswered;
+        match advice {
+            Some(advice) => Self {
+                message: format!("{}; {advice}", failure.message),
+                ..failure
+            },
+            None => failure,
+        }
+    }
+}
+
 /// What a command needs of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
@@ -77,10 +106,11 @@ pub(super) async fn answer(
     host: &Host,
     server: &ServerName,
     need: Need,
-) -> Result<Answered, Failure> {
+) -> Result<Answered, Unanswered> {
     let began = Instant::now();
     let Some(mut link) = host.link(server) else {
-        return Err(Failure::usage(reason_of_idle(host, server)).about(server.clone()));
+        let failure = Failure::usage(reason_of_idle(host, server));
+        return Err(failure.about(server.clone()).into());
     };
     let done = |link: &Link| match link.status {
         Status::Ready => {
@@ -118,18 +148,20 @@ pub(super) async fn answer(
             elapsed,
         });
     }
-    let text = link
-        .error
-        .map_or_else(|| "it did not answer".to_owned(), |error| error.text);
+    let (text, advice) = match link.error {
+        Some(error) => (error.text, error.advice),
+        None => ("it did not answer".to_owned(), None),
+    };
     let kind = match link.status {
         Status::NeedsAuth => Kind::NeedsLogin,
         Status::Invalid => Kind::Usage,
         _ => Kind::Failed,
     };
-    Err(
-        Failure::new(kind, format!("server `{server}` can not be used: {text}"))
-            .about(server.clone()),
-    )
+    let failure = Failure::new(kind, format!("server `{server}` can not be used: {text}"));
+    Err(Unanswered {
+        failure: failure.about(server.clone()),
+        advice,
+    })
 }
 
 fn reason_of_idle(host: &Host, server: &ServerName) -> String {

@@ -13,15 +13,19 @@ use hermes_mcp::{
     status::ServerStatus,
 };
 
+use super::login;
+
 /// The servers of a configuration with what is remembered of them.
 pub(super) struct Remembered<'a> {
+    home: &'a Home,
+    settings: &'a Settings,
     entries: Vec<(&'a ServerEntry, Option<Manifest>)>,
     pub(super) registry: Registry,
     pub(super) naming: Naming,
 }
 
 impl<'a> Remembered<'a> {
-    pub(super) fn new(home: &Home, settings: &'a Settings) -> Self {
+    pub(super) fn new(home: &'a Home, settings: &'a Settings) -> Self {
         let entries: Vec<_> = settings
             .servers
             .iter()
@@ -45,6 +49,8 @@ impl<'a> Remembered<'a> {
             .collect();
         let registry = Registry::build(0, naming, &HashSet::new(), &contributions);
         Self {
+            home,
+            settings,
             entries,
             registry,
             naming,
@@ -89,13 +95,15 @@ impl<'a> Remembered<'a> {
                 };
             }
         };
+        let error = login::missing(self.home, self.settings, server);
         let status = match manifest {
             _ if !server.enabled => Status::Disabled,
+            _ if error.is_some() => Status::NeedsAuth,
             Some(_) if server.lazy => Status::Lazy,
             _ => Status::Stopped,
         };
         let tools = match status {
-            Status::Disabled => 0,
+            Status::Disabled | Status::NeedsAuth => 0,
             _ => self
                 .registry
                 .tools()
@@ -104,6 +112,7 @@ impl<'a> Remembered<'a> {
         };
         ServerStatus {
             tools,
+            error,
             era: manifest.map(|manifest| manifest.era),
             protocol_version: manifest.map(|manifest| manifest.protocol_version.to_string()),
             server_info: manifest.and_then(|manifest| manifest.server_info.clone()),

@@ -7,6 +7,7 @@ use hermes_config::{
 };
 use hermes_mcp::{
     control::{self, Answer, Question},
+    link::Advice,
     pins::Pins,
 };
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     login::{self, Browser},
     offer::{self, Knowledge, Offer, OfferedTool},
+    probe::{self, Unanswered},
     secrets,
 };
 use crate::{
@@ -88,18 +90,32 @@ pub(super) fn add(
     let name = ServerName::new(&server.name);
     let mut warnings = std::mem::take(&mut server.notes);
 
-    let settings = with_server(settings, &server, &mut warnings)?;
+    let written = settings;
+    let mut settings = with_server(written, &server, &mut warnings)?;
     let mut state = wishes.state;
-    let offer = match probe_logged_in(context, questions, &settings, &name, wishes.probe) {
+    let mut asked = probe(context, &settings, &name, wishes.probe);
+    if let Err(unanswered) = &asked
+        && agrees_to_log_in(questions, unanswered)?
+    {
+        server.entry["auth"] = "oauth".into();
+        settings = with_server(written, &server, &mut Vec::new())?;
+    }
+    if let Err(unanswered) = &asked
+        && wants_login(&settings, &name, unanswered)
+        && questions.can_ask()
+    {
+        asked = probe_logged_in(context, &settings, &name, wishes.probe);
+    }
+    let offer = match asked {
         Ok(offer) => offer,
-        Err(failure) if wants_login(&settings, &name, &failure) => {
+        Err(unanswered) if wants_login(&settings, &name, &unanswered) => {
             warnings.push(format!(
                 "log in before it is used: `hermes mcp login {name}`"
             ));
             None
         }
-        Err(failure) => {
-            warnings.push(consent_to_broken(context, questions, wishes, failure)?);
+        Err(unanswered) => {
+            warnings.push(consent_to_broken(context, questions, wishes, unanswered)?);
             state = State::Disabled;
             None
         }
@@ -197,27 +213,29 @@ fn with_server(
     })
 }
 
-/// The same, with a login on the way where the server wants one and somebody is there for it.
+/// Whether the person at the terminal wants to log in to a server that turned out to want it.
+fn agrees_to_log_in(questions: Questions, unanswered: &Unanswered) -> Result<bool, Failure> {
+    if !questions.can_ask() || !matches!(unanswered.advice, Some(Advice::LogInOrSetHeaders(_))) {
+        return Ok(false);
+    }
+    questions.confirm("The server wants a login. Log in now?", Usual::Yes, "")
+}
+
+/// Logs in, and then asks the server what it offers.
 fn probe_logged_in(
     context: &Context,
-    questions: Questions,
     settings: &Settings,
     name: &ServerName,
     wish: Probe,
-) -> Result<Option<Offer>, Failure> {
-    match probe(context, settings, name, wish) {
-        Err(failure) if wants_login(settings, name, &failure) && questions.can_ask() => {
-            let entry = settings.server(name.as_str()).ok_or(failure)?;
-            match login::log_in_quietly(context, settings, entry, None, Browser::Opens) {
-                Ok(_) => probe(context, settings, name, wish),
-                Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
-                Err(failure) => {
-                    context.output.warning(&failure.message);
-                    Err(Failure::new(Kind::NeedsLogin, failure.message))
-                }
-            }
+) -> Result<Option<Offer>, Unanswered> {
+    let entry = probe::entry(settings, name.as_str())?;
+    match login::log_in_quietly(context, settings, entry, None, Browser::Opens) {
+        Ok(_) => probe(context, settings, name, wish),
+        Err(failure) if failure.kind == Kind::Interrupted => Err(failure.into()),
+        Err(failure) => {
+            context.output.warning(&failure.message);
+            Err(Failure::new(Kind::NeedsLogin, failure.message).into())
         }
-        other => other,
     }
 }
 
@@ -227,7 +245,7 @@ fn probe(
     settings: &Settings,
     name: &ServerName,
     probe: Probe,
-) -> Result<Option<Offer>, Failure> {
+) -> Result<Option<Offer>, Unanswered> {
     if probe == Probe::Skip || context.is_safe_mode() {
         return Ok(None);
     }
@@ -248,8 +266,8 @@ fn usable<'a>(settings: &'a Settings, name: &ServerName) -> Result<&'a Server, F
 }
 
 /// A server that has its users log in is not broken before they did.
-fn wants_login(settings: &Settings, name: &ServerName, failure: &Failure) -> bool {
-    failure.kind == Kind::NeedsLogin
+fn wants_login(settings: &Settings, name: &ServerName, unanswered: &Unanswered) -> bool {
+    unanswered.failure.kind == Kind::NeedsLogin
         && usable(settings, name).is_ok_and(|server| server.auth.is_some())
 }
 
@@ -258,41 +276,35 @@ fn consent_to_broken(
     context: &Context,
     questions: Questions,
     wishes: Wishes,
-    failure: Failure,
+    unanswered: Unanswered,
 ) -> Result<String, Failure> {
-    if failure.kind == Kind::Interrupted {
-        return Err(failure);
+    let kind = unanswered.failure.kind;
+    if kind == Kind::Interrupted {
+        return Err(unanswered.failure);
     }
-    if wishes.is_forced {
-        return Ok(failure.message);
+    let is_agreed = wishes.is_forced
+        || questions.can_ask() && {
+            // The advice is for servers that are saved.
+            context.output.warning(&unanswered.failure.message);
+            let question = "Save it all the same, disabled?";
+            questions.confirm(question, Usual::No, "`--force` saves it")?
+        };
+    if is_agreed {
+        return Ok(Failure::from(unanswered).message);
     }
-    if !questions.can_ask() {
-        let refusal = without_login(failure)
-            .hint("nothing was saved; `--force` saves it disabled, `--no-test` without connecting");
-        return Err(match refusal.kind {
-            Kind::NeedsLogin => {
-                refusal.hint("add `--auth oauth` to log in, or `--auth header` to give a token")
-            }
-            _ => refusal,
-        });
-    }
-    context.output.warning(&failure.message);
-    let question = "Save it all the same, disabled?";
-    if questions.confirm(question, Usual::No, "`--force` saves it")? {
-        Ok(failure.message)
+    let refusal = if questions.can_ask() {
+        Failure::new(kind, "nothing was saved")
     } else {
-        Err(Failure::new(failure.kind, "nothing was saved"))
-    }
-}
-
-/// The advice to log in is for servers that are saved.
-fn without_login(mut failure: Failure) -> Failure {
-    if let Some((cause, advice)) = failure.message.rsplit_once("; ")
-        && advice.contains("`hermes mcp login")
-    {
-        failure.message = cause.to_owned();
-    }
-    failure
+        unanswered
+            .failure
+            .hint("nothing was saved; `--force` saves it disabled, `--no-test` without connecting")
+    };
+    Err(match kind {
+        Kind::NeedsLogin => {
+            refusal.hint("add `--auth oauth` to log in, or `--auth header` to give a token")
+        }
+        _ => refusal,
+    })
 }
 
 fn show(context: &Context, settings: &Settings, offer: &Offer) {

@@ -88,7 +88,7 @@ async fn test(
         report(context, &host, name, &answered, changes.unwrap_or_default())
     });
     host.shutdown().await;
-    report
+    report.map_err(Failure::from)
 }
 
 /// Tools that are not what they were when they were accepted.

@@ -130,8 +130,10 @@ pub(super) fn of(
         .hint(format!("enable it with `hermes mcp enable {}`", entry.name)));
     }
     let offers = context.block_on(offer::ask(context, settings, &[&entry.name]))?;
-    let offer = offers.into_iter().next();
-    offer.unwrap_or_else(|| Err(Failure::failed("the server did not answer")))
+    match offers.into_iter().next() {
+        Some(offer) => offer.map_err(Failure::from),
+        None => Err(Failure::failed("the server did not answer")),
+    }
 }
 
 fn list_all(context: &Context, settings: &Settings) -> Result<(), Failure> {
@@ -168,8 +170,9 @@ fn gather(context: &Context, settings: &Settings) -> Result<(Vec<Offer>, Failure
         settings.servers.iter().partition(|entry| is_asked(entry));
     let names: Vec<&ServerName> = asked.iter().map(|entry| &entry.name).collect();
     let answers = context.block_on(offer::ask(context, settings, &names))?;
-    let mut outcomes: Vec<(&ServerName, Result<Offer, Failure>)> =
-        names.into_iter().zip(answers).collect();
+    let mut outcomes: Vec<(&ServerName, Result<Offer, Failure>)> = std::iter::zip(names, answers)
+        .map(|(name, answer)| (name, answer.map_err(Failure::from)))
+        .collect();
     for entry in others {
         let is_disabled = entry.server.as_ref().is_ok_and(|server| !server.enabled);
         match of(context, settings, entry) {

@@ -1,9 +1,11 @@
 //! The line that is typed: history, several lines, completion.
 
+use std::io::{Read, Write};
+
 use hermes_testkit::model::Script;
 
 use super::CTRL_D;
-use crate::talk::Place;
+use crate::{pty, running::PATIENCE, talk::Place};
 
 const UP: &str = "\x1b[A";
 const ALT_ENTER: &str = "\x1b\r";
@@ -26,6 +28,32 @@ fn lines_are_remembered_from_one_chat_to_the_next() {
     let talk = place.talk(&[]);
     talk.keys(UP);
     talk.sees("> the first line");
+}
+
+#[test]
+fn a_chat_ends_with_its_terminal() {
+    let place = Place::without_model(&[]);
+    let (mut chat, mut terminal) = pty::start(place.command(&[], &[]), 100, 40);
+    let mut seen = String::new();
+    let mut is_prompted = false;
+    while !is_prompted {
+        let mut bytes = [0; 4096];
+        let count = terminal.read(&mut bytes).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        // The editor asks where the cursor is, and shows its prompt there.
+        if let Some((before, after)) = seen.rsplit_once("\x1b[6n") {
+            is_prompted = after.contains("> ");
+            if !is_prompted && after.is_empty() && !before.is_empty() {
+                terminal.write_all(b"\x1b[40;1R").unwrap();
+            }
+        }
+    }
+    drop(terminal);
+    let is_over = || chat.try_wait().unwrap().is_some();
+    let ended = hermes_testkit::wait_until(PATIENCE, is_over);
+    let _ = chat.kill();
+    let _ = chat.wait();
+    assert!(ended, "it still runs:\n{seen}");
 }
 
 #[test]

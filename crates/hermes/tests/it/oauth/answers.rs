@@ -11,10 +11,13 @@ fn nothing_happened(place: &Place) {
 
 #[test]
 fn an_answer_with_a_wrong_state_is_not_used() {
-    for fault in [CallbackFault::WrongState, CallbackFault::MissingState] {
+    for (fault, why) in [
+        (CallbackFault::WrongState, "its `state` is wrong"),
+        (CallbackFault::MissingState, "holds no `state`"),
+    ] {
         let place = Place::usual();
         place.server.spoil_callbacks(Some(fault));
-        place.log_in().failed(&["state"]);
+        place.log_in().failed(&[why]);
         nothing_happened(&place);
     }
 }
@@ -34,7 +37,7 @@ fn an_answer_without_the_promised_issuer_is_not_used() {
     let place = Place::usual();
     let fault = CallbackFault::MissingIssuer;
     place.server.spoil_callbacks(Some(fault));
-    place.log_in().failed(&[&place.server.issuer()]);
+    place.log_in().failed(&["`iss`", &place.server.issuer()]);
     nothing_happened(&place);
 }
 

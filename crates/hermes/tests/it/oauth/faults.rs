@@ -26,15 +26,21 @@ fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
     let place = Place::usual();
     place.log_in().ok();
     let before = place.tokens();
-    for fault in [
-        EndpointFault::Status(500),
-        EndpointFault::Junk("<html><h1>Oops</h1>".to_owned()),
-        EndpointFault::Junk(r#"{"token_type":"Bearer"}"#.to_owned()),
-        EndpointFault::Junk(r#"{"access_token":7,"token_type":"Bearer"}"#.to_owned()),
-        EndpointFault::Junk("null".to_owned()),
+    let endpoint = format!("{}/token", place.server.issuer());
+    let junk = |text: &str| EndpointFault::Junk(text.to_owned());
+    for (fault, why) in [
+        (EndpointFault::Status(500), "500"),
+        (junk("<html><h1>Oops</h1>"), "no JSON"),
+        (junk(r#"{"token_type":"Bearer"}"#), "no access token"),
+        (
+            junk(r#"{"access_token":7,"token_type":"Bearer"}"#),
+            "no access token",
+        ),
+        (junk("null"), "no access token"),
     ] {
         place.server.fail(Endpoint::Token, fault);
-        place.log_in().failed(&[]);
+        let login = place.log_in().failed(&[&endpoint, why]);
+        assert_eq!(login.page.status, 400, "{:?}", login.page);
         assert_eq!(place.tokens(), before);
     }
     place.server.mend(Endpoint::Token);
@@ -135,7 +141,9 @@ fn a_token_does_not_follow_a_redirect_of_the_mcp_server() {
     let place = Place::new(Setup::default(), resource);
     place.log_in().ok();
     place.call();
-    for request in thief.requests() {
+    let followed = thief.requests();
+    assert!(!followed.is_empty(), "the redirect was not followed");
+    for request in followed {
         assert_eq!(request.header("authorization"), None, "{request:?}");
     }
 }
@@ -153,11 +161,9 @@ fn a_refresh_that_fails_for_now_is_no_reason_to_log_in_again() {
         .server
         .fail(Endpoint::Token, EndpointFault::Status(503));
     place.server.expire_access_tokens();
-    let ran = place.call();
-    assert_ne!(ran.code, 0, "{ran:#?}");
+    place.call().refused(1, "failed");
     place.server.stop();
-    let ran = place.call();
-    assert_ne!(ran.code, 0, "{ran:#?}");
+    place.call().refused(1, "failed");
     assert_eq!(place.tokens()["refresh_token"], before);
     place.server.mend(Endpoint::Token);
     place.server.restart();
@@ -169,9 +175,25 @@ fn a_refresh_token_that_was_revoked_asks_for_a_login() {
     let place = Place::usual();
     place.log_in().ok();
     place.server.revoke_everything();
-    place.needs_login();
+    let ran = place.needs_login();
+    assert!(ran.stdout.contains("invalid_grant"), "{ran:#?}");
     place.log_in().ok();
     place.works();
+}
+
+#[test]
+fn a_refusal_with_status_200_is_a_refusal() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let no = json!({ "error": "invalid_grant", "error_description": "The code is no good." });
+    let no = EndpointFault::Junk(no.to_string());
+    place.server.fail(Endpoint::Token, no);
+    place
+        .log_in()
+        .failed(&["refused: invalid_grant: The code is no good."]);
+    place.server.expire_access_tokens();
+    let ran = place.needs_login();
+    assert!(ran.stdout.contains("The code is no good."), "{ran:#?}");
 }
 
 #[test]

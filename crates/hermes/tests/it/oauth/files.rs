@@ -49,6 +49,105 @@ fn a_damaged_file_asks_for_a_login() {
     );
 }
 
+/// What `mcp list` and `mcp status` say of the server: its state, and why if there is a reason.
+#[track_caller]
+fn listed(place: &Place) -> (String, String) {
+    let listed = place.hermes.run(&["mcp", "list", "--json"]).ok().json();
+    let server = &listed["servers"][0];
+    let error = server["error"].as_str().unwrap_or_default().to_owned();
+    let told = place.hermes.run(&["mcp", "status", "--json"]).ok().json();
+    let told = &told["servers"][0];
+    assert_eq!(server.get("error"), told.get("error"), "{server}\n{told}");
+    let state = server["status"].as_str().unwrap().to_owned();
+    assert_eq!(
+        state == "needs_auth",
+        told["status"] == "needs_auth",
+        "{told}"
+    );
+    (state, error)
+}
+
+#[test]
+fn a_missing_login_shows_in_lists_without_a_connection() {
+    let place = Place::usual();
+    let advice = "run `hermes mcp login remote`";
+    let needs = |why: &str| ("needs_auth".to_owned(), format!("{why}; {advice}"));
+    let good = ("enabled".to_owned(), String::new());
+    assert_eq!(listed(&place), needs("nobody has logged in yet"));
+    for command in [&["mcp", "list"][..], &["mcp", "status"], &["mcp"]] {
+        let ran = place.hermes.run(command).ok();
+        assert!(ran.stdout.contains("needs_auth"), "{ran:#?}");
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(text.contains(advice), "{ran:#?}");
+    }
+    assert_eq!(place.mcp.requests().len(), 0, "nobody was asked");
+
+    place.log_in().ok();
+    assert_eq!(listed(&place), good);
+    let tokens = place.tokens();
+    let write = |change: &dyn Fn(&mut Value)| {
+        let mut tokens = tokens.clone();
+        change(&mut tokens);
+        fs::write(place.token_file(), tokens.to_string()).unwrap();
+    };
+    // One that has ended is renewed, unless there is nothing to renew it with.
+    write(&|tokens| tokens["expires_at"] = json!(5));
+    assert_eq!(listed(&place), good);
+    write(&|tokens| {
+        tokens["expires_at"] = json!(5);
+        tokens["refresh_token"] = Value::Null;
+    });
+    let over = "the login is over: it has run out, and nothing renews it";
+    assert_eq!(listed(&place), needs(over));
+    write(&|tokens| tokens["resource"] = json!("https://old.example/mcp"));
+    let (state, why) = listed(&place);
+    assert_eq!(state, "needs_auth");
+    assert!(why.contains("https://old.example/mcp"), "{why}");
+    // The server itself is told apart in the same words.
+    let ran = place.needs_login();
+    assert!(
+        ran.stdout.contains(why.split_once(';').unwrap().0),
+        "{ran:#?}"
+    );
+    place.hermes.run(&["mcp", "logout", "remote"]).ok();
+    assert_eq!(listed(&place), needs("nobody has logged in yet"));
+}
+
+#[test]
+fn a_login_whose_server_was_renamed_by_hand_is_found() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let entry = place.hermes.entry("remote");
+    let config = json!({ "mcp_servers": { "other": entry } });
+    place.hermes.home.write_config(&config.to_string());
+    let listed = place.hermes.run(&["mcp", "list"]).ok();
+    let told = "nobody has logged in yet; run `hermes mcp login other`";
+    assert!(listed.stderr.contains(told), "{listed:#?}");
+    let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
+    let told = "mcp-tokens/remote.json` is the login of no server here";
+    assert!(doctor.stdout.contains(told), "{doctor:#?}");
+    // Its client and metadata are no logins.
+    assert_eq!(doctor.stdout.matches("of no server").count(), 1);
+    place
+        .hermes
+        .home
+        .write_config(&json!({ "mcp_servers": { "remote": entry } }).to_string());
+    let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
+    assert!(!doctor.stdout.contains("of no server"), "{doctor:#?}");
+}
+
+#[test]
+fn looking_at_a_login_that_others_can_read_leaves_the_warning_to_whoever_uses_it() {
+    let place = Place::usual();
+    place.log_in().ok();
+    let open = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(place.token_file(), open).unwrap();
+    assert_eq!(listed(&place).0, "enabled");
+    let ran = place.call().ok();
+    let warning = "others on this machine could read";
+    assert!(ran.stderr.contains(warning), "{ran:#?}");
+}
+
 #[test]
 fn a_file_that_others_can_read_is_closed() {
     let place = Place::usual();

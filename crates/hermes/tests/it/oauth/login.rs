@@ -74,6 +74,50 @@ fn without_a_browser_the_address_is_pasted_back() {
 }
 
 #[test]
+fn who_pastes_something_else_has_another_try() {
+    let place = Place::usual();
+    let stale = {
+        let (mut left, address) = place.begin();
+        left.send("skip\r");
+        let (code, screen) = left.end();
+        assert_eq!(code, 1, "{screen}");
+        assert!(screen.contains("`hermes mcp login remote` begins again"));
+        first_redirect(&address).unwrap()
+    };
+    let (mut terminal, address) = place.begin();
+    let back = first_redirect(&address).unwrap();
+    let without = |name: &str| {
+        let (address, query) = back.split_once('?').unwrap();
+        let rest = query.split('&').filter(|pair| !pair.starts_with(name));
+        format!("{address}?{}", rest.collect::<Vec<_>>().join("&"))
+    };
+    terminal.wait_for("Address:").send("\r");
+    for (wrong, told) in [
+        ("hello".to_owned(), "holds no `code`"),
+        (without("state="), "holds no `state`"),
+        (without("iss="), "holds no `iss`"),
+        (stale, "another login"),
+    ] {
+        terminal.wait_for("Address:").send(&format!("{wrong}\r"));
+        terminal.wait_for(told);
+    }
+    assert_eq!(place.grants("authorization_code"), 0);
+    terminal.send(&format!("{back}\r"));
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    place.works();
+}
+
+#[test]
+fn a_login_to_a_server_that_is_switched_off_says_so() {
+    let place = Place::usual();
+    place.hermes.run(&["mcp", "disable", "remote"]).ok();
+    let login = place.log_in().ok();
+    let told = "`remote` is disabled; `hermes mcp enable remote` switches it on.";
+    assert!(login.screen.contains(told), "{}", login.screen);
+}
+
+#[test]
 fn without_a_terminal_a_login_takes_two_commands() {
     let place = Place::usual();
     let begun = place.hermes.run(&["mcp", "login", "remote"]).ended(5);
@@ -146,6 +190,8 @@ fn a_server_that_wants_a_login_is_not_added_without_one() {
         .ended(4);
     assert!(ran.stderr.contains("nothing was saved"), "{ran:#?}");
     assert!(ran.stderr.contains("add `--auth oauth`"), "{ran:#?}");
+    // The reason is for people: no header, no address of metadata.
+    assert!(!ran.stderr.contains("resource_metadata"), "{ran:#?}");
     // There is no such server yet.
     assert!(!ran.stderr.contains("hermes mcp login"), "{ran:#?}");
     let add = ["mcp", "add", "remote", "--url", &url, "--auth", "oauth"];
@@ -161,9 +207,12 @@ fn a_logout_forgets_the_login() {
         .hermes
         .run(&["mcp", "logout", "remote", "--json"])
         .ok();
-    assert!(ran.json()["removed"].is_array(), "{ran:#?}");
+    assert_eq!(ran.json()["removed"], json!(["remote.json"]));
     assert!(!place.token_file().exists());
     place.needs_login();
+    // What the server said when it refused is no login.
+    let again = place.hermes.run(&["mcp", "logout", "remote"]).ok();
+    assert!(again.stderr.contains("Nobody was logged in"), "{again:#?}");
 }
 
 #[test]
@@ -298,6 +347,7 @@ fn a_login_can_be_started_from_the_prompt_of_a_chat() {
     talk.keys(&format!("{back}\r"));
     talk.sees("`remote` is logged in");
     talk.sees("ready: remote");
+    assert!(!talk.raw().contains("failed and is tried again"));
     // Its tools can be called in the same conversation.
     talk.line("/call remote.echo {\"text\": \"hello again\"}");
     talk.until("answer", |screen| {
@@ -317,9 +367,41 @@ fn a_login_that_is_left_brings_the_prompt_of_the_chat_back() {
     talk.line("/mcp login remote");
     talk.sees("paste that address here");
     talk.keys("skip\r");
-    talk.sees("the login of `remote` failed");
+    talk.sees("`remote` is not logged in");
     talk.line("/mcp");
     talk.sees("needs_auth");
+}
+
+#[test]
+fn adding_a_server_that_turns_out_to_want_a_login_offers_one() {
+    let place = Place::usual();
+    place.hermes.home.write_config("{}\n");
+    let url = place.mcp.url();
+    let add = || {
+        Terminal::start(
+            place
+                .hermes
+                .command(&["mcp", "add", "remote", "--url", &url]),
+        )
+    };
+    let mut refused = add();
+    refused.wait_for("Log in now?").send("n\r");
+    refused.wait_for("Save it all the same").send("n\r");
+    let (code, screen) = refused.end();
+    assert_eq!(code, 4, "{screen}");
+    assert!(screen.contains("add `--auth oauth`"), "{screen}");
+    // What is not saved can not be logged in to.
+    assert!(!screen.contains("hermes mcp login"), "{screen}");
+    assert_eq!(place.hermes.entry("remote"), Value::Null);
+
+    let mut agreed = add();
+    agreed.wait_for("Log in now?").send("\r");
+    browse(&agreed.word_with("/authorize?")).unwrap();
+    agreed.wait_for("Offer all of its").send("\r");
+    let (code, screen) = agreed.end();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(place.hermes.entry("remote")["auth"], "oauth");
+    place.works();
 }
 
 #[test]

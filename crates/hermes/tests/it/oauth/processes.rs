@@ -76,5 +76,5 @@ fn a_running_process_takes_up_a_login_of_another() {
     let mut up = crate::running::Background::start(command);
     up.wait_for("needs_auth");
     place.log_in().ok();
-    up.wait_for("ready");
+    up.wait_for("remote: ready");
 }

@@ -55,6 +55,7 @@ fn neither_output_nor_logs_hold_a_secret() {
     place.server.mend(Endpoint::Token);
     place.server.revoke_everything();
     show("revoked", ran(place.call()));
+    assert!(place.server.secrets().len() > 2, "there is nothing to hide");
     for (name, text) in shown {
         no_secret_in(&place, &name, &text);
     }
@@ -190,13 +191,11 @@ fn a_server_that_repeats_the_token_in_its_errors_does_not_get_it_shown() {
     let place = Place::usual();
     place.log_in().ok();
     let token = place.tokens()["access_token"].as_str().unwrap().to_owned();
-    // The token endpoint repeats what it was sent.
     let refresh = place.tokens()["refresh_token"].as_str().unwrap().to_owned();
-    let body =
-        json!({ "error": "invalid_grant", "error_description": format!("no {refresh} here") });
-    place.server.expire_access_tokens();
-    place
-        .server
-        .fail(Endpoint::Token, EndpointFault::Junk(body.to_string()));
-    place.call().hides(&[&token, &refresh]);
+    let text = json!({ "text": format!("neither {token} nor {refresh} will do") }).to_string();
+    let call = ["mcp", "call", "remote", "fail", &text, "--json"];
+    let ran = place.hermes.run(&call).ended(1);
+    let told = "neither [REDACTED] nor [REDACTED] will do";
+    assert!(ran.stdout.contains(told), "{ran:#?}");
+    ran.hides(&[&token, &refresh]);
 }

@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 
 use super::super::column;
 use crate::{
-    RunId,
+    ApprovalId,
     runtime::AgentRun,
     shapes::{RunEvent, RunStatus, Time},
     state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
@@ -131,8 +131,7 @@ async fn void_approvals(write: &mut SqliteConnection, number: i64) -> Result<(),
     Ok(())
 }
 
-/// A run that begins anew asks anew. What was decided, but came too late for the attempt that asked, is kept: the next
-/// attempt may ask the same.
+/// A run that begins anew asks anew. What was decided is kept: the next attempt may ask the same.
 pub(in super::super) async fn void_pending(
     write: &mut SqliteConnection,
     number: i64,
@@ -146,31 +145,51 @@ pub(in super::super) async fn void_pending(
     Ok(())
 }
 
-/// Adds approvals, but for those of the agent that are there.
-pub(super) async fn add_approvals(
+/// Adds an approval, unless the agent's is there already; whether it is new.
+pub(super) async fn add_approval(
     write: &mut SqliteConnection,
     number: i64,
     record: &RunRecord,
-    asked: &[NewApproval],
+    approval: &NewApproval,
+) -> Result<bool, StateError> {
+    let added = sqlx::query(
+        "INSERT INTO approvals (id, run, run_id, tenant, agent_id, state, command, description, created_at,
+             expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9) ON CONFLICT (run, agent_id) DO NOTHING",
+    )
+    .bind(approval.id.as_str())
+    .bind(number)
+    .bind(record.run.run_id.as_str())
+    .bind(record.run.tenant_id.as_str())
+    .bind(&approval.agent_id)
+    .bind(&approval.command)
+    .bind(&approval.description)
+    .bind(Time::now().millis())
+    .bind(approval.expires_at.map(Time::millis))
+    .execute(write)
+    .await?;
+    Ok(added.rows_affected() > 0)
+}
+
+/// Decides an approval as an earlier one was, which is used up by that.
+pub(super) async fn carry_decision(
+    write: &mut SqliteConnection,
+    from: &ApprovalId,
+    to: &ApprovalId,
 ) -> Result<(), StateError> {
-    let run: &RunId = &record.run.run_id;
-    for approval in asked {
-        sqlx::query(
-            "INSERT INTO approvals (id, run, run_id, tenant, agent_id, state, command, description, created_at,
-                 expires_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9) ON CONFLICT (run, agent_id) DO NOTHING",
-        )
-        .bind(approval.id.as_str())
-        .bind(number)
-        .bind(run.as_str())
-        .bind(record.run.tenant_id.as_str())
-        .bind(&approval.agent_id)
-        .bind(&approval.command)
-        .bind(&approval.description)
-        .bind(Time::now().millis())
-        .bind(approval.expires_at.map(Time::millis))
-        .execute(&mut *write)
+    sqlx::query(
+        "UPDATE approvals SET state = 'decided', choice = earlier.choice, decided_by = earlier.decided_by,
+             decided_at = ?3, reason = earlier.reason
+         FROM (SELECT choice, decided_by, reason FROM approvals WHERE id = ?1) AS earlier WHERE id = ?2",
+    )
+    .bind(from.as_str())
+    .bind(to.as_str())
+    .bind(Time::now().millis())
+    .execute(&mut *write)
+    .await?;
+    sqlx::query("UPDATE approvals SET delivered = 1 WHERE id = ?1")
+        .bind(from.as_str())
+        .execute(write)
         .await?;
-    }
     Ok(())
 }

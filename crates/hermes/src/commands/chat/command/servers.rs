@@ -92,7 +92,8 @@ async fn login(room: &mut Room<'_>, name: &str) -> Result<Done, Failure> {
         .await;
     drop(held);
     if !status?.success() {
-        return Err(Failure::failed(format!("the login of `{server}` failed")));
+        // The command has said why.
+        return Ok(Done::text(format!("`{server}` is not logged in.")));
     }
     if let Some(host) = room.conversation.agent().host() {
         host.wake(&server);

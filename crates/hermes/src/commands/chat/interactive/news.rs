@@ -72,10 +72,15 @@ impl News {
         let mut ready = Vec::new();
         let mut lines = Vec::new();
         for server in servers {
-            let before = self.last.insert(server.name.clone(), server.status);
-            if before == Some(server.status) {
+            let before = self.last.get(&server.name).copied();
+            // The error is still the one from before the login; whether that helped is told in a moment.
+            let is_trying_login = before == Some(Status::NeedsAuth)
+                && server.status == Status::Reconnecting
+                && server.attempt == 0;
+            if before == Some(server.status) || is_trying_login {
                 continue;
             }
+            self.last.insert(server.name.clone(), server.status);
             let name = &server.name;
             let why = server.error.as_deref().and_then(|error| {
                 let mut lines = error.lines().map(str::trim);
@@ -146,6 +151,18 @@ mod tests {
                 "a was lost and is being reconnected: it ended",
                 "b needs a login: `/mcp login b`"
             ]
+        );
+        // Somebody logged in: nothing failed.
+        let trying = server("b", Status::Reconnecting, Some("nobody has logged in yet"));
+        assert!(news.lines(std::slice::from_ref(&trying)).is_empty());
+        let failed = ServerStatus {
+            attempt: 1,
+            error: Some("it does not answer".into()),
+            ..trying
+        };
+        assert_eq!(
+            news.lines(&[failed]),
+            ["b failed and is tried again: it does not answer"]
         );
     }
 }

@@ -1,15 +1,27 @@
 //! Whether somebody has logged in where that is needed, as far as the files tell.
 
-use std::time::SystemTime;
-
 use hermes_config::{Home, Server, Settings, TransportSettings};
-use hermes_mcp::oauth::{Login, TokenFiles, Tokens};
+use hermes_mcp::{
+    link::Advice,
+    oauth::{self, OAuthError, TokenFiles},
+};
 
 use super::Check;
 
 const ID: &str = "login";
 
 pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
+    let mut checks = check_servers(home, settings);
+    let left = TokenFiles::of_no_server(home, &settings.server_names());
+    checks.extend(left.iter().map(|path| {
+        let message = format!("`{}` is the login of no server here", path.display());
+        Check::warn(ID, message)
+            .fix("if its server was renamed, log in under the new name; remove the file")
+    }));
+    checks
+}
+
+fn check_servers(home: &Home, settings: &Settings) -> Vec<Check> {
     let names = settings.server_names();
     let servers = settings
         .servers
@@ -27,25 +39,12 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
 /// Says nothing of a server that needs nobody and has no token yet.
 fn check_server(server: &Server, files: &TokenFiles) -> Option<Check> {
     let name = &server.name;
-    let again = |check: Check| check.fix(format!("run `hermes mcp login {name}`"));
-    let check = match (files.tokens(), files.damaged()) {
-        (None, Some(path)) => {
-            let message = format!("its login is lost: `{}` is damaged", path.display());
-            again(Check::fail(ID, message))
-        }
-        (None, None) if Login::may_do_alone(&server.oauth) => return None,
-        (None, None) => again(Check::warn(ID, "nobody has logged in yet")),
-        (Some(tokens), _) if has_run_out(&tokens) && !Login::may_do_alone(&server.oauth) => {
-            again(Check::warn(ID, "its login has run out"))
-        }
-        (Some(_), _) => Check::ok(ID, "somebody is logged in"),
+    let again = |check: Check| check.fix(Advice::LogIn(name.clone()).to_string());
+    let check = match oauth::missing_login(server, files) {
+        Some(lost @ OAuthError::LoginDamaged { .. }) => again(Check::fail(ID, lost.to_string())),
+        Some(missing) => again(Check::warn(ID, missing.to_string())),
+        None if files.tokens().is_some() => Check::ok(ID, "somebody is logged in"),
+        None => return None,
     };
     Some(check.about(name))
-}
-
-/// Whether tokens have ended that nothing renews.
-fn has_run_out(tokens: &Tokens) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_secs());
-    tokens.refresh_token.is_none() && tokens.expires_at().is_some_and(|end| end < now)
 }

@@ -3,7 +3,7 @@
 use hermes_config::{ServerName, Settings};
 
 use super::{
-    super::probe::{self, Need},
+    super::probe::{self, Need, Unanswered},
     Check,
 };
 use crate::{context::Context, failure::Failure};
@@ -36,7 +36,13 @@ pub(super) fn probe(context: &Context, settings: &Settings) -> Result<Vec<Check>
                         answered.session.era.as_str()
                     ),
                 ),
-                Err(failure) => Check::fail(ID, failure.message),
+                Err(Unanswered { failure, advice }) => {
+                    let check = Check::fail(ID, failure.message);
+                    match advice {
+                        Some(advice) => check.fix(advice.to_string()),
+                        None => check,
+                    }
+                }
             };
             checks.push(check.about(name));
         }

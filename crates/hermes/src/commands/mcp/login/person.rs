@@ -7,9 +7,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_config::ServerName;
-use hermes_mcp::oauth::{
-    ClientIdentity, DeviceCode, Flow, OAuthError, Person, Presence, Redirect, Visit,
-};
+use hermes_mcp::oauth::{ClientIdentity, DeviceCode, Flow, OAuthError, Person, Presence, Visit};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -129,17 +127,22 @@ impl Person for LoginPerson {
                 let Some(line) = asked else {
                     return Err(OAuthError::Skipped);
                 };
-                match Redirect::parse(&line) {
-                    Err(OAuthError::NoCode) if !line.is_empty() => {
-                        self.output
-                            .note("That address holds no `code`; paste all of it.");
-                    }
-                    Err(OAuthError::NoCode) => {}
-                    Err(other) => return Err(other),
-                    Ok(_) => return Ok(line),
+                if !line.trim().is_empty() {
+                    return Ok(line);
                 }
             }
         })
+    }
+
+    fn pasted_wrongly(&self, error: &OAuthError) {
+        self.output.note(match error {
+            OAuthError::NoState => "That address holds no `state`; paste all of it.",
+            OAuthError::WrongState => {
+                "That is the end of another login; open the address above and paste where that one ends."
+            }
+            OAuthError::NoIssuer { .. } => "That address holds no `iss`; paste all of it.",
+            _ => "That address holds no `code`; paste all of it.",
+        });
     }
 
     fn enter<'a>(&'a self, code: &'a DeviceCode) -> BoxFuture<'a, ()> {

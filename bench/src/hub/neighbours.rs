@@ -1,0 +1,195 @@
+//! One tenant that takes all it is given, and what others notice of it: cheap reads and short runs beside it, against the
+//! same while it sleeps. Quiet and loud times take turns.
+
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use hermes_testkit::{
+    TemporaryHome,
+    model::{Answer, ModelServer, Script},
+};
+use serde_json::json;
+
+use super::{
+    load::{self, Client},
+    saturate::{Greed, READY},
+    served::{LOOK, PATIENCE, Served},
+};
+use crate::{
+    note,
+    report::{Report, Row, Target},
+    samples::Samples,
+    scene::{Effort, Programs},
+};
+
+const GREEDY: &str = "greedy";
+const OTHER: &str = "other";
+/// Others may wait so much longer.
+const LIMIT: f64 = 1.5;
+
+const MEMORY: u64 = 512 << 20;
+const PIDS: u64 = 128;
+/// What the tenant's agent itself and the Hub's count of it leave.
+const LEFT: u64 = 96 << 20;
+
+/// Who reads: so many, each so often. That is far from what the Hub can do, or its own queue would be measured.
+const READERS: usize = 8;
+const EVERY: Duration = Duration::from_millis(10);
+
+/// A limit, what goes up to it, and the tenant's condition that tells whether it is in force here.
+const LIMITS: [(&str, Greed, &str); 3] = [
+    (
+        "memory",
+        Greed::Memory {
+            bytes: MEMORY - LEFT,
+        },
+        "MemoryLimited",
+    ),
+    ("processes", Greed::Processes, "PidsLimited"),
+    ("processor", Greed::Processor, "CpuLimited"),
+];
+
+/// What others saw.
+#[derive(Default)]
+struct Seen {
+    reads: Samples,
+    runs: Samples,
+}
+
+pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let (rounds, time) = match effort {
+        Effort::Full => (5, Duration::from_secs(4)),
+        Effort::Quick => (1, Duration::from_millis(500)),
+    };
+    let script = LIMITS
+        .iter()
+        .fold(Script::echo(), |script, (name, greed, _)| {
+            let command = format!("exec {} {}", programs.own.display(), greed.arguments());
+            let call = json!({"command": command, "timeout": 600});
+            script.rule(&wish(name), Answer::call("terminal", &call))
+        });
+    let model = ModelServer::start(script);
+    let config = json!({
+        "model": {"default": "m", "provider": "custom", "base_url": model.base_url()},
+        "agent": {"api_max_retries": 0},
+        "approvals": {"mode": "off"},
+    });
+    let directory = TemporaryHome::new();
+    let programs_lie_in = programs.own.parent().unwrap_or(Path::new("/"));
+    let settings = [
+        format!("isolation.memory={MEMORY}"),
+        format!("isolation.pids={PIDS}"),
+        format!("isolation.read_paths={}", programs_lie_in.display()),
+    ];
+    let hub = Served::start_with(programs, directory.path(), &settings)?;
+    for tenant in [GREEDY, OTHER] {
+        hub.make_tenant(tenant, &config)?;
+        // Both are awake from here on, and what they are confined by is known.
+        hub.see(&hub.order(tenant, "hi")?, b"run.completed")?;
+    }
+    for (name, _, condition) in LIMITS {
+        let (is_in_force, reason) = in_force(&hub, condition)?;
+        if condition == "PidsLimited" && !is_in_force {
+            note(&format!("no limit of {name} here: {reason}"))?;
+            continue;
+        }
+        let (mut quiet, mut loud) = (Seen::default(), Seen::default());
+        for round in 0..=rounds {
+            let alone = look(&hub, effort, time)?;
+            let greedy = saturate(&hub, name)?;
+            let beside = look(&hub, effort, time)?;
+            end(&hub, &greedy)?;
+            // The first round fills caches.
+            if round > 0 {
+                quiet.add(&alone);
+                loud.add(&beside);
+            }
+        }
+        let target = if is_in_force {
+            Target::Ratio(LIMIT)
+        } else {
+            Target::Nothing
+        };
+        let words = format!("beside a tenant at its limit of {name} ({reason})");
+        for (what, ours, baseline) in [
+            ("cheap read", &loud.reads, &quiet.reads),
+            ("short run", &loud.runs, &quiet.runs),
+        ] {
+            let measure = format!("{what} {words}: p99");
+            report.add(Row::p99(measure, ours, Some(baseline), target));
+        }
+    }
+    hub.end()
+}
+
+impl Seen {
+    fn add(&mut self, other: &Self) {
+        self.reads.extend(&other.reads);
+        self.runs.extend(&other.runs);
+    }
+}
+
+/// What the model is told to have the terminal take something.
+fn wish(name: &str) -> String {
+    format!("take all {name}.")
+}
+
+/// Whether a limit of the tenant is in force on this machine, and by what.
+fn in_force(hub: &Served, condition: &str) -> Result<(bool, String)> {
+    let tenant = hub.ask("GET", &format!("/v1/tenants/{GREEDY}"), None)?;
+    let conditions = tenant["conditions"].as_array().context("no conditions")?;
+    let found = conditions.iter().find(|found| found["type"] == condition);
+    let found = found.with_context(|| format!("no condition {condition}: {tenant}"))?;
+    let reason = found["reason"].as_str().unwrap_or_default().to_owned();
+    Ok((found["status"] == "True", reason))
+}
+
+/// Has the greedy tenant take all it can get; returns when it has it.
+fn saturate(hub: &Served, name: &str) -> Result<String> {
+    let ready = hub.home(GREEDY).join("workspace").join(READY);
+    let _ = fs::remove_file(&ready);
+    let run = hub.order(GREEDY, &wish(name))?;
+    let end = Instant::now() + PATIENCE;
+    while !ready.exists() {
+        if Instant::now() > end {
+            let run = hub.ask("GET", &run, None)?;
+            anyhow::bail!("the tenant does not get to its limit of {name}: {run}");
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(run)
+}
+
+/// Ends what the greedy tenant does. It must have gone on until now, or nothing was measured.
+fn end(hub: &Served, run: &str) -> Result<()> {
+    let shown = hub.ask("GET", run, None)?;
+    ensure!(shown["status"] == "running", "it was over before: {shown}");
+    hub.ask("POST", &format!("{run}/stop"), None)?;
+    hub.await_word(run, "status", &["cancelled", "completed", "failed"])
+}
+
+/// Reads, and runs of another tenant.
+fn look(hub: &Served, effort: Effort, time: Duration) -> Result<Seen> {
+    let read = hub.request("GET", &format!("/v1/tenants/{OTHER}"), None);
+    let requests: Arc<[Vec<u8>]> = [read].into();
+    let clients = (0..READERS)
+        .map(|_| Client {
+            requests: Arc::clone(&requests),
+            first: 0,
+        })
+        .collect();
+    let reads = load::paced(hub.port, clients, time, EVERY)?.latencies;
+    let mut runs = Samples::default();
+    for _ in 0..effort.times(30) {
+        let began = Instant::now();
+        hub.see(&hub.order(OTHER, "hi")?, b"run.completed")?;
+        runs.push(began.elapsed());
+    }
+    Ok(Seen { reads, runs })
+}

@@ -1,0 +1,114 @@
+//! How a tenant takes as much as it is given: a hidden mode of this program, which that tenant's terminal starts.
+
+use std::{
+    fs, hint,
+    process::{Child, Command, ExitCode, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+/// What starts it; what is taken comes behind it.
+pub(crate) const MODE: &str = "saturate";
+
+/// The file in the working directory that tells that nothing is left to take.
+pub(super) const READY: &str = "saturated";
+
+const MEMORY: &str = "memory";
+const PROCESSES: &str = "processes";
+const PROCESSOR: &str = "processor";
+/// A process that only has to be there.
+const WAIT: &str = "wait";
+
+const PAGE: usize = 4096;
+
+/// What a tenant can have too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Greed {
+    /// Nearly all of its memory.
+    Memory { bytes: u64 },
+    /// As many processes as it may have.
+    Processes,
+    /// More threads than there are processors.
+    Processor,
+}
+
+impl Greed {
+    /// The arguments that start it.
+    pub(super) fn arguments(self) -> String {
+        match self {
+            Self::Memory { bytes } => format!("{MODE} {MEMORY} {bytes}"),
+            Self::Processes => format!("{MODE} {PROCESSES}"),
+            Self::Processor => format!("{MODE} {PROCESSOR}"),
+        }
+    }
+}
+
+/// The hidden mode: takes until somebody ends it.
+pub(crate) fn take(arguments: &[&str]) -> Result<ExitCode> {
+    match arguments {
+        [MEMORY, bytes] => memory(bytes.parse().context("number of bytes")?),
+        [PROCESSES] => processes(),
+        [PROCESSOR] => processor(),
+        [WAIT] => loop {
+            thread::sleep(Duration::from_mins(1));
+        },
+        _ => bail!("nobody can take {arguments:?}"),
+    }
+}
+
+fn is_ready() -> Result<()> {
+    fs::write(READY, "").context("the working directory can not be written to")
+}
+
+/// Writes to all of it, and goes on writing to a part of it each time.
+fn memory(bytes: usize) -> Result<ExitCode> {
+    let mut taken = vec![1_u8; bytes];
+    is_ready()?;
+    loop {
+        for page in taken.iter_mut().step_by(16 * PAGE) {
+            *page = page.wrapping_add(1);
+        }
+        hint::black_box(&taken);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Starts processes until there can be no more, and then tries again and again. Children end with their parent: the
+/// tenant's terminal ends all of them.
+fn processes() -> Result<ExitCode> {
+    let own = std::env::current_exe()?;
+    let mut children: Vec<Child> = Vec::new();
+    loop {
+        let started = Command::new(&own)
+            .args([MODE, WAIT])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        if let Ok(child) = started {
+            children.push(child);
+        } else {
+            is_ready()?;
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn processor() -> Result<ExitCode> {
+    let threads = thread::available_parallelism().map_or(1, usize::from) * 2;
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(spin);
+        }
+        is_ready()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn spin() {
+    loop {
+        hint::spin_loop();
+    }
+}
