@@ -72,7 +72,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     Ok(())
 }
 
-fn ten_servers(programs: &Programs) -> Value {
+pub(crate) fn ten_servers(programs: &Programs) -> Value {
     let local = |number: u32| {
         let mut entry = programs.stdio_entry(&light_server(Era::Legacy));
         entry["env"] = json!({"TOKEN": "${API_KEY}"});

@@ -20,6 +20,8 @@ mod parallel;
 mod report;
 mod samples;
 mod scene;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod start_order;
 
 use std::{io::Write, process::ExitCode};
 
@@ -75,6 +77,8 @@ fn run() -> Result<ExitCode> {
             let code = print(&report, format)?;
             outcome.map(|()| code)
         }
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        ["order", map] => start_order::print(&Programs::find()?, map.as_ref()),
         // The rest is how this program starts itself.
         ["discover", side, era, flavour, home] => discovery::child(side, era, flavour, home),
         ["endure", home, restarts] => {
