@@ -86,10 +86,12 @@ impl LocalServers {
         variables: &Variables,
         wanted: Option<&str>,
     ) -> Vec<LocalModel> {
-        let ollama = variables
-            .get("OLLAMA_HOST")
-            .and_then(ollama_address)
-            .or_else(|| loopback(self.ollama));
+        let named = variables.get("OLLAMA_HOST").and_then(ollama_address);
+        let patience = match named {
+            Some(_) => self.patience.max(NAMED_SERVER),
+            None => self.patience,
+        };
+        let ollama = named.or_else(|| loopback(self.ollama));
         let others = [
             ("lmstudio", self.lm_studio),
             ("vllm", self.vllm),
@@ -97,25 +99,26 @@ impl LocalServers {
         ];
         let mut probes: Vec<BoxFuture<'_, Option<LocalModel>>> = Vec::new();
         if let Some(address) = ollama {
-            probes.push(self.limited(ask_ollama(clients, address, wanted)));
+            probes.push(limited(patience, ask_ollama(clients, address, wanted)));
         }
         for (server, port) in others {
             if let Some(address) = loopback(port).and_then(|root| root.join("v1").ok()) {
-                probes.push(self.limited(ask_openai_like(clients, server, address, wanted)));
+                let probe = ask_openai_like(clients, server, address, wanted);
+                probes.push(limited(self.patience, probe));
             }
         }
         let found = futures::future::join_all(probes).await;
         found.into_iter().flatten().collect()
     }
+}
 
-    fn limited<'a>(
-        &self,
-        probe: impl Future<Output = Option<LocalModel>> + Send + 'a,
-    ) -> BoxFuture<'a, Option<LocalModel>> {
-        tokio::time::timeout(self.patience, probe)
-            .map(|found| found.ok().flatten())
-            .boxed()
-    }
+fn limited<'a>(
+    patience: Duration,
+    probe: impl Future<Output = Option<LocalModel>> + Send + 'a,
+) -> BoxFuture<'a, Option<LocalModel>> {
+    tokio::time::timeout(patience, probe)
+        .map(|found| found.ok().flatten())
+        .boxed()
 }
 
 /// The model to use at a server of this machine that the user named without one.

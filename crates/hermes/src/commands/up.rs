@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{ceiling::InForce, conversation::Agent};
 use hermes_config::Settings;
-use hermes_mcp::{Host, HostOptions, control::ControlSocket, link::Status, status::ServerStatus};
+use hermes_mcp::{
+    Host, HostOptions, control::ControlSocket, link::Status, status::ServerStatus,
+    watch::ConfigWatch,
+};
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -55,13 +58,15 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     logging::to_file(&context.home)?;
     first_config::write_if_missing(context)?;
     let configuration = Arc::new(Configuration::new(context));
+    // It looks before the file is read, so that no edit is missed.
+    let watch = (!args.once).then(|| ConfigWatch::new(&context.home));
     let settings = configuration.at_start(context)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
-    let outcome = runtime.block_on(up(context, args, &configuration, &settings));
+    let outcome = runtime.block_on(up(context, args, &configuration, &settings, watch));
     runtime.shutdown_timeout(LAST_WORK);
     outcome
 }
@@ -71,6 +76,7 @@ async fn up(
     args: &UpArgs,
     configuration: &Arc<Configuration>,
     settings: &Settings,
+    watch: Option<ConfigWatch>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     // A port that is taken is told before anything is started.
@@ -107,14 +113,14 @@ async fn up(
     // At most these live beside the servers: questions of other commands, and the configuration.
     let mut tasks = JoinSet::new();
     let (say, mut said) = mpsc::channel(MESSAGES);
-    if !args.once {
+    if let Some(watch) = watch {
         let users = Users {
             host: host.clone(),
             answers: answers.clone(),
             gateway: system.as_ref().and_then(System::gateway),
         };
         serve_questions(&mut tasks, &users, configuration, &mut view);
-        configuration.follow(&mut tasks, users, settings, say);
+        configuration.follow(&mut tasks, users, settings, watch, say);
         let url = system.as_ref().map(System::url);
         if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {

@@ -2,13 +2,17 @@
 
 use std::{
     fs::File,
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{
+        fd::AsFd,
+        unix::{fs::OpenOptionsExt, process::CommandExt},
+    },
     process::{Child, Command},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use rustix::{
+    fs::OFlags,
     io::{FdFlags, fcntl_setfd},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
@@ -26,9 +30,11 @@ pub(crate) fn start(mut command: Command, columns: u16, rows: u16) -> (Child, Fi
     unlockpt(&master).unwrap();
     set_size(&master, columns, rows);
     let name = ptsname(&master, Vec::new()).unwrap();
+    // It is the program's terminal and not ours, even if we had none.
     let slave = File::options()
         .read(true)
         .write(true)
+        .custom_flags(OFlags::NOCTTY.bits().cast_signed())
         .open(name.to_str().unwrap())
         .unwrap();
     command

@@ -168,6 +168,15 @@ fn edits_of_the_configuration_are_applied_and_told() {
 }
 
 #[test]
+fn an_edit_while_everything_starts_is_not_missed() {
+    let home = TestHome::with_servers(&[("one", entry(&well()))]);
+    let mut up = home.start(&["up"]);
+    up.wait_for("Hub: ");
+    home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
+    up.wait_for_each(&["Reloaded: added two; 1 unchanged.", "two: ready"]);
+}
+
+#[test]
 fn with_automatic_reload_off_an_edit_is_only_told() {
     let home = TestHome::with_servers(&[]);
     let config = |servers: serde_json::Value| {

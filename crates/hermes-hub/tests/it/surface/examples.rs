@@ -211,18 +211,28 @@ async fn reads_give_the_bytes_of_their_rest_twins_in_both_eras() {
     let session = client::session(&site, &site.admin).await;
     for (tool, arguments, twin) in reads() {
         let (method, path, body) = twin.unwrap();
-        let request = site.request(&site.admin, method, &path);
-        let request = match body {
-            Some(body) => request
-                .header("content-type", "application/json")
-                .body(body.to_string()),
-            None => request,
+        let over_rest = async || {
+            let request = site.request(&site.admin, method.clone(), &path);
+            let request = match &body {
+                Some(body) => request
+                    .header("content-type", "application/json")
+                    .body(body.to_string()),
+                None => request,
+            };
+            let rest = site.send(request).await;
+            assert_eq!(rest.status, 200, "{tool}: {}", rest.text);
+            rest.text
         };
-        let rest = site.send(request).await;
-        assert_eq!(rest.status, 200, "{tool}: {}", rest.text);
         for era in [&session, &Era::Stateless] {
-            let text = client::text(&site, &site.admin, era, tool, &arguments).await;
-            assert_eq!(text, rest.text, "{tool} in {era:?}");
+            // A home that is measured meanwhile has another size then.
+            loop {
+                let before = over_rest().await;
+                let text = client::text(&site, &site.admin, era, tool, &arguments).await;
+                if before == over_rest().await {
+                    assert_eq!(text, before, "{tool} in {era:?}");
+                    break;
+                }
+            }
         }
     }
 }
@@ -332,6 +342,10 @@ async fn changes_over_rest_say_the_same_as_over_mcp() {
 fn without_moments(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
+            // Homes are measured now and then.
+            if members.contains_key("linked") {
+                members.remove("usedBytes");
+            }
             members.retain(|name, _| {
                 !name.ends_with("At")
                     && !name.ends_with("_at")

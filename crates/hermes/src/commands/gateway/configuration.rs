@@ -8,8 +8,7 @@ use hermes_mcp::watch::ConfigWatch;
 use crate::answers::Answers;
 
 /// Applies changes of the file for as long as it is polled.
-pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>) {
-    let mut watch = ConfigWatch::new(gateway.home());
+pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>, mut watch: ConfigWatch) {
     loop {
         watch.changed().await;
         let settings = match gateway.load() {

@@ -13,7 +13,7 @@ use hermes_gateway::{
     instance::{self, GatewayState, Instance, NotTaken},
     ticker,
 };
-use hermes_mcp::{Host, HostOptions, control::ControlSocket};
+use hermes_mcp::{Host, HostOptions, control::ControlSocket, watch::ConfigWatch};
 use hermes_store::{Access, Store};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -45,6 +45,8 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
         _ => logging::to_stderr_or_else("debug")?,
     }
     let inherited = Inherited::read()?;
+    // It looks before the file is read, so that no edit is missed.
+    let watch = ConfigWatch::new(&context.home);
     let settings = settings(context, &inherited)?;
     let instance = Arc::new(take(context, args, &settings)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -52,7 +54,7 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
-    let outcome = runtime.block_on(stay(context, args, inherited, settings, &instance));
+    let outcome = runtime.block_on(stay(context, args, inherited, settings, watch, &instance));
     runtime.shutdown_timeout(LAST_WORK);
     if let Err(failure) = &outcome
         && instance.state().gateway_state == GatewayState::Starting
@@ -90,6 +92,7 @@ async fn stay(
     args: &GatewayRunArgs,
     inherited: Inherited,
     settings: Settings,
+    watch: ConfigWatch,
     instance: &Arc<Instance>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
@@ -127,7 +130,7 @@ async fn stay(
         let (gateway, answers) = (gateway.clone(), answers.clone());
         let stop = stop.clone();
         async move {
-            let following = Box::pin(configuration::follow(&gateway, &answers));
+            let following = Box::pin(configuration::follow(&gateway, &answers, watch));
             let _ = stop.run_until_cancelled(following).await;
         }
     });

@@ -75,6 +75,7 @@ impl Configuration {
         tasks: &mut JoinSet<()>,
         users: Users,
         settings: &Settings,
+        watch: ConfigWatch,
         say: mpsc::Sender<String>,
     ) {
         if self.is_safe_mode {
@@ -83,7 +84,7 @@ impl Configuration {
         let (this, settings) = (self.clone(), settings.clone());
         tasks.spawn({
             let (this, users) = (this.clone(), users.clone());
-            async move { Box::pin(this.apply_edits(&users, settings, &say)).await }
+            async move { Box::pin(this.apply_edits(&users, settings, watch, &say)).await }
         });
         tasks.spawn(async move { this.keep_something_running(&users).await });
     }
@@ -123,8 +124,13 @@ impl Configuration {
         }
     }
 
-    async fn apply_edits(&self, users: &Users, mut current: Settings, say: &mpsc::Sender<String>) {
-        let mut watch = ConfigWatch::new(&self.home);
+    async fn apply_edits(
+        &self,
+        users: &Users,
+        mut current: Settings,
+        mut watch: ConfigWatch,
+        say: &mpsc::Sender<String>,
+    ) {
         loop {
             watch.changed().await;
             for message in self.apply_edit(users, &mut current).await {
