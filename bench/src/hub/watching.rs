@@ -53,12 +53,6 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         SEEN,
     ));
     report.add(Row::p99(
-        format!("event of a run, stored to seen, {MANY} watchers: p99"),
-        &of_many,
-        None,
-        SEEN,
-    ));
-    report.add(Row::p99(
         format!("event of a run, {MANY} watchers against one: p99"),
         &of_many,
         Some(&of_one),
