@@ -111,13 +111,13 @@ mod tests {
         Some(text.replace(&home.tokens_dir().display().to_string(), "…"))
     }
 
-    fn with_oauth(oauth: Value) -> Value {
+    fn with_oauth(oauth: &Value) -> Value {
         json!({"url": "https://h.example/mcp", "auth": "oauth", "oauth": oauth})
     }
 
     #[test]
     fn a_login_is_missing_that_is_not_there_is_broken_or_has_ended_for_good() {
-        let check = |tokens: Option<&str>| missing(with_oauth(json!({})), tokens, None);
+        let check = |tokens: Option<&str>| missing(with_oauth(&json!({})), tokens, None);
         let text = |tokens| check(Some(tokens)).unwrap_or_default();
         assert_eq!(check(None).as_deref(), Some("nobody has logged in yet"));
         assert_eq!(text("{"), "the login is lost: …/s.json is damaged");
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_login_for_another_address_is_no_login() {
         let tokens = Some(r#"{"access_token": "a", "resource": "https://old.example/mcp"}"#);
-        let text = missing(with_oauth(json!({})), tokens, None);
+        let text = missing(with_oauth(&json!({})), tokens, None);
         assert!(text.unwrap().contains("https://old.example/mcp"));
         // Where it leads is not known without looking the reference up.
         let entry = json!({"url": "https://h.example/${PLACE}", "auth": "oauth"});
@@ -151,13 +151,13 @@ mod tests {
             let issuer = "https://as.example";
             Some(json!({"issuer": issuer, "grant_types_supported": [grant]}))
         };
-        assert_eq!(missing(with_oauth(with_grant), None, None), None);
+        assert_eq!(missing(with_oauth(&with_grant), None, None), None);
         assert_eq!(
             missing(json!({"url": "https://h.example"}), None, None),
             None
         );
         // A client with a secret logs people in, unless its authorization server has no pages for them.
-        let with = |metadata| missing(with_oauth(secret.clone()), None, metadata);
+        let with = |metadata| missing(with_oauth(&secret), None, metadata);
         assert!(with(None).is_some());
         assert!(with(metadata("authorization_code")).is_some());
         assert_eq!(with(metadata("client_credentials")), None);
