@@ -66,8 +66,8 @@ async fn call(
     let call = Call {
         args,
         server,
-        pinned,
         tool,
+        pinned,
         is_asking,
     };
     let outcome = call_on(context, &host, call, arguments).await;

@@ -93,8 +93,10 @@ fn live_states(context: &Context) -> HashMap<String, State> {
     for reply in control::ask(&context.home, &Question::Status, PATIENCE) {
         if let Answer::Status { servers } = reply.answer {
             for server in servers {
-                let (status, error) = (server.status, server.error);
-                let state = State { status, error };
+                let state = State {
+                    status: server.status,
+                    error: server.error,
+                };
                 states.entry(server.name).or_insert(state);
             }
         }

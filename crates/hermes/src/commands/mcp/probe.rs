@@ -67,14 +67,15 @@ pub(super) struct Answered {
 /// Why a server did not answer, and apart from that what to do about it.
 #[derive(Debug)]
 pub(super) struct Unanswered {
-    pub(super) failure: Failure,
+    /// In a box, so that results stay small.
+    pub(super) failure: Box<Failure>,
     pub(super) advice: Option<Advice>,
 }
 
 impl From<Failure> for Unanswered {
     fn from(failure: Failure) -> Self {
         Self {
-            failure,
+            failure: Box::new(failure),
             advice: None,
         }
     }
@@ -86,9 +87,9 @@ impl From<Unanswered> for Failure {
         match advice {
             Some(advice) => Self {
                 message: format!("{}; {advice}", failure.message),
-                ..failure
+                ..*failure
             },
-            None => failure,
+            None => *failure,
         }
     }
 }
@@ -159,7 +160,7 @@ pub(super) async fn answer(
     };
     let failure = Failure::new(kind, format!("server `{server}` can not be used: {text}"));
     Err(Unanswered {
-        failure: failure.about(server.clone()),
+        failure: Box::new(failure.about(server.clone())),
         advice,
     })
 }

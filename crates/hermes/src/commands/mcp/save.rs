@@ -280,7 +280,7 @@ fn consent_to_broken(
 ) -> Result<String, Failure> {
     let kind = unanswered.failure.kind;
     if kind == Kind::Interrupted {
-        return Err(unanswered.failure);
+        return Err(*unanswered.failure);
     }
     let is_agreed = wishes.is_forced
         || questions.can_ask() && {
