@@ -69,6 +69,8 @@ pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
 /// Puts everything together, holds the conversation, and takes everything apart again.
 async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     let signals = Signals::new()?;
+    // It looks before the file is read, so that no edit is missed.
+    let configuration = Configuration::new(context, !context.is_config_left_aside());
     let settings = start::settings(context, args)?;
     let detail = if args.verbose {
         Detail::Full
@@ -96,6 +98,7 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
                 screen,
                 floor,
                 seat,
+                configuration,
                 signals,
             };
             let mut chat = Chat::new(context, args, parts)?;
@@ -157,6 +160,7 @@ struct Parts {
     screen: Screen,
     floor: Floor,
     seat: Seat,
+    configuration: Configuration,
     signals: Signals,
 }
 
@@ -168,6 +172,7 @@ impl<'a> Chat<'a> {
             screen,
             floor,
             seat,
+            configuration,
             signals,
         } = parts;
         let mut desk = Desk::default();
@@ -180,9 +185,8 @@ impl<'a> Chat<'a> {
             &context.home.path().join(HISTORY),
             news.vocabulary(),
         )?;
-        let follows = !context.is_config_left_aside();
         Ok(Self {
-            configuration: Configuration::new(context, follows),
+            configuration,
             background: Background::default(),
             mentions: None,
             has_waited: false,

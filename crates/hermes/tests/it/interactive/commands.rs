@@ -3,10 +3,11 @@
 use hermes_testkit::{
     Behaviour, Tool,
     model::{Answer, Script},
+    wait_until,
 };
 use serde_json::json;
 
-use crate::talk::Place;
+use crate::{running::PATIENCE, talk::Place};
 
 fn one_tool(name: &str) -> Behaviour {
     let tool = Tool::defined(json!({
@@ -121,6 +122,19 @@ fn a_reload_is_confirmed_and_tells_what_it_did() {
         body.contains("The MCP servers were reloaded") && body.contains("mcp_b_two"),
         "{body}"
     );
+}
+
+#[test]
+fn an_edit_while_the_chat_starts_is_not_missed() {
+    let (a, b) = (one_tool("one"), one_tool("two"));
+    let place = Place::without_model(&[("a", &a)]);
+    let talk = place.start(&[], &[]);
+    // The store is opened after the configuration was read.
+    let store = place.home.path().join("state.db");
+    assert!(wait_until(PATIENCE, || store.exists()));
+    place.write_config(&[("a", &a), ("b", &b)], "");
+    talk.sees("The configuration has changed.");
+    talk.sees("added       b");
 }
 
 #[test]
