@@ -164,7 +164,7 @@ async fn failed_servers_are_tried_again() {
     let host = TestHost::start(&servers).await;
     host.until("failed", |link| link.error.is_some()).await;
     let link = host.reaches("locked", Status::NeedsAuth).await;
-    let error = link.error.unwrap().text;
+    let error = link.error.unwrap().to_string();
     assert!(error.contains("hermes mcp login locked"), "{error}");
     assert!(host.tools("locked").is_empty());
 
