@@ -97,7 +97,7 @@ fn a_missing_login_shows_in_lists_without_a_connection() {
         tokens["expires_at"] = json!(5);
         tokens["refresh_token"] = Value::Null;
     });
-    let over = "the login is over: it has run out, and nothing renews it";
+    let over = "the login is over: it has run out";
     assert_eq!(listed(&place), needs(over));
     write(&|tokens| tokens["resource"] = json!("https://old.example/mcp"));
     let (state, why) = listed(&place);
