@@ -29,7 +29,7 @@ mod wire;
 
 pub(crate) use self::processes::{Processes, Running, StartError};
 pub use self::{
-    process_table::{is_gone, may_be_running, resident_bytes_of_trees, start_time},
+    process_table::{Tree, is_gone, may_be_running, start_time, trees},
     server_process::{Exit, ServerProcess, StopError},
     spawn::{Child, Guard, GuardProgram, SpawnRequest},
     spawn_error::SpawnError,

@@ -17,7 +17,7 @@ mod event_stream;
 mod isolation;
 pub mod launcher;
 mod linked;
-mod memory;
+mod niceness;
 mod plan;
 mod process;
 mod process_runtime;
@@ -26,6 +26,7 @@ mod sandbox;
 mod socket;
 mod trial;
 mod users;
+mod watch;
 
 pub(crate) use self::linked::TakeVariables;
 pub use self::{

@@ -93,6 +93,9 @@ pub trait AuditLog {
     /// Writes the heads of the other nodes' chains into this node's.
     async fn record_heads(&self) -> Result<(), StateError>;
 
+    /// Puts what was added lately where the entries of a tenant are found fast. They are found before, too.
+    async fn file_audit(&self) -> Result<(), StateError>;
+
     /// Looks at every entry of every chain.
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError>;
 

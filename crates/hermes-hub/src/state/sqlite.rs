@@ -34,6 +34,7 @@ use self::change::{Change, Changes, commit};
 const STEPS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001.sql"),
     include_str!("../../migrations/sqlite/0002.sql"),
+    include_str!("../../migrations/sqlite/0003.sql"),
 ];
 /// How long a write waits before it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -46,6 +47,7 @@ pub struct SqliteState {
     node: String,
     /// Nobody else has the file: the directory's lock sees to that.
     changes: Changes,
+    unfiled: audit::Unfiled,
 }
 
 impl SqliteState {
@@ -60,6 +62,7 @@ impl SqliteState {
             database: Database::open(path, opening).await?,
             node: node.to_owned(),
             changes: Changes::default(),
+            unfiled: audit::Unfiled::default(),
         })
     }
 

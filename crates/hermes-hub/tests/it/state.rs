@@ -18,6 +18,7 @@ use tempfile::TempDir;
 mod access;
 mod approvals;
 mod audit;
+mod audit_filing;
 mod cron;
 mod documents;
 mod files;

@@ -2,7 +2,7 @@
 //!
 //! Only Linux answers. Elsewhere nothing is known, and whoever asks then leaves strange processes alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rustix::process::Pid;
 
@@ -12,6 +12,7 @@ pub(super) struct Row {
     pub(super) pid: u32,
     pub(super) parent: u32,
     pub(super) group: u32,
+    pub(super) session: u32,
     /// Clock ticks from boot to the start of the process: with the pid, an identity.
     pub(super) start_time: u64,
     pub(super) resident_pages: u64,
@@ -30,6 +31,7 @@ impl Row {
             has_ended: matches!(*fields.first()?, "Z" | "X"),
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
             resident_pages: fields.get(21)?.parse().ok()?,
         })
@@ -56,19 +58,28 @@ pub(super) fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// The resident bytes of processes, each with all its descendants, in the order given. Pages that several of them share
-/// are counted for each.
-pub fn resident_bytes_of_trees(roots: &[u32]) -> Vec<u64> {
+/// A process and all its descendants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// How large they are. Pages that several of them share are counted for each.
+    pub resident_bytes: u64,
+    /// The sessions they belong to, each with one of its processes.
+    pub sessions: BTreeMap<u32, u32>,
+}
+
+/// The trees below these processes, in the order given.
+pub fn trees(roots: &[u32]) -> Vec<Tree> {
     let rows = rows();
     let parents: HashMap<u32, u32> = rows.iter().map(|row| (row.pid, row.parent)).collect();
     let page = rustix::param::page_size() as u64;
-    let mut sums = vec![0; roots.len()];
+    let mut trees = vec![Tree::default(); roots.len()];
     for row in &rows {
         let mut ancestor = row.pid;
         // Rows are read one after the other, so that they may even form a circle.
         for _ in 0..rows.len() {
             if let Some(at) = roots.iter().position(|root| *root == ancestor) {
-                sums[at] += row.resident_pages * page;
+                trees[at].resident_bytes += row.resident_pages * page;
+                trees[at].sessions.insert(row.session, row.pid);
                 break;
             }
             match parents.get(&ancestor) {
@@ -77,7 +88,7 @@ pub fn resident_bytes_of_trees(roots: &[u32]) -> Vec<u64> {
             }
         }
     }
-    sums
+    trees
 }
 
 /// When a process started, if there is one with this pid.
@@ -156,9 +167,10 @@ mod tests {
 
     #[test]
     fn a_program_name_with_parentheses_does_not_shift_the_fields() {
-        let line = "42 (a) b (c) S 7 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 4096 33 18446744073709551615";
+        let line = "42 (a) b (c) S 7 40 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 4096 33 18446744073709551615";
         let row = Row::parse(line).unwrap();
-        assert_eq!((row.pid, row.parent, row.group), (42, 7, 40));
+        assert_eq!((row.pid, row.parent), (42, 7));
+        assert_eq!((row.group, row.session), (40, 41));
         assert_eq!((row.start_time, row.resident_pages), (9876, 33));
         assert!(!row.has_ended);
     }
@@ -180,12 +192,30 @@ mod tests {
             .arg("60")
             .spawn()
             .unwrap();
-        let sums = resident_bytes_of_trees(&[std::process::id(), u32::MAX]);
+        let [with_child, nothing] = &trees(&[std::process::id(), u32::MAX])[..] else {
+            panic!("two were asked for");
+        };
         child.kill().unwrap();
         child.wait().unwrap();
-        let alone = resident_bytes_of_trees(&[std::process::id()]);
-        assert!(alone[0] > 0 && sums[0] > 0, "{alone:?} {sums:?}");
-        assert_eq!(sums[1], 0);
+        let alone = &trees(&[std::process::id()])[0];
+        assert!(alone.resident_bytes > 0 && with_child.resident_bytes > 0);
+        assert_eq!(*nothing, Tree::default());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_tree_reaches_into_other_sessions() {
+        let mut command = std::process::Command::new("setsid");
+        let mut child = command.args(["sleep", "60"]).spawn().unwrap();
+        // It is in the session of its parent until its program has begun.
+        let found = (0..1_000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let tree = trees(&[std::process::id()]).remove(0);
+            tree.sessions.get(&child.id()).copied()
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, Some(child.id()));
     }
 
     #[test]

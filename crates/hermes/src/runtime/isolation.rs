@@ -83,8 +83,8 @@ impl Means {
 pub(super) struct Decided {
     pub(super) plan: Plan,
     pub(super) confinement: Vec<Confinement>,
-    /// Whether the Hub has to watch the memory itself.
-    pub(super) watch_memory: bool,
+    /// Whether the Hub has to watch over its processes itself, because the kernel does not.
+    pub(super) is_watched: bool,
 }
 
 /// Where programs, homes and users are.
@@ -175,7 +175,7 @@ pub(super) fn decide(
             cgroup: group,
         },
         confinement,
-        watch_memory: !has_group && !is_off,
+        is_watched: !has_group && !is_off,
     })
 }
 

@@ -82,9 +82,10 @@ fn take_socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Both are wishes: a system that does not grant them still runs the tenant.
+/// All of these are wishes: a system that does not grant them still runs the tenant.
 fn stand_back(niceness: i32) {
     let _ = rustix::process::nice(niceness);
+    super::niceness::of_session(std::process::id(), niceness);
     #[cfg(target_os = "linux")]
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     #[cfg(not(target_os = "linux"))]

@@ -31,6 +31,15 @@ enum Order {
     Kill(String),
 }
 
+/// What the processes of a tenant are held to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Their resident bytes together.
+    pub(super) memory: u64,
+    /// How far they stand back.
+    pub(super) niceness: i32,
+}
+
 /// A running agent.
 #[derive(Debug, Clone)]
 pub(super) struct Running {
@@ -38,8 +47,8 @@ pub(super) struct Running {
     pub(super) pid: u32,
     /// The topmost process of the tree.
     pub(super) root: u32,
-    /// The resident bytes that the Hub has to watch over, if the kernel does not.
-    pub(super) memory_limit: Option<u64>,
+    /// What the Hub has to watch over, if the kernel does not.
+    pub(super) bounds: Option<Bounds>,
     orders: mpsc::Sender<Order>,
     ended: watch::Receiver<Option<String>>,
 }
@@ -113,10 +122,10 @@ pub(super) async fn start(
         api,
         pid,
         root,
-        memory_limit: start
-            .decided
-            .watch_memory
-            .then_some(start.launch.limits.memory_bytes),
+        bounds: start.decided.is_watched.then_some(Bounds {
+            memory: start.launch.limits.memory_bytes,
+            niceness: start.decided.plan.niceness,
+        }),
         orders: order,
         ended,
     };

@@ -26,11 +26,11 @@ use super::{
     api::AgentApi,
     environment::{self, Surroundings},
     isolation::{Isolation, Means, Mode, Place, decide},
-    memory,
     plan::Rights,
     process::{self, Running, Start},
     socket::{Callers, Sockets},
     users::{self, Users},
+    watch,
 };
 
 /// How long an agent may take to its first answer.
@@ -140,7 +140,7 @@ impl ProcessRuntime {
         let sockets = Sockets::in_directory(setup.data_dir.join("run"))?;
         let tasks = TaskTracker::new();
         let agents = Arc::new(Agents::default());
-        tasks.spawn(memory::watch(Arc::downgrade(&agents)));
+        tasks.spawn(watch::watch(Arc::downgrade(&agents)));
         Ok(Self {
             launcher: GuardProgram {
                 path: setup.program.clone(),

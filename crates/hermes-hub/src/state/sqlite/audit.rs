@@ -6,17 +6,21 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use super::{
     SqliteState, column, commit,
     idempotency::{self, Progress},
-    row::{Columns, hash, list},
+    row::{Columns, hash},
     unwritable,
 };
 use crate::{
     audit::{Link, NewEntry, chain},
     ids::hex,
     shapes::{AuditEntry, AuditPhase, Time},
-    state::{AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Page, Paged, StateError},
+    state::{AuditLog, AuditQuery, ChainCheck, ChainHead, Page, Paged, StateError},
 };
 
+mod filing;
+mod search;
 mod verify;
+
+pub(super) use self::filing::Unfiled;
 
 /// Entries in one statement: each statement is a way to the database's thread and back.
 const AT_ONCE: usize = 100;
@@ -142,6 +146,7 @@ impl AuditLog for SqliteState {
         if entries.is_empty() {
             return Ok(());
         }
+        let added = column(entries.len() as u64);
         // The log alone, so this is no change of what others have read.
         let mut write = self.database.begin().await.map_err(unwritable)?;
         let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
@@ -154,7 +159,14 @@ impl AuditLog for SqliteState {
                 .collect::<Result<_, _>>()?;
             insert(&mut write, &rows).await.map_err(unlogged)?;
         }
-        write.commit_at_once().await.map_err(unwritable)
+        write.commit_at_once().await.map_err(unwritable)?;
+        // The entries are in the log now, whatever becomes of this; it is tried again every minute.
+        if self.unfiled.are_many(added)
+            && let Err(error) = self.file_entries().await
+        {
+            tracing::debug!(%error, "entries of the audit log were not filed");
+        }
+        Ok(())
     }
 
     async fn audit(
@@ -162,63 +174,7 @@ impl AuditLog for SqliteState {
         query: &AuditQuery,
         page: &Page,
     ) -> Result<Paged<AuditEntry>, StateError> {
-        let mut sql = QueryBuilder::<Sqlite>::new("SELECT text, hash FROM audit WHERE TRUE");
-        if let Some(only) = list(query.only.as_deref())? {
-            sql.push(" AND tenant IN (SELECT value FROM json_each(")
-                .push_bind(only)
-                .push("))");
-        }
-        if let Some(tenant) = &query.tenant {
-            sql.push(" AND tenant = ").push_bind(tenant.as_str());
-        }
-        for (name, value) in [
-            ("actor", query.actor.as_deref()),
-            ("action", query.action.as_deref()),
-            (
-                "decision",
-                query.decision.map(crate::shapes::Decision::word),
-            ),
-            ("request_id", query.request_id.as_deref()),
-        ] {
-            if let Some(value) = value {
-                sql.push(format_args!(" AND {name} = "))
-                    .push_bind(value.to_owned());
-            }
-        }
-        if let Some(since) = query.since {
-            sql.push(" AND time >= ").push_bind(since.millis());
-        }
-        if let Some(until) = query.until {
-            sql.push(" AND time < ").push_bind(until.millis());
-        }
-        let (relation, direction) = match query.order {
-            AuditOrder::NewestFirst => ("<", "DESC"),
-            AuditOrder::OldestFirst => (">", "ASC"),
-        };
-        if let Some([time, chain, seq]) = page.key::<3>()? {
-            let time: i64 = time.parse().map_err(|_| StateError::BadCursor)?;
-            let seq: i64 = seq.parse().map_err(|_| StateError::BadCursor)?;
-            sql.push(format_args!(" AND (time, chain, seq) {relation} ("))
-                .push_bind(time)
-                .push(", ")
-                .push_bind(chain)
-                .push(", ")
-                .push_bind(seq)
-                .push(")");
-        }
-        sql.push(format_args!(
-            " ORDER BY time {direction}, chain {direction}, seq {direction} LIMIT "
-        ))
-        .push_bind(page.fetch());
-        let rows = sql.build().fetch_all(self.readers()).await?;
-        let entries: Vec<_> = rows.iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(Paged::of(entries, page, |entry| {
-            [
-                entry.time.millis().to_string(),
-                entry.chain.clone(),
-                entry.seq.to_string(),
-            ]
-        }))
+        search::search(self.readers(), query, page).await
     }
 
     async fn audit_heads(&self) -> Result<Vec<ChainHead>, StateError> {
@@ -239,6 +195,10 @@ impl AuditLog for SqliteState {
         self.append_audit(entries).await
     }
 
+    async fn file_audit(&self) -> Result<(), StateError> {
+        self.file_entries().await
+    }
+
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
         let mut connection = self.readers().acquire().await?;
         let heads = heads(&mut connection).await?;
@@ -247,7 +207,7 @@ impl AuditLog for SqliteState {
     }
 
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {
-        let chains: Vec<String> = sqlx::query_scalar("SELECT DISTINCT chain FROM audit")
+        let chains: Vec<String> = sqlx::query_scalar("SELECT chain FROM audit_chains")
             .fetch_all(self.readers())
             .await?;
         let mut pruned = 0;
@@ -277,6 +237,7 @@ impl SqliteState {
         let Some(anchor) = row.map(|row| link(&row)).transpose()? else {
             return Ok(0);
         };
+        filing::forget(&mut write, chain, anchor.seq).await?;
         let removed = sqlx::query("DELETE FROM audit WHERE chain = ?1 AND seq <= ?2")
             .bind(chain)
             .bind(column(anchor.seq))
@@ -302,7 +263,7 @@ impl SqliteState {
 
 async fn heads(connection: &mut SqliteConnection) -> Result<Vec<ChainHead>, StateError> {
     let chains: Vec<String> =
-        sqlx::query_scalar("SELECT chain FROM audit UNION SELECT chain FROM audit_anchors")
+        sqlx::query_scalar("SELECT chain FROM audit_chains UNION SELECT chain FROM audit_anchors")
             .fetch_all(&mut *connection)
             .await?;
     let mut heads = Vec::new();

@@ -7,6 +7,7 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -262,19 +263,19 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
         .find_map(|line| line.strip_prefix("pid ")?.parse().ok());
     let agent = pid.expect("the Hub does not start");
     assert!(is_there(agent));
-    wait_until("the process without ties", || sleepers(&mark) == 1);
+    wait_until("the process without ties", || sleepers(&mark).len() == 1);
     hub.kill().unwrap();
     hub.wait().unwrap();
     // At once: there must never be two agents of one home.
     let next = runtime(&ground, Isolation::default());
     next.start(tenant.launch()).await.unwrap();
     assert!(!is_there(agent), "two agents");
-    assert_eq!(sleepers(&mark), 0, "something was left");
+    assert!(sleepers(&mark).is_empty(), "something was left");
     next.close(Duration::from_secs(5)).await;
 }
 
-/// How many processes sleep that long.
-fn sleepers(mark: &str) -> usize {
+/// Which processes sleep that long.
+fn sleepers(mark: &str) -> Vec<u32> {
     let wanted = format!("sleep\0{mark}\0");
     fs::read_dir("/proc")
         .unwrap()
@@ -282,5 +283,37 @@ fn sleepers(mark: &str) -> usize {
         .filter(|entry| {
             fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())
         })
-        .count()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The kernel shares out processors by session, and the niceness of a process means nothing beyond its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_does_not_get_ahead_by_opening_sessions() {
+    let session = |pid: u32| fs::read_to_string(format!("/proc/{pid}/autogroup"));
+    let ground = Ground::new();
+    let mark = format!("7{}", std::process::id());
+    let script = terminal(&format!("setsid -f sleep {mark}; sleep 600"));
+    let tenant = Tenant::new(&ground, "a", script);
+    let runtime = Arc::new(runtime(&ground, Isolation::default()));
+    let confinement = runtime.start(tenant.launch()).await.unwrap();
+    let limited = |means: &Confinement| means.means == "CpuLimited" && means.in_force;
+    if session(std::process::id()).is_err() || confinement.iter().any(limited) {
+        println!("!!! NOT TESTED: this kernel does not share out processors by session !!!");
+        runtime.close(Duration::from_secs(5)).await;
+        return;
+    }
+    let agent = pid(&runtime, &tenant.id).await;
+    let (hub, id) = (Arc::clone(&runtime), tenant.id.clone());
+    let running = tokio::spawn(async move { run(&hub, &id, "begin").await });
+    wait_until("the session", || sleepers(&mark).len() == 1);
+    let sleeper = sleepers(&mark)[0];
+    assert_ne!(session(agent).unwrap(), session(sleeper).unwrap());
+    wait_until("both sessions to stand back", || {
+        [agent, sleeper]
+            .iter()
+            .all(|pid| session(*pid).is_ok_and(|group| group.ends_with("nice 5\n")))
+    });
+    runtime.close(Duration::from_secs(5)).await;
+    running.abort();
 }

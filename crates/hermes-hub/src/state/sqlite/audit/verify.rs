@@ -49,8 +49,12 @@ async fn walk(
         broken: None,
     };
     let mut rows = sqlx::query(
-        "SELECT seq, time, tenant, actor, action, decision, request_id, text, hash FROM audit
-         WHERE chain = ?1 ORDER BY seq",
+        "SELECT seq, time, tenant, actor, action, decision, request_id, text, hash,
+             tenant IS NULL
+                 OR seq > IFNULL((SELECT seq FROM audit_filed WHERE chain = ?1), 0)
+                 OR EXISTS (SELECT 1 FROM audit_of_tenants AS filed WHERE filed.tenant = audit.tenant
+                     AND filed.time = audit.time AND filed.chain = audit.chain AND filed.seq = audit.seq) AS is_listed
+         FROM audit WHERE chain = ?1 ORDER BY seq",
     )
     .bind(chain)
     .fetch(connection);
@@ -58,7 +62,8 @@ async fn walk(
         let seq = row.count("seq")?;
         let followed = link
             .follow(chain, &row.text("text")?, &row.bytes("hash")?)
-            .and_then(|entry| same(&row, entry));
+            .and_then(|entry| same(&row, entry))
+            .and_then(|entry| listed(&row, entry));
         match followed {
             Ok(entry) => {
                 check.entries += 1;
@@ -92,6 +97,14 @@ fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     match read() {
         Ok(true) => Ok(entry),
         Ok(false) | Err(_) => Err("its columns differ from its content".into()),
+    }
+}
+
+/// Whether the list of its tenant has the entry, if it was filed.
+fn listed(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
+    match row.flag("is_listed") {
+        Ok(true) => Ok(entry),
+        Ok(false) | Err(_) => Err("the list of its tenant's entries lacks it".into()),
     }
 }
 

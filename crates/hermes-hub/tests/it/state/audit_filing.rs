@@ -1,0 +1,205 @@
+//! Entries by tenant: they are found before they are filed, after it, and on both sides of that border.
+
+use std::time::Duration;
+
+use hermes_hub::{
+    audit::NewEntry,
+    shapes::Time,
+    state::{AuditOrder, AuditQuery, Page, SqliteState, State},
+};
+
+use super::{Fresh, entry, tenant_id};
+use crate::state::processes::sql;
+
+/// What turns today's tables into those before entries were filed.
+const BEFORE_FILING: &str =
+    "DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_filed;
+    CREATE INDEX audit_by_tenant ON audit (tenant, time, chain, seq) WHERE tenant IS NOT NULL;
+    PRAGMA user_version = 2;";
+
+fn read(tenant: &str) -> NewEntry {
+    entry("get_tenant").of(&tenant_id(tenant))
+}
+
+async fn add(state: &dyn State, tenants: &[&str]) {
+    let entries = tenants.iter().map(|tenant| read(tenant)).collect();
+    state.append_audit(entries).await.unwrap();
+}
+
+fn of(tenant: &str) -> AuditQuery {
+    AuditQuery {
+        tenant: Some(tenant_id(tenant)),
+        ..AuditQuery::default()
+    }
+}
+
+/// All that is found, in pages of two.
+async fn found(state: &dyn State, query: &AuditQuery) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    let mut page = Page::first(2);
+    loop {
+        let paged = state.audit(query, &page).await.unwrap();
+        found.extend(
+            paged
+                .items
+                .into_iter()
+                .map(|entry| (entry.chain, entry.seq)),
+        );
+        match paged.next {
+            Some(cursor) => page = Page::after(2, cursor),
+            None => return found,
+        }
+    }
+}
+
+async fn numbers(state: &dyn State, query: &AuditQuery) -> Vec<u64> {
+    let found = found(state, query).await;
+    found.into_iter().map(|(_, seq)| seq).collect()
+}
+
+async fn count(fresh: &Fresh, table: &str) -> i64 {
+    let path = fresh.directory.path().join("hub.db");
+    let pool = sqlx::SqlitePool::connect(path.to_str().unwrap())
+        .await
+        .unwrap();
+    let statement = format!("SELECT COUNT(*) FROM {table}");
+    let count = sqlx::query_scalar(sqlx::AssertSqlSafe(statement))
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    pool.close().await;
+    count
+}
+
+#[tokio::test]
+async fn a_tenants_entries_are_found_on_both_sides_of_what_was_filed() {
+    let fresh = Fresh::new().await;
+    let state = &*fresh.state;
+    add(state, &["a", "b", "a"]).await;
+    assert_eq!(numbers(state, &of("a")).await, [3, 1], "nothing is filed");
+    state.file_audit().await.unwrap();
+    assert_eq!(numbers(state, &of("a")).await, [3, 1], "all is filed");
+    add(state, &["b", "a", "b", "a"]).await;
+    assert_eq!(numbers(state, &of("a")).await, [7, 5, 3, 1]);
+    assert_eq!(numbers(state, &of("b")).await, [6, 4, 2]);
+    let oldest = AuditQuery {
+        order: AuditOrder::OldestFirst,
+        ..of("a")
+    };
+    assert_eq!(numbers(state, &oldest).await, [1, 3, 5, 7]);
+    let several = AuditQuery {
+        only: Some(vec![tenant_id("a"), tenant_id("c")]),
+        ..AuditQuery::default()
+    };
+    assert_eq!(numbers(state, &several).await, [7, 5, 3, 1]);
+    let not_covered = AuditQuery {
+        only: Some(vec![tenant_id("b")]),
+        ..of("a")
+    };
+    assert!(numbers(state, &not_covered).await.is_empty());
+    let future = AuditQuery {
+        since: Some(Time::now().after(Duration::from_mins(1))),
+        ..of("a")
+    };
+    assert!(numbers(state, &future).await.is_empty());
+    let other_action = AuditQuery {
+        action: Some("list_shares".into()),
+        ..of("a")
+    };
+    assert!(numbers(state, &other_action).await.is_empty());
+}
+
+#[tokio::test]
+async fn filing_again_or_at_the_same_time_changes_nothing() {
+    let fresh = Fresh::new().await;
+    let state = &*fresh.state;
+    add(state, &["a", "b"]).await;
+    let before = state.changes();
+    let (first, second) = tokio::join!(state.file_audit(), state.file_audit());
+    first.unwrap();
+    second.unwrap();
+    state.file_audit().await.unwrap();
+    assert_eq!(count(&fresh, "audit_of_tenants").await, 2);
+    assert_eq!(numbers(state, &of("a")).await, [1]);
+    assert_eq!(state.changes(), before, "nobody has to read anything anew");
+}
+
+#[tokio::test]
+async fn each_node_files_its_own_chain_and_all_are_found() {
+    let fresh = Fresh::new().await;
+    let other = fresh.another_node("n2").await;
+    add(&*fresh.state, &["a"]).await;
+    add(&*other, &["a", "b"]).await;
+    fresh.state.file_audit().await.unwrap();
+    assert_eq!(count(&fresh, "audit_of_tenants").await, 1);
+    let mut all = found(&*other, &of("a")).await;
+    all.sort();
+    assert_eq!(all, [("n1".to_owned(), 1), ("n2".to_owned(), 1)]);
+    let heads = other.audit_heads().await.unwrap();
+    let chains: Vec<_> = heads.iter().map(|head| head.chain.as_str()).collect();
+    assert_eq!(chains, ["n1", "n2"]);
+    other.close().await;
+}
+
+#[tokio::test]
+async fn many_entries_are_filed_without_being_asked() {
+    let fresh = Fresh::new().await;
+    let tenants: Vec<String> = (0..1_000).map(|number| format!("t{number}")).collect();
+    let tenants: Vec<&str> = tenants.iter().map(String::as_str).collect();
+    for _ in 0..33 {
+        add(&*fresh.state, &tenants).await;
+    }
+    let filed = count(&fresh, "audit_of_tenants").await;
+    assert!(filed > 32_000, "{filed}");
+    assert_eq!(numbers(&*fresh.state, &of("t7")).await.len(), 33);
+}
+
+#[tokio::test]
+async fn what_is_pruned_is_in_no_list() {
+    let fresh = Fresh::new().await;
+    let state = &*fresh.state;
+    add(state, &["a", "b", "a"]).await;
+    state.file_audit().await.unwrap();
+    add(state, &["a"]).await;
+    let later = Time::now().after(Duration::from_hours(1));
+    state.prune_audit(later).await.unwrap();
+    // The last one always stays.
+    assert_eq!(numbers(state, &of("a")).await, [4]);
+    assert_eq!(count(&fresh, "audit_of_tenants").await, 0);
+    state.file_audit().await.unwrap();
+    assert_eq!(numbers(state, &of("a")).await, [4]);
+    assert_eq!(state.verify_audit().await.unwrap()[0].broken, None);
+}
+
+#[tokio::test]
+async fn a_list_that_was_changed_shows_nobody_elses_entries_and_is_found_out() {
+    let fresh = Fresh::new().await;
+    let state = &*fresh.state;
+    add(state, &["a", "b", "a"]).await;
+    state.file_audit().await.unwrap();
+    assert_eq!(state.verify_audit().await.unwrap()[0].broken, None);
+    sql(
+        &fresh,
+        "UPDATE audit_of_tenants SET tenant = 'a' WHERE seq = 2",
+    )
+    .await;
+    assert_eq!(numbers(state, &of("a")).await, [3, 1]);
+    let checks = state.verify_audit().await.unwrap();
+    let broken = checks[0].broken.as_ref().unwrap();
+    assert_eq!(broken.seq, 2);
+    assert!(broken.reason.contains("list of its tenant"), "{broken:?}");
+}
+
+#[tokio::test]
+async fn the_entries_of_an_older_database_are_filed_when_it_is_opened() {
+    let fresh = Fresh::new().await;
+    add(&*fresh.state, &["a", "b", "a"]).await;
+    fresh.state.close().await;
+    sql(&fresh, BEFORE_FILING).await;
+    let path = fresh.directory.path().join("hub.db");
+    let opened = SqliteState::open(&path, "n1").await.unwrap();
+    assert_eq!(count(&fresh, "audit_of_tenants").await, 3);
+    add(&opened, &["a"]).await;
+    assert_eq!(numbers(&opened, &of("a")).await, [4, 3, 1]);
+    opened.close().await;
+}

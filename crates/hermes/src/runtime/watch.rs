@@ -1,0 +1,65 @@
+//! Watches over tenants where the kernel does not. Each second all processes of every tenant are looked at: a tenant
+//! above its limit of memory is ended, and sessions that its processes have opened stand back as these do.
+//!
+//! A limit on addresses would not do for memory: Node reserves far more than it uses.
+
+use std::{sync::Weak, time::Duration};
+
+use hermes_mcp::process::trees;
+use tokio::time::MissedTickBehavior;
+
+use super::{
+    niceness,
+    process::{Bounds, Running},
+    process_runtime::Agents,
+};
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Watches until nobody needs the agents any more.
+pub(super) async fn watch(agents: Weak<Agents>) {
+    let mut seconds = tokio::time::interval(PERIOD);
+    // A machine that could not keep up is not helped by looking more often.
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        seconds.tick().await;
+        let Some(agents) = agents.upgrade() else {
+            return;
+        };
+        let watched: Vec<(Running, Bounds)> = agents
+            .running()
+            .into_iter()
+            .filter_map(|running| running.bounds.map(|bounds| (running, bounds)))
+            .collect();
+        drop(agents);
+        if watched.is_empty() {
+            continue;
+        }
+        let tenants: Vec<(u32, i32)> = watched
+            .iter()
+            .map(|(running, bounds)| (running.root, bounds.niceness))
+            .collect();
+        let sizes = tokio::task::spawn_blocking(move || look(&tenants)).await;
+        for ((running, bounds), size) in watched.iter().zip(sizes.unwrap_or_default()) {
+            if size > bounds.memory {
+                running.kill(format!(
+                    "its processes used {} MiB of memory; the limit is {} MiB",
+                    size >> 20,
+                    bounds.memory >> 20
+                ));
+            }
+        }
+    }
+}
+
+/// Has every session of these tenants stand back; tells how large each tenant is.
+fn look(tenants: &[(u32, i32)]) -> Vec<u64> {
+    let roots: Vec<u32> = tenants.iter().map(|(root, _)| *root).collect();
+    let trees = trees(&roots);
+    for (tree, (_, niceness)) in trees.iter().zip(tenants) {
+        for pid in tree.sessions.values() {
+            niceness::of_session(*pid, *niceness);
+        }
+    }
+    trees.iter().map(|tree| tree.resident_bytes).collect()
+}
