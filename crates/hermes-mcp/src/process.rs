@@ -20,6 +20,7 @@ pub mod guard;
 mod process_table;
 mod processes;
 pub mod records;
+pub mod room;
 mod server_process;
 mod spawn;
 mod spawn_error;

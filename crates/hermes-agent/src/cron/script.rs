@@ -9,6 +9,7 @@ use std::{
 };
 
 use hermes_config::Home;
+use hermes_mcp::process::room::leave_room;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -94,7 +95,9 @@ pub(super) async fn run(
         program,
         source,
     };
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    leave_room(&mut command);
+    let mut child = command
         .arg(&path)
         .current_dir(directory)
         .env_clear()

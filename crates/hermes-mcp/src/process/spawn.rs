@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    ServerProcess, SpawnError,
+    ServerProcess, SpawnError, room,
     server_process::Answer,
     wire::{self, Request},
 };
@@ -226,7 +226,9 @@ impl GuardProcess {
             Some(file) => Stdio::from(file.try_clone()?),
             None => Stdio::null(),
         };
-        let process = tokio::process::Command::new(&program.path)
+        let mut command = tokio::process::Command::new(&program.path);
+        room::leave_room(&mut command);
+        let process = command
             // Whoever kills all that is called like the host should not hit those who clean up after it.
             .arg0("mcp-guard")
             .args(&program.args)

@@ -14,6 +14,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
+use hermes_mcp::process::room;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::plan::{Plan, Rights};
@@ -26,6 +27,9 @@ pub(super) const SOCKET_VARIABLE: &str = "HERMES_API_FD";
 
 /// Open files: enough for many connections, and not all there are.
 const MOST_FILES: u64 = 16_384;
+
+/// Threads that an agent can still start when its tenant has used up all processes.
+const OWN_THREADS: u64 = 64;
 
 /// Among the first to go when the machine runs out of memory: rather a tenant than the Hub.
 const OOM_SCORE: &str = "500";
@@ -66,10 +70,14 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
     }
     sandbox.enter().map_err(|error| error.to_string())?;
 
-    let error = Command::new(&plan.program)
+    let mut command = Command::new(&plan.program);
+    command
         .args(&plan.arguments)
-        .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string())
-        .exec();
+        .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string());
+    if let Some(processes) = plan.most_processes {
+        command.env(room::VARIABLE, processes.to_string());
+    }
+    let error = command.exec();
     Err(format!("`{}`: {error}", plan.program.display()))
 }
 
@@ -102,7 +110,10 @@ fn limit(plan: &Plan) -> io::Result<()> {
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     setrlimit(Resource::Nofile, exactly(files.min(MOST_FILES)))?;
     if let Some(processes) = plan.most_processes {
-        setrlimit(Resource::Nproc, exactly(processes))?;
+        setrlimit(
+            Resource::Nproc,
+            exactly(processes.saturating_add(OWN_THREADS)),
+        )?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_mcp::process::room::leave_room;
 use rustix::{
     fs::OFlags,
     process::{Pid, Signal},
@@ -197,6 +198,7 @@ fn shell(start: &Start<'_>, mark: &Mark) -> tokio::process::Command {
         .envs(start.environment.iter().map(|(name, value)| (name, value)))
         .envs([mark.variable()])
         .kill_on_drop(true);
+    leave_room(&mut command);
     command
 }
 

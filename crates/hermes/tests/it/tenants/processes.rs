@@ -204,6 +204,43 @@ async fn a_tenant_at_its_limit_of_processes_holds_up_no_other() {
     runtime.close(Duration::from_secs(5)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_goes_on_where_its_commands_leave_no_process() {
+    let means = Means::of_this_machine();
+    if means.cgroups.is_some() || !means.is_root {
+        println!("!!! NOT TESTED: needs root, to give each tenant a user, and no cgroup v2 !!!");
+        return;
+    }
+    let ground = Ground::new();
+    // All are taken, and each that somebody leaves is taken, too.
+    let take = "import subprocess, time\nall = []\nend = time.time() + 8\nwhile time.time() < end:\n  \
+                try: all.append(subprocess.Popen(['sleep', '60']))\n  \
+                except OSError: time.sleep(0.001)\n\
+                print('started=%d;' % len(all))";
+    let tenant = Tenant::new(&ground, "a", terminal(&format!("python3 -c \"{take}\"")));
+    let runtime = runtime(&ground, Isolation::default());
+    let mut launch = tenant.launch();
+    launch.limits.pids = 60;
+    runtime.start(launch).await.unwrap();
+    let agent = pid(&runtime, &tenant.id).await;
+    let others = async {
+        let mut ends = Vec::new();
+        for _ in 0..6 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let events = run(&runtime, &tenant.id, "hi").await;
+            ends.push(last(&events).clone());
+        }
+        ends
+    };
+    let (events, ends) = tokio::join!(run(&runtime, &tenant.id, "take them all"), others);
+    assert_eq!(ends, ["run.completed"; 6]);
+    assert_eq!(last(&events), "run.completed", "{events:?}");
+    let told = tenant.told();
+    assert!(told.contains("started="), "{told}");
+    assert_eq!(pid(&runtime, &tenant.id).await, agent);
+    runtime.close(Duration::from_secs(5)).await;
+}
+
 /// Waits until nothing of an agent is left, and tells why it ended.
 async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
     let wait = async {
