@@ -19,6 +19,7 @@ use hermes_hub::{
 use hermes_testkit::model::{Answer, Script};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{Ground, Tenant, has_landlock, launch, pid, run, runtime, setup};
 use crate::running::{freeze, wait_until};
@@ -342,7 +343,8 @@ async fn a_tenant_does_not_get_ahead_by_opening_sessions() {
     }
     let agent = pid(&runtime, &tenant.id).await;
     let (hub, id) = (Arc::clone(&runtime), tenant.id.clone());
-    let running = tokio::spawn(async move { run(&hub, &id, "begin").await });
+    let mut running = JoinSet::new();
+    running.spawn(async move { run(&hub, &id, "begin").await });
     wait_until("the session", || sleepers(&mark).len() == 1);
     let sleeper = sleepers(&mark)[0];
     assert_ne!(session(agent).unwrap(), session(sleeper).unwrap());
@@ -352,5 +354,5 @@ async fn a_tenant_does_not_get_ahead_by_opening_sessions() {
             .all(|pid| session(*pid).is_ok_and(|group| group.ends_with("nice 5\n")))
     });
     runtime.close(Duration::from_secs(5)).await;
-    running.abort();
+    running.shutdown().await;
 }
