@@ -54,6 +54,7 @@ mod storage;
 mod tenancy;
 mod tls;
 
+pub(crate) use known_tenants::KnownTenant;
 use known_tenants::KnownTenants;
 pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
@@ -378,16 +379,17 @@ impl Hub {
     }
 
     /// A tenant, deleted ones too.
-    pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<TenantRecord>>, Problem> {
+    pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<KnownTenant>>, Problem> {
         // Before the look: what changes meanwhile makes it a look at the past.
         let changes = self.state().changes();
         let known = changes.and_then(|changes| self.0.known_tenants.recall(id, changes));
         if known.is_some() {
             return Ok(known);
         }
-        let found = self.state().tenant(id).await?.map(Arc::new);
-        if let (Some(record), Some(changes)) = (&found, changes) {
-            self.0.known_tenants.keep(record, changes);
+        let found = self.state().tenant(id).await?;
+        let found = found.map(|record| Arc::new(KnownTenant::new(record)));
+        if let (Some(tenant), Some(changes)) = (&found, changes) {
+            self.0.known_tenants.keep(tenant, changes);
         }
         Ok(found)
     }

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Hub, Problem, TenantId, audit::NewEntry, auth::Principal, dispatch::Visitor, shapes::Via,
-    state::TenantRecord,
+    Hub, Problem, TenantId, app::KnownTenant, audit::NewEntry, auth::Principal, dispatch::Visitor,
+    shapes::Via,
 };
 
 /// Who calls, from where, and what was found out before the operation began.
@@ -29,7 +29,7 @@ pub(crate) struct Call {
     /// The part of a file that is wanted.
     pub(crate) range: Option<String>,
     /// The tenant of the route.
-    pub(crate) tenant: Option<Arc<TenantRecord>>,
+    pub(crate) tenant: Option<Arc<KnownTenant>>,
     /// What the log says of this call. A change commits it with its effect.
     pub(crate) entry: NewEntry,
     /// Whether the log has this call, whatever becomes of it.
@@ -43,7 +43,7 @@ impl Call {
     }
 
     /// The tenant of the route. The gate has found it.
-    pub(crate) fn tenant(&self) -> Result<&Arc<TenantRecord>, Problem> {
+    pub(crate) fn tenant(&self) -> Result<&Arc<KnownTenant>, Problem> {
         self.tenant
             .as_ref()
             .ok_or_else(|| Problem::internal(&"an operation on a tenant came without one"))
@@ -107,7 +107,7 @@ pub(crate) enum Body {
     /// Nothing.
     Empty,
     /// A JSON document, as it is sent.
-    Json(Box<RawValue>),
+    Json(Arc<RawValue>),
     /// Server-sent events.
     Events(BoxStream<'static, Bytes>),
     /// Anything else, with its own headers.
@@ -118,11 +118,17 @@ impl Reply {
     /// A document, with status 200.
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, Problem> {
         let document = serde_json::value::to_raw_value(value);
-        Ok(Self {
+        let document = document.map_err(|error| Problem::internal(&error))?;
+        Ok(Self::document(document.into()))
+    }
+
+    /// A document that was made before, with status 200.
+    pub(crate) fn document(document: Arc<RawValue>) -> Self {
+        Self {
             status: 200,
             etag: None,
-            body: Body::Json(document.map_err(|error| Problem::internal(&error))?),
-        })
+            body: Body::Json(document),
+        }
     }
 
     /// A document with a secret that is shown this once.

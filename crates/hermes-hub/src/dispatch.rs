@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use crate::{
     Code, GroupId, Hub, Problem, TenantId,
+    app::KnownTenant,
     audit::NewEntry,
     auth::{KeyHash, Principal},
     call::{Body, Call, Reply},
@@ -24,7 +25,7 @@ use crate::{
     operations::{Effect, Gate, Naming, Operation},
     scrub,
     shapes::{AccessStatus, Decision, MemberAccess, Via},
-    state::{IdempotencyKey, KeyClaim, StoredReply, TenantRecord},
+    state::{IdempotencyKey, KeyClaim, StoredReply},
 };
 
 /// The longest name a client may give a request.
@@ -345,7 +346,7 @@ struct Packed {
 fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
     let body = match &reply.body {
         Body::Empty => None,
-        Body::Json(body) => Some(body.clone()),
+        Body::Json(body) => Some((**body).to_owned()),
         Body::Events(_) | Body::Bytes(..) => return None,
     };
     let etag = reply.etag.clone();
@@ -367,7 +368,7 @@ fn unpack(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply
     Ok(Reply {
         status: stored.status,
         etag,
-        body: body.map_or(Body::Empty, Body::Json),
+        body: body.map_or(Body::Empty, |body| Body::Json(body.into())),
     })
 }
 
@@ -377,7 +378,7 @@ async fn gate(
     operation: &Operation,
     principal: &Principal,
     arguments: &Map<String, Value>,
-) -> Result<Option<Arc<TenantRecord>>, Problem> {
+) -> Result<Option<Arc<KnownTenant>>, Problem> {
     match operation.gate {
         Gate::None => return Ok(None),
         Gate::WholeHub => {

@@ -1,5 +1,7 @@
 //! What a tool answers, before either way of sending it.
 
+use std::sync::Arc;
+
 use hermes_mcp::era::Era;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
@@ -19,7 +21,7 @@ pub(super) struct Answer {
 
 enum Said {
     /// The document of the REST operation.
-    Document(Box<RawValue>),
+    Document(Arc<RawValue>),
     /// It has none.
     Nothing,
     /// The problem's document. It is not structured content: that would have to fit the schema of what the tool gives.

@@ -33,7 +33,7 @@ pub(super) fn reply(
         _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
         Body::Empty => status.into_response(),
         Body::Json(document) => {
-            let text = String::from(Box::<str>::from(document));
+            let text = document.get().to_owned();
             (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
         Body::Events(_) if is_head => events(HttpBody::empty()),

@@ -178,7 +178,12 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
 }
 
 pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
-    show(&call, call.tenant()?)
+    let tenant = call.tenant()?;
+    let document = tenant.shown(call.hub.standing(), |record, standing| {
+        let document = serde_json::value::to_raw_value(&shape(record, standing));
+        Ok(document.map_err(|error| Problem::internal(&error))?.into())
+    })?;
+    Ok(Reply::document(document).etag(etag(tenant.revision)))
 }
 
 fn show(call: &Call, record: &TenantRecord) -> Result<Reply, Problem> {
