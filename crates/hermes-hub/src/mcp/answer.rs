@@ -55,6 +55,13 @@ impl Answer {
         }
     }
 
+    /// About how long it will be when it is sent: once as a text with its quotes escaped, once as it is.
+    pub(super) fn size(&self) -> usize {
+        const AROUND: usize = 256;
+        let text = self.text().len();
+        AROUND + text + text + text / 4
+    }
+
     fn is_error(&self) -> bool {
         matches!(self.said, Said::Problem(_))
     }

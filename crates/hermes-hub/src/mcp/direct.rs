@@ -117,13 +117,14 @@ async fn answer(hub: &Hub, parts: &Parts) -> Option<Response> {
     let operation = tools::find(&params.name, &hub.settings().mcp)?;
     let key = params.meta.idempotency_key;
     let answer = connection::call(hub, operation, params.arguments, key, &parts.extensions).await;
-    let sent = serde_json::to_vec(&Sent {
+    let mut body = Vec::with_capacity(answer.size());
+    let sent = Sent {
         jsonrpc: "2.0",
         id,
         result: answer.to_document(era),
-    });
-    Some(match sent {
-        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+    };
+    Some(match serde_json::to_writer(&mut body, &sent) {
+        Ok(()) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         // The call has been carried out, so the library must not do it again.
         Err(error) => {
             let id = parts.extensions.get().cloned();

@@ -37,6 +37,14 @@ async fn a_read_sees_every_change_before_it() {
         .await;
     assert!(tenant(&site).await["generation"].as_u64().unwrap() > before);
 
+    // What holds for all of them changes no tenant, and still what is shown of each.
+    let config = "/v1/config/tenant-impact";
+    for seconds in [61, 62] {
+        let impact = json!({"agent": {"idleStopSeconds": seconds}});
+        site.patch(config, &impact).await.expect(200);
+        assert_eq!(tenant(&site).await["agent"]["idleStopSeconds"], seconds);
+    }
+
     let blocked = json!({"status": "blocked"});
     site.put(&format!("{TENANT}/access"), &blocked)
         .await
