@@ -124,7 +124,7 @@ fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
     entry.target = target(arguments).map(|target| scrub::keys(&target).into_owned());
     entry.arg_names = arguments
         .keys()
-        .map(|name| name.chars().take(64).collect())
+        .map(|name| beginning(name, 64).to_owned())
         .collect();
     entry.arg_names.sort_unstable();
     if let Some(content) = text("content") {
@@ -155,7 +155,17 @@ fn target(arguments: &Map<String, Value>) -> Option<String> {
         .find_map(text)?
         .to_owned(),
     };
-    Some(target.chars().take(512).collect())
+    Some(beginning(&target, 512).to_owned())
+}
+
+/// So many characters of a text at most.
+fn beginning(text: &str, characters: usize) -> &str {
+    // No text has more characters than bytes.
+    if text.len() <= characters {
+        return text;
+    }
+    let end = text.char_indices().nth(characters);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Dispatched, Problem> {
@@ -432,4 +442,18 @@ fn argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str
     arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
         Problem::invalid(format!("`{name}` is required and must be a string")).at(name, "required")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(beginning("", 2), "");
+        assert_eq!(beginning("ab", 2), "ab");
+        assert_eq!(beginning("abc", 2), "ab");
+        assert_eq!(beginning("äö", 2), "äö");
+        assert_eq!(beginning("äöü", 2), "äö");
+    }
 }

@@ -1,5 +1,7 @@
 //! The audit log: one chain per node, each entry added in the transaction of what it tells.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
@@ -54,10 +56,8 @@ impl SqliteState {
     ) -> Result<u64, StateError> {
         let mut link = head(write, &self.node).await.map_err(unlogged)?;
         let row = StoredEntry::next(&mut link, &self.node, entry, phase, intent)?;
-        insert(write, std::slice::from_ref(&row))
-            .await
-            .map_err(unlogged)?;
-        Ok(row.entry.seq)
+        insert(write, vec![row]).await.map_err(unlogged)?;
+        Ok(link.seq)
     }
 }
 
@@ -86,27 +86,36 @@ impl StoredEntry {
     }
 }
 
-async fn insert(write: &mut SqliteConnection, rows: &[StoredEntry]) -> Result<(), StateError> {
+async fn insert(write: &mut SqliteConnection, rows: Vec<StoredEntry>) -> Result<(), StateError> {
+    // Only the two common lengths are worth remembering.
+    let lasting = matches!(rows.len(), 1 | AT_ONCE);
+    let [mut chain, mut actor, mut action, mut decision] = <[Arc<str>; 4]>::default();
     let mut sql = QueryBuilder::<Sqlite>::new(
         "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) ",
     );
-    sql.push_values(rows, |mut values, row| {
+    sql.push_values(rows, |mut values, StoredEntry { entry, text, hash }| {
         values
-            .push_bind(&row.entry.chain)
-            .push_bind(column(row.entry.seq))
-            .push_bind(row.entry.time.millis())
-            .push_bind(&row.entry.tenant)
-            .push_bind(&row.entry.actor)
-            .push_bind(&row.entry.action)
-            .push_bind(row.entry.decision.word())
-            .push_bind(&row.entry.request_id)
-            .push_bind(&row.text)
-            .push_bind(row.hash.as_slice());
+            .push_bind(shared(&mut chain, &entry.chain))
+            .push_bind(column(entry.seq))
+            .push_bind(entry.time.millis())
+            .push_bind(entry.tenant)
+            .push_bind(shared(&mut actor, &entry.actor))
+            .push_bind(shared(&mut action, &entry.action))
+            .push_bind(shared(&mut decision, entry.decision.word()))
+            .push_bind(entry.request_id)
+            .push_bind(text)
+            .push_bind(Vec::from(hash));
     });
-    // Only the two common lengths are worth remembering.
-    let lasting = matches!(rows.len(), 1 | AT_ONCE);
     sql.build().persistent(lasting).execute(write).await?;
     Ok(())
+}
+
+/// A text to be handed to the database's thread. Entries next to each other are mostly alike, and need no copies.
+fn shared(last: &mut Arc<str>, text: &str) -> Arc<str> {
+    if **last != *text {
+        *last = text.into();
+    }
+    Arc::clone(last)
 }
 
 /// Nothing is done that can not be written down.
@@ -157,7 +166,7 @@ impl AuditLog for SqliteState {
             let rows: Vec<_> = part
                 .map(|entry| StoredEntry::next(&mut link, &self.node, entry, None, None))
                 .collect::<Result<_, _>>()?;
-            insert(&mut write, &rows).await.map_err(unlogged)?;
+            insert(&mut write, rows).await.map_err(unlogged)?;
         }
         write.commit_at_once().await.map_err(unwritable)?;
         // The entries are in the log now, whatever becomes of this; it is tried again every minute.
