@@ -26,7 +26,7 @@ mod tenants;
 mod tokens;
 
 pub use approvals::{ApprovalQuery, Approvals, Carried, Choice, NewApproval};
-pub use audit::{AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault};
+pub use audit::{AUDIT_PORTION, AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault};
 pub use cron::{Cron, DueJob, FileVersion, Fire, FireOutcome, JobFile, JobTime, NewFire};
 pub use documents::{Applied, Document, DocumentKind, Documents};
 pub use env::{Env, NewVariable};

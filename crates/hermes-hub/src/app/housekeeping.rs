@@ -5,7 +5,11 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Hub;
-use crate::{files, shapes::Time, state::StateError};
+use crate::{
+    files,
+    shapes::Time,
+    state::{AUDIT_PORTION, StateError},
+};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -36,7 +40,7 @@ pub(super) async fn run(hub: Hub) {
 async fn every_minute(hub: &Hub) -> Result<(), StateError> {
     hub.authenticator().write_down_use().await?;
     hub.state().record_heads().await?;
-    hub.state().file_audit().await?;
+    hub.state().file_audit(AUDIT_PORTION).await?;
     let idle = Duration::from_secs(hub.settings().mcp.session_idle_seconds);
     hub.state()
         .end_idle_mcp_sessions(Time::now().before(idle))

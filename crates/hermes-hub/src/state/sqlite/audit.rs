@@ -15,7 +15,7 @@ use crate::{
     audit::{Link, NewEntry, chain},
     ids::hex,
     shapes::{AuditEntry, AuditPhase, Time},
-    state::{AuditLog, AuditQuery, ChainCheck, ChainHead, Page, Paged, StateError},
+    state::{AUDIT_PORTION, AuditLog, AuditQuery, ChainCheck, ChainHead, Page, Paged, StateError},
 };
 
 mod filing;
@@ -155,7 +155,7 @@ impl AuditLog for SqliteState {
         if entries.is_empty() {
             return Ok(());
         }
-        let added = column(entries.len() as u64);
+        let added = entries.len() as u64;
         // The log alone, so this is no change of what others have read.
         let mut write = self.database.begin().await.map_err(unwritable)?;
         let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
@@ -171,7 +171,7 @@ impl AuditLog for SqliteState {
         write.commit_at_once().await.map_err(unwritable)?;
         // The entries are in the log now, whatever becomes of this; it is tried again every minute.
         if self.unfiled.are_many(added)
-            && let Err(error) = self.file_entries().await
+            && let Err(error) = self.file_entries(AUDIT_PORTION).await
         {
             tracing::debug!(%error, "entries of the audit log were not filed");
         }
@@ -204,8 +204,8 @@ impl AuditLog for SqliteState {
         self.append_audit(entries).await
     }
 
-    async fn file_audit(&self) -> Result<(), StateError> {
-        self.file_entries().await
+    async fn file_audit(&self, least: u64) -> Result<(), StateError> {
+        self.file_entries(least).await
     }
 
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_hub::{
     audit::NewEntry,
     shapes::Time,
-    state::{AuditOrder, AuditQuery, Page, SqliteState, State},
+    state::{AUDIT_PORTION, AuditOrder, AuditQuery, Page, SqliteState, State},
 };
 
 use super::{Fresh, entry, tenant_id};
@@ -13,7 +13,7 @@ use crate::state::processes::sql;
 
 /// What turns today's tables into those before entries were filed.
 const BEFORE_FILING: &str =
-    "DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_filed;
+    "DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_portions;
     CREATE INDEX audit_by_tenant ON audit (tenant, time, chain, seq) WHERE tenant IS NOT NULL;
     PRAGMA user_version = 2;";
 
@@ -77,7 +77,7 @@ async fn a_tenants_entries_are_found_on_both_sides_of_what_was_filed() {
     let state = &*fresh.state;
     add(state, &["a", "b", "a"]).await;
     assert_eq!(numbers(state, &of("a")).await, [3, 1], "nothing is filed");
-    state.file_audit().await.unwrap();
+    state.file_audit(1).await.unwrap();
     assert_eq!(numbers(state, &of("a")).await, [3, 1], "all is filed");
     add(state, &["b", "a", "b", "a"]).await;
     assert_eq!(numbers(state, &of("a")).await, [7, 5, 3, 1]);
@@ -115,10 +115,10 @@ async fn filing_again_or_at_the_same_time_changes_nothing() {
     let state = &*fresh.state;
     add(state, &["a", "b"]).await;
     let before = state.changes();
-    let (first, second) = tokio::join!(state.file_audit(), state.file_audit());
+    let (first, second) = tokio::join!(state.file_audit(1), state.file_audit(1));
     first.unwrap();
     second.unwrap();
-    state.file_audit().await.unwrap();
+    state.file_audit(1).await.unwrap();
     assert_eq!(count(&fresh, "audit_of_tenants").await, 2);
     assert_eq!(numbers(state, &of("a")).await, [1]);
     assert_eq!(state.changes(), before, "nobody has to read anything anew");
@@ -130,7 +130,7 @@ async fn each_node_files_its_own_chain_and_all_are_found() {
     let other = fresh.another_node("n2").await;
     add(&*fresh.state, &["a"]).await;
     add(&*other, &["a", "b"]).await;
-    fresh.state.file_audit().await.unwrap();
+    fresh.state.file_audit(1).await.unwrap();
     assert_eq!(count(&fresh, "audit_of_tenants").await, 1);
     let mut all = found(&*other, &of("a")).await;
     all.sort();
@@ -146,12 +146,55 @@ async fn many_entries_are_filed_without_being_asked() {
     let fresh = Fresh::new().await;
     let tenants: Vec<String> = (0..1_000).map(|number| format!("t{number}")).collect();
     let tenants: Vec<&str> = tenants.iter().map(String::as_str).collect();
-    for _ in 0..33 {
+    for _ in 0..35 {
         add(&*fresh.state, &tenants).await;
     }
+    assert_eq!(count(&fresh, "audit_portions").await, 2);
     let filed = count(&fresh, "audit_of_tenants").await;
-    assert!(filed > 32_000, "{filed}");
-    assert_eq!(numbers(&*fresh.state, &of("t7")).await.len(), 33);
+    assert_eq!(filed, 2 * AUDIT_PORTION.cast_signed());
+    // In portions of two from three places, without one twice or missing.
+    let expected: Vec<u64> = (0..35).rev().map(|round| round * 1_000 + 8).collect();
+    assert_eq!(numbers(&*fresh.state, &of("t7")).await, expected);
+    fresh.state.file_audit(AUDIT_PORTION).await.unwrap();
+    assert_eq!(count(&fresh, "audit_portions").await, 2, "too few for one");
+    assert_eq!(fresh.state.verify_audit().await.unwrap()[0].broken, None);
+}
+
+/// A clock may be set back, so that later entries are older.
+#[tokio::test]
+async fn portions_that_overlap_in_time_are_read_in_the_order_of_time() {
+    let fresh = Fresh::new().await;
+    let state = &*fresh.state;
+    for _ in 0..3 {
+        add(state, &["a", "b", "a"]).await;
+        state.file_audit(1).await.unwrap();
+    }
+    add(state, &["a"]).await;
+    // Entries 1 to 10 at these times, and the portions and lists with them.
+    sql(
+        &fresh,
+        "CREATE TEMP TABLE times (seq INTEGER PRIMARY KEY, time INTEGER);
+         INSERT INTO times VALUES (1, 50), (2, 51), (3, 90), (4, 10), (5, 11), (6, 60), (7, 70), (8, 71), (9, 80), (10, 55);
+         UPDATE audit SET time = (SELECT time FROM times WHERE times.seq = audit.seq);
+         UPDATE audit_of_tenants SET time = (SELECT time FROM times WHERE times.seq = audit_of_tenants.seq);
+         UPDATE audit_portions SET
+             oldest = (SELECT MIN(time) FROM times WHERE seq > last - 3 AND seq <= last),
+             newest = (SELECT MAX(time) FROM times WHERE seq > last - 3 AND seq <= last);",
+    )
+    .await;
+    let newest = [3, 9, 7, 6, 10, 1, 4];
+    for most in [1, 2, 3, 7, 50] {
+        let paged = state.audit(&of("a"), &Page::first(most)).await.unwrap();
+        let found: Vec<u64> = paged.items.iter().map(|entry| entry.seq).collect();
+        assert_eq!(found, newest[..newest.len().min(most as usize)], "{most}");
+    }
+    let oldest = AuditQuery {
+        order: AuditOrder::OldestFirst,
+        ..of("a")
+    };
+    let paged = state.audit(&oldest, &Page::first(3)).await.unwrap();
+    let found: Vec<u64> = paged.items.iter().map(|entry| entry.seq).collect();
+    assert_eq!(found, [4, 1, 10]);
 }
 
 #[tokio::test]
@@ -159,14 +202,14 @@ async fn what_is_pruned_is_in_no_list() {
     let fresh = Fresh::new().await;
     let state = &*fresh.state;
     add(state, &["a", "b", "a"]).await;
-    state.file_audit().await.unwrap();
+    state.file_audit(1).await.unwrap();
     add(state, &["a"]).await;
     let later = Time::now().after(Duration::from_hours(1));
     state.prune_audit(later).await.unwrap();
     // The last one always stays.
     assert_eq!(numbers(state, &of("a")).await, [4]);
     assert_eq!(count(&fresh, "audit_of_tenants").await, 0);
-    state.file_audit().await.unwrap();
+    state.file_audit(1).await.unwrap();
     assert_eq!(numbers(state, &of("a")).await, [4]);
     assert_eq!(state.verify_audit().await.unwrap()[0].broken, None);
 }
@@ -176,7 +219,7 @@ async fn a_list_that_was_changed_shows_nobody_elses_entries_and_is_found_out() {
     let fresh = Fresh::new().await;
     let state = &*fresh.state;
     add(state, &["a", "b", "a"]).await;
-    state.file_audit().await.unwrap();
+    state.file_audit(1).await.unwrap();
     assert_eq!(state.verify_audit().await.unwrap()[0].broken, None);
     sql(
         &fresh,

@@ -1,6 +1,8 @@
 //! Finding entries.
 
-use sqlx::{QueryBuilder, Sqlite, SqlitePool};
+use std::cmp::Ordering;
+
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
 use super::{super::row::list, entry};
 use crate::{
@@ -8,35 +10,28 @@ use crate::{
     state::{AuditOrder, AuditQuery, Page, Paged, StateError},
 };
 
+/// Time, chain and number of an entry: what entries are ordered by.
+type Key = (i64, String, i64);
+
 /// Where to look.
-#[derive(Clone, Copy)]
 enum Place {
     /// The whole log, in the order of time.
     Log,
-    /// The lists of tenants. They say where to look; whose an entry is, the entry says.
-    Filed,
-    /// What is not in these lists yet.
+    /// A portion that was filed by tenant. It says where to look; whose an entry is, the entry says.
+    Portion { chain: String, last: i64 },
+    /// What was not filed yet.
     Unfiled,
 }
 
-impl Place {
-    fn sql(self) -> &'static str {
-        match self {
-            Self::Log => "SELECT text, hash, time, chain, seq FROM audit AS key WHERE TRUE",
-            Self::Filed => {
-                "SELECT entry.text, entry.hash, key.time, key.chain, key.seq
-                 FROM audit_of_tenants AS key
-                 CROSS JOIN audit AS entry ON entry.chain = key.chain AND entry.seq = key.seq
-                 WHERE entry.tenant = key.tenant"
-            }
-            Self::Unfiled => {
-                "SELECT key.text, key.hash, key.time, key.chain, key.seq
-                 FROM audit_chains CROSS JOIN audit AS key ON key.chain = audit_chains.chain
-                   AND key.seq > IFNULL((SELECT seq FROM audit_filed WHERE chain = audit_chains.chain), 0)
-                 WHERE TRUE"
-            }
-        }
-    }
+/// Chain and last number of a portion, and the time of the entry in it that comes first.
+type Portion = (String, i64, i64);
+
+/// What is looked for.
+struct Search<'a> {
+    query: &'a AuditQuery,
+    /// Where to go on from.
+    after: Option<Key>,
+    most: i64,
 }
 
 /// One page of what is looked for.
@@ -45,42 +40,21 @@ pub(super) async fn search(
     query: &AuditQuery,
     page: &Page,
 ) -> Result<Paged<AuditEntry>, StateError> {
-    let after = after(page)?;
-    let places: &[Place] = if query.tenant.is_some() || query.only.is_some() {
-        &[Place::Filed, Place::Unfiled]
+    let search = Search {
+        query,
+        after: after(page)?,
+        most: page.fetch(),
+    };
+    let entries = if query.tenant.is_some() || query.only.is_some() {
+        // All of it is of one moment: an entry that is filed meanwhile is not missed.
+        let mut moment = readers.begin().await?;
+        search.by_tenant(&mut moment).await?
     } else {
-        &[Place::Log]
+        let mut connection = readers.acquire().await?;
+        search.at(&mut connection, &Place::Log).await?
     };
-    let (relation, direction) = match query.order {
-        AuditOrder::NewestFirst => ("<", "DESC"),
-        AuditOrder::OldestFirst => (">", "ASC"),
-    };
-    let mut sql = QueryBuilder::<Sqlite>::new("");
-    for (number, place) in places.iter().enumerate() {
-        if number > 0 {
-            sql.push(" UNION ALL ");
-        }
-        sql.push(place.sql());
-        conditions(&mut sql, query)?;
-        if let Some((time, chain, seq)) = &after {
-            sql.push(format_args!(
-                " AND (key.time, key.chain, key.seq) {relation} ("
-            ))
-            .push_bind(*time)
-            .push(", ")
-            .push_bind(chain.clone())
-            .push(", ")
-            .push_bind(*seq)
-            .push(")");
-        }
-    }
-    sql.push(format_args!(
-        " ORDER BY 3 {direction}, 4 {direction}, 5 {direction} LIMIT "
-    ))
-    .push_bind(page.fetch());
-    let rows = sql.build().fetch_all(readers).await?;
-    let entries: Vec<_> = rows.iter().map(entry).collect::<Result<_, _>>()?;
-    Ok(Paged::of(entries, page, |entry| {
+    let entries = entries.into_iter().map(|(_, entry)| entry).collect();
+    Ok(Paged::of(entries, page, |entry: &AuditEntry| {
         [
             entry.time.millis().to_string(),
             entry.chain.clone(),
@@ -89,8 +63,8 @@ pub(super) async fn search(
     }))
 }
 
-/// Where the page goes on from: time, chain and number of an entry.
-fn after(page: &Page) -> Result<Option<(i64, String, i64)>, StateError> {
+/// Where the page goes on from.
+fn after(page: &Page) -> Result<Option<Key>, StateError> {
     let Some([time, chain, seq]) = page.key::<3>()? else {
         return Ok(None);
     };
@@ -98,39 +72,184 @@ fn after(page: &Page) -> Result<Option<(i64, String, i64)>, StateError> {
     Ok(Some((number(&time)?, chain, number(&seq)?)))
 }
 
-fn conditions(sql: &mut QueryBuilder<Sqlite>, query: &AuditQuery) -> Result<(), StateError> {
-    if let Some(tenant) = &query.tenant {
-        sql.push(" AND key.tenant = ").push_bind(tenant.to_string());
-    }
-    match query.only.as_deref() {
-        // One alone is read in the order of its list, without sorting.
-        Some([only]) => {
-            sql.push(" AND key.tenant = ").push_bind(only.to_string());
-        }
-        only => {
-            if let Some(only) = list(only)? {
-                sql.push(" AND key.tenant IN (SELECT value FROM json_each(")
-                    .push_bind(only)
-                    .push("))");
+impl Search<'_> {
+    /// Goes from portion to portion until those that are left can not have anything that comes earlier.
+    async fn by_tenant(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<(Key, AuditEntry)>, StateError> {
+        let mut found = self.at(connection, &Place::Unfiled).await?;
+        let most = usize::try_from(self.most).unwrap_or(usize::MAX);
+        for (chain, last, first) in self.portions(connection).await? {
+            if let Some(((time, ..), _)) = found.get(most - 1)
+                && self.order(time, &first) == Ordering::Less
+            {
+                break;
+            }
+            let place = Place::Portion { chain, last };
+            let more = self.at(connection, &place).await?;
+            if !more.is_empty() {
+                found.extend(more);
+                found.sort_by(|(one, _), (other, _)| self.order(one, other));
+                found.truncate(most);
             }
         }
+        Ok(found)
     }
-    for (name, value) in [
-        ("actor", query.actor.as_deref()),
-        ("action", query.action.as_deref()),
-        ("decision", query.decision.map(Decision::word)),
-        ("request_id", query.request_id.as_deref()),
-    ] {
-        if let Some(value) = value {
-            sql.push(format_args!(" AND {name} = "))
-                .push_bind(value.to_owned());
+
+    /// The portions that can have something, those first whose entries come first.
+    async fn portions(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<Portion>, StateError> {
+        let mut since = self.query.since.map(|since| since.millis());
+        let mut until = self.query.until.map(|until| until.millis());
+        let after = self.after.as_ref().map(|(time, ..)| *time);
+        let (first, direction) = match self.query.order {
+            AuditOrder::NewestFirst => {
+                until = until.into_iter().chain(after.map(|time| time + 1)).min();
+                ("newest", "DESC")
+            }
+            AuditOrder::OldestFirst => {
+                since = since.into_iter().chain(after).max();
+                ("oldest", "ASC")
+            }
+        };
+        let mut sql = QueryBuilder::<Sqlite>::new(format!(
+            "SELECT chain, last, {first} FROM audit_portions WHERE TRUE"
+        ));
+        if let Some(since) = since {
+            sql.push(" AND newest >= ").push_bind(since);
+        }
+        if let Some(until) = until {
+            sql.push(" AND oldest < ").push_bind(until);
+        }
+        sql.push(format_args!(" ORDER BY {first} {direction}"));
+        Ok(sql.build_query_as().fetch_all(connection).await?)
+    }
+
+    /// What comes first at one place.
+    async fn at(
+        &self,
+        connection: &mut SqliteConnection,
+        place: &Place,
+    ) -> Result<Vec<(Key, AuditEntry)>, StateError> {
+        // What a portion has of an entry need not be read from the entry.
+        let key = match place {
+            Place::Portion { .. } => "key",
+            Place::Log | Place::Unfiled => "entry",
+        };
+        let mut sql = QueryBuilder::<Sqlite>::new(format!(
+            "SELECT entry.text, entry.hash, {key}.time, {key}.chain, {key}.seq FROM "
+        ));
+        match place {
+            Place::Log => {
+                sql.push("audit AS entry WHERE TRUE");
+            }
+            Place::Portion { chain, last } => {
+                sql.push(
+                    "audit_of_tenants AS key
+                     CROSS JOIN audit AS entry ON entry.chain = key.chain AND entry.seq = key.seq
+                     WHERE entry.tenant = key.tenant AND key.chain = ",
+                )
+                .push_bind(chain.clone())
+                .push(" AND key.portion = ")
+                .push_bind(*last);
+            }
+            Place::Unfiled => {
+                sql.push(
+                    "audit_chains CROSS JOIN audit AS entry ON entry.chain = audit_chains.chain AND entry.seq >
+                         IFNULL((SELECT MAX(last) FROM audit_portions WHERE chain = audit_chains.chain), 0)
+                     WHERE TRUE",
+                );
+            }
+        }
+        self.conditions(&mut sql, key)?;
+        let direction = match self.query.order {
+            AuditOrder::NewestFirst => "DESC",
+            AuditOrder::OldestFirst => "ASC",
+        };
+        sql.push(format_args!(
+            " ORDER BY {key}.time {direction}, {key}.chain {direction}, {key}.seq {direction} LIMIT "
+        ))
+        .push_bind(self.most);
+        let rows = sql.build().fetch_all(connection).await?;
+        rows.iter()
+            .map(|row| {
+                let key = (
+                    row.try_get("time")?,
+                    row.try_get("chain")?,
+                    row.try_get("seq")?,
+                );
+                Ok((key, entry(row)?))
+            })
+            .collect()
+    }
+
+    fn conditions(&self, sql: &mut QueryBuilder<Sqlite>, key: &str) -> Result<(), StateError> {
+        let query = self.query;
+        if let Some(tenant) = &query.tenant {
+            sql.push(format_args!(" AND {key}.tenant = "))
+                .push_bind(tenant.to_string());
+        }
+        match query.only.as_deref() {
+            // One alone is read in order, without sorting.
+            Some([only]) => {
+                sql.push(format_args!(" AND {key}.tenant = "))
+                    .push_bind(only.to_string());
+            }
+            only => {
+                if let Some(only) = list(only)? {
+                    sql.push(format_args!(
+                        " AND {key}.tenant IN (SELECT value FROM json_each("
+                    ))
+                    .push_bind(only)
+                    .push("))");
+                }
+            }
+        }
+        for (name, value) in [
+            ("actor", query.actor.as_deref()),
+            ("action", query.action.as_deref()),
+            ("decision", query.decision.map(Decision::word)),
+            ("request_id", query.request_id.as_deref()),
+        ] {
+            if let Some(value) = value {
+                sql.push(format_args!(" AND entry.{name} = "))
+                    .push_bind(value.to_owned());
+            }
+        }
+        if let Some(since) = query.since {
+            sql.push(format_args!(" AND {key}.time >= "))
+                .push_bind(since.millis());
+        }
+        if let Some(until) = query.until {
+            sql.push(format_args!(" AND {key}.time < "))
+                .push_bind(until.millis());
+        }
+        if let Some((time, chain, seq)) = &self.after {
+            let relation = match query.order {
+                AuditOrder::NewestFirst => "<",
+                AuditOrder::OldestFirst => ">",
+            };
+            sql.push(format_args!(
+                " AND ({key}.time, {key}.chain, {key}.seq) {relation} ("
+            ))
+            .push_bind(*time)
+            .push(", ")
+            .push_bind(chain.clone())
+            .push(", ")
+            .push_bind(*seq)
+            .push(")");
+        }
+        Ok(())
+    }
+
+    /// Which comes first.
+    fn order<T: Ord>(&self, one: &T, other: &T) -> Ordering {
+        match self.query.order {
+            AuditOrder::NewestFirst => other.cmp(one),
+            AuditOrder::OldestFirst => one.cmp(other),
         }
     }
-    if let Some(since) = query.since {
-        sql.push(" AND key.time >= ").push_bind(since.millis());
-    }
-    if let Some(until) = query.until {
-        sql.push(" AND key.time < ").push_bind(until.millis());
-    }
-    Ok(())
 }

@@ -51,9 +51,11 @@ async fn walk(
     let mut rows = sqlx::query(
         "SELECT seq, time, tenant, actor, action, decision, request_id, text, hash,
              tenant IS NULL
-                 OR seq > IFNULL((SELECT seq FROM audit_filed WHERE chain = ?1), 0)
-                 OR EXISTS (SELECT 1 FROM audit_of_tenants AS filed WHERE filed.tenant = audit.tenant
-                     AND filed.time = audit.time AND filed.chain = audit.chain AND filed.seq = audit.seq) AS is_listed
+                 OR NOT EXISTS (SELECT 1 FROM audit_portions WHERE chain = ?1 AND last >= audit.seq)
+                 OR EXISTS (SELECT 1 FROM audit_of_tenants AS filed
+                     WHERE filed.chain = ?1 AND filed.tenant = audit.tenant AND filed.time = audit.time
+                       AND filed.seq = audit.seq AND filed.portion =
+                         (SELECT MIN(last) FROM audit_portions WHERE chain = ?1 AND last >= audit.seq)) AS is_listed
          FROM audit WHERE chain = ?1 ORDER BY seq",
     )
     .bind(chain)
