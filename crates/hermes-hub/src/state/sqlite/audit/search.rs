@@ -107,7 +107,10 @@ impl Search<'_> {
         let after = self.after.as_ref().map(|(time, ..)| *time);
         let (first, direction) = match self.query.order {
             AuditOrder::NewestFirst => {
-                until = until.into_iter().chain(after.map(|time| time + 1)).min();
+                until = until
+                    .into_iter()
+                    .chain(after.map(|time| time.saturating_add(1)))
+                    .min();
                 ("newest", "DESC")
             }
             AuditOrder::OldestFirst => {
