@@ -40,12 +40,11 @@ pub(super) async fn run(hub: Hub) {
 async fn every_minute(hub: &Hub) -> Result<(), StateError> {
     hub.authenticator().write_down_use().await?;
     hub.state().record_heads().await?;
-    hub.state().file_audit(AUDIT_PORTION).await?;
     let idle = Duration::from_secs(hub.settings().mcp.session_idle_seconds);
     hub.state()
         .end_idle_mcp_sessions(Time::now().before(idle))
         .await?;
-    Ok(())
+    hub.state().file_audit(AUDIT_PORTION).await
 }
 
 async fn every_hour(hub: &Hub) -> Result<(), StateError> {

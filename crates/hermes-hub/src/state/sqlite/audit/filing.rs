@@ -35,7 +35,7 @@ impl SqliteState {
     async fn file_portion(&self, least: u64) -> Result<bool, StateError> {
         // What others have read stays as it was, so this is no change to them.
         let mut write = self.database.begin().await.map_err(unwritable)?;
-        let (filed, last): (i64, i64) = sqlx::query_as(
+        let (filed, newest): (i64, i64) = sqlx::query_as(
             "SELECT MAX(IFNULL((SELECT MAX(last) FROM audit_portions WHERE chain = ?1), 0),
                         IFNULL((SELECT seq FROM audit_anchors WHERE chain = ?1), 0)),
                     IFNULL((SELECT MAX(seq) FROM audit WHERE chain = ?1), 0)",
@@ -43,17 +43,18 @@ impl SqliteState {
         .bind(&self.node)
         .fetch_one(&mut *write)
         .await?;
-        if last - filed < column(least.max(1)) {
+        if newest - filed < column(least.max(1)) {
             return Ok(false);
         }
-        let last = last.min(filed + column(AUDIT_PORTION));
+        let until = newest.min(filed + column(AUDIT_PORTION));
         sqlx::query(
             "INSERT INTO audit_portions (chain, last, oldest, newest)
-                 SELECT ?1, ?3, MIN(time), MAX(time) FROM audit WHERE chain = ?1 AND seq > ?2 AND seq <= ?3",
+                 SELECT ?1, ?3, IFNULL(MIN(time), 0), IFNULL(MAX(time), 0) FROM audit
+                 WHERE chain = ?1 AND seq > ?2 AND seq <= ?3",
         )
         .bind(&self.node)
         .bind(filed)
-        .bind(last)
+        .bind(until)
         .execute(&mut *write)
         .await?;
         sqlx::query(
@@ -63,7 +64,7 @@ impl SqliteState {
         )
         .bind(&self.node)
         .bind(filed)
-        .bind(last)
+        .bind(until)
         .execute(&mut *write)
         .await?;
         write.commit_at_once().await.map_err(unwritable)?;

@@ -6,7 +6,7 @@ use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
 use super::{super::row::list, entry};
 use crate::{
-    shapes::{AuditEntry, Decision},
+    shapes::{AuditEntry, Decision, Time},
     state::{AuditOrder, AuditQuery, Page, Paged, StateError},
 };
 
@@ -102,8 +102,8 @@ impl Search<'_> {
         &self,
         connection: &mut SqliteConnection,
     ) -> Result<Vec<Portion>, StateError> {
-        let mut since = self.query.since.map(|since| since.millis());
-        let mut until = self.query.until.map(|until| until.millis());
+        let mut since = self.query.since.map(Time::millis);
+        let mut until = self.query.until.map(Time::millis);
         let after = self.after.as_ref().map(|(time, ..)| *time);
         let (first, direction) = match self.query.order {
             AuditOrder::NewestFirst => {
