@@ -336,7 +336,8 @@ async fn a_tenant_does_not_get_ahead_by_opening_sessions() {
     let runtime = Arc::new(runtime(&ground, Isolation::default()));
     let confinement = runtime.start(tenant.launch()).await.unwrap();
     let limited = |means: &Confinement| means.means == "CpuLimited" && means.in_force;
-    if session(std::process::id()).is_err() || confinement.iter().any(limited) {
+    let own = session(std::process::id()).unwrap_or_default();
+    if own.is_empty() || confinement.iter().any(limited) {
         println!("!!! NOT TESTED: this kernel does not share out processors by session !!!");
         runtime.close(Duration::from_secs(5)).await;
         return;
