@@ -56,10 +56,34 @@ pub(super) async fn watch(agents: Weak<Agents>) {
 fn look(tenants: &[(u32, i32)]) -> Vec<u64> {
     let roots: Vec<u32> = tenants.iter().map(|(root, _)| *root).collect();
     let trees = trees(&roots);
+    // A tree that has just begun is still in the session of the Hub, which is not to stand back.
+    let own = rustix::process::getsid(None).ok();
+    let own = own.map(|session| session.as_raw_nonzero().get().unsigned_abs());
     for (tree, (_, niceness)) in trees.iter().zip(tenants) {
-        for pid in tree.sessions.values() {
-            niceness::of_session(*pid, *niceness);
+        for (session, pid) in &tree.sessions {
+            if Some(*session) != own {
+                niceness::of_session(*pid, *niceness);
+            }
         }
     }
     trees.iter().map(|tree| tree.resident_bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_still_in_our_own_session_does_not_make_it_stand_back() {
+        let group = || std::fs::read_to_string("/proc/self/autogroup").unwrap_or_default();
+        let before = group();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        look(&[(child.id(), 19)]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(group(), before);
+    }
 }
