@@ -63,7 +63,8 @@ pub(super) fn rows() -> Vec<Row> {
 pub struct Tree {
     /// How large they are. Pages that several of them share are counted for each.
     pub resident_bytes: u64,
-    /// The sessions they belong to, each with one of its processes.
+    /// The sessions they belong to, each with one of its processes: those that began below, so not the one of who
+    /// asks, in which a process is until it has opened another.
     pub sessions: BTreeMap<u32, u32>,
 }
 
@@ -72,6 +73,13 @@ pub fn trees(roots: &[u32]) -> Vec<Tree> {
     let rows = rows();
     let parents: HashMap<u32, u32> = rows.iter().map(|row| (row.pid, row.parent)).collect();
     let page = rustix::param::page_size() as u64;
+    // The kernel says 0 of a session that began outside our namespace of pids.
+    let is_theirs = {
+        let me = std::process::id();
+        let own = rows.iter().find(|row| row.pid == me);
+        let own = own.map_or(0, |row| row.session);
+        move |session: u32| session != 0 && session != own
+    };
     let mut trees = vec![Tree::default(); roots.len()];
     for row in &rows {
         let mut ancestor = row.pid;
@@ -79,7 +87,9 @@ pub fn trees(roots: &[u32]) -> Vec<Tree> {
         for _ in 0..rows.len() {
             if let Some(at) = roots.iter().position(|root| *root == ancestor) {
                 trees[at].resident_bytes += row.resident_pages * page;
-                trees[at].sessions.insert(row.session, row.pid);
+                if is_theirs(row.session) {
+                    trees[at].sessions.insert(row.session, row.pid);
+                }
                 break;
             }
             match parents.get(&ancestor) {
@@ -216,6 +226,19 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(found, Some(child.id()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_session_of_who_asks_is_not_one_of_the_tree() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let tree = trees(&[child.id()]).remove(0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(tree.sessions, BTreeMap::new());
     }
 
     #[test]

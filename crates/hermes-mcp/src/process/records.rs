@@ -309,8 +309,10 @@ pub enum KillError {
 /// Ends a recorded process and its group: SIGTERM, up to two seconds, SIGKILL.
 pub async fn kill(record: &ProcessRecord) -> Result<(), KillError> {
     let (server, pid) = (record.server.clone(), record.pid);
+    // Not asked of `getpgrp`, which has no name for a group that began outside our namespace of pids.
+    let own_group = process_table::row(std::process::id()).map(|row| row.group);
     let target = to_pid(record.pgid)
-        .filter(|group| *group != rustix::process::getpgrp())
+        .filter(|_| own_group != Some(record.pgid))
         .filter(|_| is_running(pid, record.start_time));
     let Some(group) = target else {
         return Err(KillError::NotRunning { server, pid });

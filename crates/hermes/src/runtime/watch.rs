@@ -39,8 +39,12 @@ pub(super) async fn watch(agents: Weak<Agents>) {
             .iter()
             .map(|(running, bounds)| (running.root, bounds.niceness))
             .collect();
-        let sizes = tokio::task::spawn_blocking(move || look(&tenants)).await;
-        for ((running, bounds), size) in watched.iter().zip(sizes.unwrap_or_default()) {
+        let looked = tokio::task::spawn_blocking(move || look(&tenants)).await;
+        let sizes = looked.unwrap_or_else(|error| {
+            tracing::error!(%error, "the memory of tenants could not be looked at");
+            Vec::new()
+        });
+        for ((running, bounds), size) in watched.iter().zip(sizes) {
             if size > bounds.memory {
                 running.kill(format!(
                     "its processes used {} MiB of memory; the limit is {} MiB",
@@ -56,14 +60,9 @@ pub(super) async fn watch(agents: Weak<Agents>) {
 fn look(tenants: &[(u32, i32)]) -> Vec<u64> {
     let roots: Vec<u32> = tenants.iter().map(|(root, _)| *root).collect();
     let trees = trees(&roots);
-    // A tree that has just begun is still in the session of the Hub, which is not to stand back.
-    let own = rustix::process::getsid(None).ok();
-    let own = own.map(|session| session.as_raw_nonzero().get().unsigned_abs());
     for (tree, (_, niceness)) in trees.iter().zip(tenants) {
-        for (session, pid) in &tree.sessions {
-            if Some(*session) != own {
-                niceness::of_session(*pid, *niceness);
-            }
+        for pid in tree.sessions.values() {
+            niceness::of_session(*pid, *niceness);
         }
     }
     trees.iter().map(|tree| tree.resident_bytes).collect()

@@ -257,6 +257,31 @@ async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
         .unwrap()
 }
 
+/// In a container, say, into which somebody has come from outside: the kernel has no number for such a session.
+#[test]
+fn a_hub_whose_session_began_outside_its_namespace_watches_all_the_same() {
+    let inside = |program: &Path, arguments: &[&str]| {
+        Command::new("unshare")
+            .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+            .arg(program)
+            .args(arguments)
+            .output()
+    };
+    if !inside(Path::new("true"), &[]).is_ok_and(|output| output.status.success()) {
+        println!("!!! NO NAMESPACES HERE: a session from outside is NOT tested !!!");
+        return;
+    }
+    let stat = inside(Path::new("cat"), &["/proc/self/stat"])
+        .unwrap()
+        .stdout;
+    let stat = String::from_utf8(stat).unwrap();
+    assert_eq!(stat.split(' ').nth(5), Some("0"), "{stat}");
+    let name = "tenants::processes::a_tenant_above_its_memory_is_ended_and_no_other";
+    let output = inside(&std::env::current_exe().unwrap(), &[name, "--exact"]).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("1 passed"), "{said}");
+}
+
 /// Tells the process below where it works.
 const PLACE: &str = "HERMES_TEST_HUB";
 
