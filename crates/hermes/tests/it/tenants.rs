@@ -1,6 +1,7 @@
 //! Tenants of a Hub as real processes: what confines them, what ends them, what is left of them.
 
 mod approvals;
+mod blocking;
 mod faults;
 mod kills;
 mod launcher;

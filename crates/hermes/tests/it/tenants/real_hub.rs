@@ -209,6 +209,14 @@ impl RealHub {
         }
     }
 
+    /// Makes a job, and tells where it is.
+    pub(super) async fn job(&self, tenant: &str, schedule: &str, prompt: &str) -> String {
+        let jobs = format!("/v1/tenants/{tenant}/agent-cron");
+        let job = json!({"schedule": schedule, "prompt": prompt});
+        let made = self.ask(Method::POST, &jobs, &job).await.expect(201);
+        format!("{jobs}/{}", made["job"]["id"].as_str().unwrap())
+    }
+
     /// Begins a run, and tells where it is.
     pub(super) async fn begin(&self, tenant: &str, input: &str) -> String {
         let runs = format!("/v1/tenants/{tenant}/runs");
