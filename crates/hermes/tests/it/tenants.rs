@@ -2,6 +2,7 @@
 
 mod approvals;
 mod blocking;
+mod cron;
 mod faults;
 mod kills;
 mod launcher;
