@@ -23,5 +23,6 @@ mod sessions;
 mod slow;
 mod storage;
 mod strict;
+mod tampered;
 mod tls;
 mod unlogged;

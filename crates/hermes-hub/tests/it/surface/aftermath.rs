@@ -1,17 +1,17 @@
 //! Changes after which something goes wrong: the answer tells of the change all the same.
 
 use serde_json::json;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use crate::site::Site;
 
 /// Changes the database behind the Hub's back.
-pub(super) async fn meddle(site: &Site, statement: &'static str) {
+pub(super) async fn meddle(site: &Site, statement: &str) {
     let path = site.directory.path().join("hub/hub.db");
     let mut connection = SqliteConnection::connect(path.to_str().unwrap())
         .await
         .unwrap();
-    sqlx::query(statement)
+    sqlx::query(AssertSqlSafe(statement.to_owned()))
         .execute(&mut connection)
         .await
         .unwrap();

@@ -1,5 +1,7 @@
 //! `hermes policy …`, `hermes specialization …`, `hermes hub config …` and `hermes hub audit …`
 
+use std::process::Command;
+
 use serde_json::json;
 
 use super::served::Served;
@@ -91,4 +93,36 @@ fn the_audit_log_is_shown_verified_and_exported() {
     let first: serde_json::Value =
         serde_json::from_str(exported.stdout.lines().next().unwrap()).unwrap();
     assert_eq!(first["seq"], 1);
+}
+
+/// Changes a database that others have open: its path and the statement come as arguments.
+const CHANGE: &str = "
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=30)
+with connection:
+    assert connection.execute(sys.argv[2]).rowcount == 1
+";
+
+#[test]
+fn an_entry_of_the_audit_log_that_was_changed_is_named_and_the_exit_code_is_1() {
+    let hub = Served::with_acme();
+    let tail = hub.json(&["hub", "audit", "tail", "--action", "create_tenant"]);
+    let seq = tail["entries"][0]["seq"].as_u64().unwrap();
+    let one_byte = format!(
+        "UPDATE audit SET text = replace(text, '\"create_tenant', '\"Create_tenant') WHERE seq = {seq}"
+    );
+    let changed = Command::new("python3")
+        .args(["-c", CHANGE])
+        .arg(hub.data().join("hub.db"))
+        .arg(one_byte)
+        .status();
+    assert!(changed.unwrap().success());
+    let verify = ["hub", "audit", "verify"];
+    let told = hub.run(&verify).ended(1);
+    let entry = format!("entry {seq} of chain");
+    assert!(told.stderr.contains(&entry), "{told:?}");
+    assert!(!told.stdout.contains("as they were written"), "{told:?}");
+    let told = hub.run(&[&verify[..], &["--json"]].concat()).ended(1);
+    let chain = &told.json()["chains"][0];
+    assert_eq!(chain["firstBrokenSeq"], seq, "{told:?}");
 }
