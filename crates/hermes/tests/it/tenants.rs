@@ -12,6 +12,7 @@ mod real_hub;
 mod secrets;
 mod survivors;
 mod teams;
+mod watchers;
 
 use std::{
     collections::BTreeMap,

@@ -101,6 +101,13 @@ impl RealHub {
         self.data().join("tenants").join(tenant).join("home")
     }
 
+    /// The program, which asks this Hub.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.home.command(arguments);
+        command.env("HERMES_HUB_URL", &self.url);
+        command
+    }
+
     /// An answer, or nothing if the Hub is gone.
     pub(super) async fn try_ask(&self, method: Method, path: &str, body: &Value) -> Option<Said> {
         let request = self
