@@ -9,7 +9,7 @@ use std::{
 };
 
 use hermes_testkit::model::{ModelServer, Script};
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, Response};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -232,6 +232,17 @@ impl RealHub {
             .await
             .expect(202);
         format!("{runs}/{}", run["runId"].as_str().unwrap())
+    }
+
+    /// The events of a run behind one of them, as they come.
+    pub(super) async fn events(&self, run: &str, after: u64) -> Response {
+        let request = self
+            .client
+            .get(format!("{}{run}/events", self.url))
+            .header("last-event-id", after.to_string());
+        let response = request.bearer_auth(&self.token).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response
     }
 
     /// A run, to its end.

@@ -1,11 +1,18 @@
-//! Those who watch a run from the command line, and how they leave.
+//! Those who watch a run: over HTTP and from the command line, whenever they come and however they leave.
 
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
+
+use futures::StreamExt;
 use hermes_testkit::model::{Answer, Ending, Script};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sse_stream::SseStream;
 
-use super::real_hub::RealHub;
+use super::real_hub::{PATIENCE, RealHub};
 use crate::running::Background;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,4 +36,58 @@ async fn a_watch_that_is_interrupted_says_so_and_the_run_goes_on() {
     let stop = format!("{run}/stop");
     hub.ask(Method::POST, &stop, &json!({})).await.expect(202);
     assert_eq!(hub.ended(&run).await["status"], "cancelled");
+}
+
+/// Another number each time.
+fn below(most: u64) -> u64 {
+    RandomState::new().hash_one(most) % most
+}
+
+/// What somebody sees who leaves again and again and comes back behind what was seen, and how often that was.
+async fn watch_with_drops(hub: &RealHub, run: &str) -> (Vec<Value>, u32) {
+    let mut seen: Vec<Value> = Vec::new();
+    let mut visits = 0;
+    loop {
+        visits += 1;
+        let after = seen.last().map_or(0, |event| event["id"].as_u64().unwrap());
+        let response = hub.events(run, after).await;
+        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
+        for _ in 0..=below(8) {
+            let Some(event) = events.next().await else {
+                return (seen, visits);
+            };
+            let event = event.unwrap();
+            let data: Value = serde_json::from_str(&event.data.unwrap()).unwrap();
+            assert_eq!(event.id.unwrap(), data["id"].to_string());
+            seen.push(data);
+        }
+        drop(events);
+        tokio::time::sleep(Duration::from_millis(below(30))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_watchers_over_http_with_random_drops_see_one_sequence() {
+    let hub = RealHub::start();
+    let round = |number: u32| {
+        let command = json!({"command": format!("echo {number}")});
+        Answer::call("terminal", &command).with(|reply| reply.text = vec![format!("{number} ")])
+    };
+    let script = Script::new((0..25).map(round).chain([Answer::text("done")]));
+    let _model = hub.tenant("acme", json!({}), script).await;
+    let run = hub.begin("acme", "count").await;
+    let watchers = (0..10).map(|_| watch_with_drops(&hub, &run));
+    let all = tokio::time::timeout(PATIENCE, futures::future::join_all(watchers));
+    let watched = all.await.expect("watchers do not come to an end");
+
+    let (first, _) = &watched[0];
+    assert!(first.len() > 50, "{first:?}");
+    assert_eq!(first.last().unwrap()["event"], "run.completed");
+    let expected: Vec<u64> = (1..=first.len() as u64).collect();
+    for (sequence, visits) in &watched {
+        let ids = sequence.iter().map(|event| event["id"].as_u64().unwrap());
+        assert_eq!(ids.collect::<Vec<_>>(), expected);
+        assert_eq!(sequence, first);
+        assert!(*visits > 5, "{visits} visits are too few to tell");
+    }
 }
