@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use hermes_config::Home;
@@ -21,7 +21,7 @@ use hermes_hub::{
 use hermes_store::cron::{CronFile, NewJob, Schedule};
 use jiff::tz::TimeZone;
 
-use crate::world::{KnownTenants, make_tenant, open};
+use crate::world::{KnownTenants, PATIENCE, make_tenant, open};
 
 /// Tells the child where it works, and when its time began.
 const PLACE: &str = "HERMES_TEST_CLOCK";
@@ -31,6 +31,7 @@ const SPEED: i64 = 60;
 
 /// How many minutes lie between two due times of a job.
 const PERIOD: i64 = 10;
+const PERIOD_MILLIS: i64 = PERIOD * 60_000;
 
 const JOBS: i64 = 1000;
 const TENANTS: i64 = 20;
@@ -38,6 +39,13 @@ const KILLS: u64 = 50;
 
 /// 2026-11-15T00:00:00Z, when the test begins.
 const BEGIN: i64 = 1_794_700_800_000;
+
+/// A job, and when it is due for the first time.
+struct Made {
+    tenant: TenantId,
+    job: JobId,
+    first: Time,
+}
 
 fn time(begun: i64) -> Time {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
@@ -95,12 +103,24 @@ async fn over_many_kills_no_due_time_is_dealt_with_twice_or_never() {
         hub.kill().unwrap();
         hub.wait().unwrap();
     }
+    // Long enough for every job to be due once more, with nobody killed.
+    let end = Time::from_millis(time(begun).millis() + PERIOD_MILLIS);
     let mut last = start(directory.path(), begun);
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    let state = open(directory.path()).await;
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let next = state.next_due().await.unwrap();
+        if time(begun) >= end && next.is_some_and(|next| next > end) {
+            break;
+        }
+        assert!(Instant::now() < patience, "{next:?} is not dealt with");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     last.kill().unwrap();
     last.wait().unwrap();
+    state.close().await;
     let state = open(directory.path()).await;
-    let fired = check(&*state, &jobs).await;
+    let fired = check(&*state, &jobs, end).await;
     println!("{KILLS} kills, {fired} due times");
     assert!(
         fired > u64::try_from(JOBS).unwrap(),
@@ -109,7 +129,7 @@ async fn over_many_kills_no_due_time_is_dealt_with_twice_or_never() {
 }
 
 /// Jobs whose times are spread over all minutes.
-async fn make_jobs(directory: &Path) -> Vec<(TenantId, JobId)> {
+async fn make_jobs(directory: &Path) -> Vec<Made> {
     let state = open(directory).await;
     let tenancy = KnownTenants::new(directory);
     let now = Time::from_millis(BEGIN).timestamp().to_zoned(TimeZone::UTC);
@@ -126,7 +146,13 @@ async fn make_jobs(directory: &Path) -> Vec<(TenantId, JobId)> {
                 let mut new = NewJob::new("Say hello", schedule);
                 new.id = Some(id.clone());
                 file.create(new, &now)?;
-                made.push((tenant.clone(), JobId::parse(&id).unwrap()));
+                // The minute in which it is made is over for it.
+                let first = if minute == 0 { PERIOD } else { minute };
+                made.push(Made {
+                    tenant: tenant.clone(),
+                    job: JobId::parse(&id).unwrap(),
+                    first: Time::from_millis(BEGIN + first * 60_000),
+                });
             }
             Ok(())
         })
@@ -136,8 +162,8 @@ async fn make_jobs(directory: &Path) -> Vec<(TenantId, JobId)> {
     made
 }
 
-/// Looks at all that is written down; tells how many due times there are.
-async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
+/// Looks at all that is written down until a moment; tells how many due times there are.
+async fn check(state: &dyn State, jobs: &[Made], end: Time) -> u64 {
     let mut runs: BTreeMap<String, u32> = BTreeMap::new();
     let mut page = Page::first(500);
     loop {
@@ -152,7 +178,7 @@ async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
     }
     let mut count = 0;
     let mut used = HashSet::new();
-    for (tenant, job) in jobs {
+    for Made { tenant, job, first } in jobs {
         let mut fires = state
             .fires(tenant, job, &Page::first(500))
             .await
@@ -160,13 +186,20 @@ async fn check(state: &dyn State, jobs: &[(TenantId, JobId)]) -> u64 {
             .items;
         fires.reverse();
         assert!(!fires.is_empty(), "{tenant} {job} never fired");
-        for pair in fires.windows(2) {
-            let step = pair[1].due.millis() - pair[0].due.millis();
+        assert_eq!(fires[0].due, *first, "{tenant} {job} began late");
+        let times = state.job_times(tenant).await.unwrap();
+        let next = times.iter().find(|time| time.job == *job);
+        let next = next.and_then(|time| time.next);
+        let next = next.unwrap_or_else(|| panic!("{tenant} {job} is due no more"));
+        assert!(next > end, "{tenant} {job} waits since {next:?}");
+        let following = fires.iter().skip(1).map(|fire| fire.due).chain([next]);
+        for (fire, following) in fires.iter().zip(following) {
+            let step = following.millis() - fire.due.millis();
             // Where the machine was so slow that a time was missed, that is written down.
-            let was_missed = pair[0].skipped.as_deref() == Some("it was missed");
+            let was_missed = fire.skipped.as_deref() == Some("it was missed");
             assert!(
-                step == PERIOD * 60_000 || (was_missed && step > 0),
-                "{tenant} {job}: {pair:?}"
+                step == PERIOD_MILLIS || (was_missed && step > 0 && step % PERIOD_MILLIS == 0),
+                "{tenant} {job}: {following:?} after {fire:?}"
             );
         }
         for fire in &fires {
