@@ -3,10 +3,13 @@
 //!
 //! Each test prints its seed; `HERMES_FUZZ_SEED` repeats it.
 
+mod bytes;
 mod chance;
+mod faults;
 mod files;
 mod headers;
 mod operations;
+mod panics;
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +24,7 @@ struct Fuzzing {
 
 impl Fuzzing {
     fn begin(what: &str) -> Self {
+        panics::listen();
         let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
         let seed = number("HERMES_FUZZ_SEED").unwrap_or_else(|| {
             let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -35,8 +39,9 @@ impl Fuzzing {
         }
     }
 
-    /// Whether there is time for another round.
+    /// Whether there is time for another round. There is none after a panic, wherever that was.
     fn goes_on(&mut self) -> bool {
+        panics::assert_none();
         self.rounds += 1;
         Instant::now() < self.end
     }

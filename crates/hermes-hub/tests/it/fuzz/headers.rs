@@ -110,7 +110,7 @@ async fn no_header_is_a_fault() {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse::<u16>().ok());
-        // Whoever breaks HTTP itself is hung up on.
+        // Whoever breaks HTTP itself is hung up on. So is who makes the Hub panic, but that is heard.
         assert!(status.is_none_or(|status| status < 500), "{told}\n{answer}");
     }
     site.get("/v1/readyz").await.expect(200);

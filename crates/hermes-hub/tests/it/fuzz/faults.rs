@@ -1,0 +1,108 @@
+//! Faults of the Hub in answers over MCP, whose own status tells nothing of them.
+
+use hermes_hub::{Code, Problem};
+use serde_json::{Value, json};
+
+use crate::site::Answer;
+
+/// The JSON-RPC messages of an answer, in a stream or alone.
+fn messages(answer: &Answer) -> Vec<Value> {
+    let is_stream = answer
+        .header("content-type")
+        .starts_with("text/event-stream");
+    let texts: Vec<&str> = if is_stream {
+        let lines = answer.text.lines();
+        lines
+            .filter_map(|line| line.strip_prefix("data:"))
+            .collect()
+    } else {
+        vec![&answer.text]
+    };
+    texts
+        .into_iter()
+        .filter_map(|text| serde_json::from_str(text).ok())
+        .collect()
+}
+
+/// What an answer says went wrong: errors of the protocol, and the problems of tools, which are texts inside of results.
+pub(super) fn problems(answer: &Answer) -> Vec<Value> {
+    let mut found = Vec::new();
+    for message in messages(answer) {
+        if message["error"].is_object() {
+            found.push(message["error"].clone());
+        }
+        let result = &message["result"];
+        if result["isError"] == true {
+            let contents = result["content"].as_array().into_iter().flatten();
+            let texts = contents.filter_map(|content| content["text"].as_str());
+            found.extend(
+                texts.map(|text| serde_json::from_str(text).unwrap_or_else(|_| text.into())),
+            );
+        }
+    }
+    found
+}
+
+/// Whether the Hub is to blame.
+pub(super) fn is_fault(problem: &Value) -> bool {
+    /// "Internal error" of JSON-RPC.
+    const INTERNAL: i64 = -32603;
+    problem["code"] == "internal"
+        || problem["code"] == INTERNAL
+        || problem["status"]
+            .as_u64()
+            .is_some_and(|status| status >= 500)
+}
+
+fn has_fault(answer: &Answer) -> bool {
+    problems(answer).iter().any(is_fault)
+}
+
+fn alone(message: &Value) -> Answer {
+    Answer {
+        status: 200,
+        headers: reqwest::header::HeaderMap::new(),
+        text: message.to_string(),
+    }
+}
+
+fn in_a_stream(message: &Value) -> Answer {
+    let mut answer = alone(&json!(null));
+    let kind = "text/event-stream".parse().unwrap();
+    answer.headers.insert("content-type", kind);
+    answer.text = format!("id: 0\ndata:\n\ndata: {message}\n\n");
+    answer
+}
+
+/// What a tool answers that has run into a problem.
+fn tool(problem: &Problem) -> Value {
+    let text = problem.document("request").to_string();
+    let content = json!([{"type": "text", "text": text}]);
+    json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content, "isError": true}})
+}
+
+#[test]
+fn a_fault_inside_of_a_result_is_found() {
+    let fault = tool(&Problem::new(Code::Internal, "a fault"));
+    assert!(has_fault(&alone(&fault)));
+    assert!(has_fault(&in_a_stream(&fault)));
+    let late = tool(&Problem::new(Code::DeadlineExceeded, "too late"));
+    assert!(has_fault(&alone(&late)));
+}
+
+#[test]
+fn a_fault_of_the_protocol_is_found() {
+    let error = |code: i64| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code}});
+    assert!(has_fault(&alone(&error(-32603))));
+    assert!(!has_fault(&alone(&error(-32602))));
+}
+
+#[test]
+fn what_somebody_else_did_wrong_is_no_fault() {
+    let refused = alone(&tool(&Problem::new(Code::NotFound, "not there")));
+    assert_eq!(problems(&refused).len(), 1);
+    assert!(!has_fault(&refused));
+    let content = json!([{"type": "text", "text": "{\"status\":500}"}]);
+    let read = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content}});
+    assert!(!has_fault(&alone(&read)));
+}
