@@ -2,6 +2,8 @@
 //! or absent, and its log is unbroken.
 
 mod decisions;
+mod document_kinds;
+mod job_kinds;
 mod kinds;
 mod more_kinds;
 
@@ -14,10 +16,12 @@ use std::{
 };
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use self::{
+    document_kinds::DOCUMENT_KINDS,
+    job_kinds::JOB_KINDS,
     kinds::{KINDS, Kind, ROTATED, Record, SECOND, write_to_share},
     more_kinds::MORE_KINDS,
 };
@@ -27,12 +31,27 @@ use crate::running::TestHome;
 /// How often the Hub is killed.
 const ROUNDS: usize = 5;
 
+/// Of each kind, as many are answered before the Hub is killed: what makes something, and what takes it away.
+const EACH: usize = 2;
+
+/// How many writes of a kind were answered in a round.
+type Answered = Arc<AtomicUsize>;
+
+/// How many writes of a kind there are in a round; no number means that it never rests. With one under way, what comes
+/// and goes may be either, so half of the kinds rest when the Hub is killed, each after making and after taking away.
+fn rests_after(place: usize, round: usize) -> Option<usize> {
+    (place + round)
+        .is_multiple_of(2)
+        .then_some(EACH + round / 2 % 2)
+}
+
 /// Writes one after the other until the Hub is gone.
 async fn write(
     hub: Arc<RealHub>,
     kind: &'static Kind,
     round: usize,
-    acknowledged: Arc<AtomicUsize>,
+    most: Option<usize>,
+    answered: Answered,
 ) -> Record {
     let mut record = Record {
         kind,
@@ -58,12 +77,30 @@ async fn write(
             Some(Said { status, body }) => {
                 assert!((200..300).contains(&status), "{}: {body}", kind.name);
                 record.done.push((number, body));
-                acknowledged.fetch_add(1, Ordering::Relaxed);
                 number += 1;
             }
         }
+        answered.store(number, Ordering::Relaxed);
+        if most.is_some_and(|most| number >= most) {
+            hub.gone().await;
+            break;
+        }
     }
     record
+}
+
+impl RealHub {
+    /// Waits for its end.
+    async fn gone(&self) {
+        let path = "/v1/healthz";
+        while self
+            .try_ask(Method::GET, path, &Value::Null)
+            .await
+            .is_some()
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
 }
 
 fn start(home: TestHome) -> RealHub {
@@ -83,7 +120,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
     let home = TestHome::fresh();
     std::fs::create_dir(home.path()).unwrap();
     let mut hub = start(home);
-    for id in ["team", "second"] {
+    for id in ["team", "second", "left"] {
         hub.ask(Method::POST, "/v1/groups", &json!({"id": id}))
             .await
             .expect(201);
@@ -98,10 +135,8 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
             .await;
     }
     more_kinds::prepare(&hub);
-    let policy = json!({"cron": {"maxJobs": 10_000}});
-    hub.ask(Method::PUT, "/v1/agent-policy", &policy)
-        .await
-        .expect(200);
+    document_kinds::prepare(&hub).await;
+    job_kinds::prepare(&hub).await;
     let token = json!({"name": "rotated", "role": "viewer"});
     let token = hub
         .ask(Method::POST, "/v1/tokens", &token)
@@ -118,17 +153,30 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
             .await
             .expect(201);
     }
-    let acknowledged = Arc::new(AtomicUsize::new(0));
     for round in 0..ROUNDS {
         let shared = Arc::new(hub);
         let mut writers = JoinSet::new();
-        for kind in KINDS.iter().chain(&MORE_KINDS) {
-            let acknowledged = Arc::clone(&acknowledged);
-            writers.spawn(write(Arc::clone(&shared), kind, round, acknowledged));
+        let mut all_answered: Vec<Answered> = Vec::new();
+        let others = MORE_KINDS.iter().chain(&JOB_KINDS).chain(&DOCUMENT_KINDS);
+        for (place, kind) in KINDS.iter().chain(others).enumerate() {
+            let answered = Answered::default();
+            all_answered.push(Arc::clone(&answered));
+            let most = rests_after(place, round);
+            writers.spawn(write(Arc::clone(&shared), kind, round, most, answered));
         }
         // Another moment each time, in the middle of things.
-        let enough = acknowledged.load(Ordering::Relaxed) + 60 + 13 * round;
-        while acknowledged.load(Ordering::Relaxed) < enough {
+        let mut enough = None;
+        loop {
+            let answered = all_answered
+                .iter()
+                .map(|answered| answered.load(Ordering::Relaxed));
+            let sum: usize = answered.clone().sum();
+            if answered.min() >= Some(EACH) && sum >= *enough.get_or_insert(sum + 13 * round) {
+                break;
+            }
+            if let Some(ended) = writers.try_join_next() {
+                panic!("{} ended before the Hub", ended.unwrap().kind.name);
+            }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         shared.kill();

@@ -22,24 +22,26 @@ pub(super) fn prepare(hub: &RealHub) {
 
 const SOUL: &str = "I am fixed.\n";
 
+const MEMBER: &str = "/v1/groups/left/members/gated";
+
 /// Numbers of which the second of two writes, the one that takes away, was acknowledged.
-fn taken_away(record: &Record) -> impl Iterator<Item = usize> {
+pub(super) fn taken_away(record: &Record) -> impl Iterator<Item = usize> {
     let done = record.done.iter().map(|(number, _)| *number);
     done.filter(|number| !number.is_multiple_of(2))
 }
 
 /// Numbers of which only the first was ever sent.
-fn left_alone(record: &Record) -> impl Iterator<Item = usize> {
+pub(super) fn left_alone(record: &Record) -> impl Iterator<Item = usize> {
     let done = record.done.iter().map(|(number, _)| *number);
     let last = record.last;
     done.filter(move |number| number.is_multiple_of(2) && last <= *number)
 }
 
-async fn status(hub: &RealHub, path: &str) -> u16 {
+pub(super) async fn status(hub: &RealHub, path: &str) -> u16 {
     hub.ask(Method::GET, path, &Value::Null).await.status
 }
 
-pub(super) static MORE_KINDS: [Kind; 9] = [
+pub(super) static MORE_KINDS: [Kind; 10] = [
     Kind {
         name: "purge tenants",
         write: |round, number| {
@@ -128,27 +130,55 @@ pub(super) static MORE_KINDS: [Kind; 9] = [
         },
     },
     Kind {
-        name: "change a job",
-        write: |round, number| {
-            let jobs = "/v1/tenants/fixed/agent-cron";
-            let prompt = format!("Prompt {number}");
-            if number == 0 {
-                let body =
-                    json!({"id": format!("c{round}"), "schedule": "0 9 * * *", "prompt": prompt});
-                (Method::POST, jobs.into(), body)
+        name: "remove a member",
+        write: |_, number| {
+            if number.is_multiple_of(2) {
+                (Method::PUT, MEMBER.into(), json!({"access": "read"}))
             } else {
-                let body = json!({"prompt": prompt});
-                (Method::PATCH, format!("{jobs}/c{round}"), body)
+                (Method::DELETE, MEMBER.into(), Value::Null)
+            }
+        },
+        then: None,
+        check: |hub, record, _| {
+            Box::pin(async move {
+                let members = hub.get("/v1/groups/left/members").await;
+                let is_member = !members["members"].as_array().unwrap().is_empty();
+                let fits = |number: usize| is_member == number.is_multiple_of(2);
+                assert!(is_latest(record, fits), "{members}");
+                // The tenant and its group agree.
+                let shown = hub.get("/v1/tenants/gated/shares").await;
+                let mut shares = shown["shares"].as_array().unwrap().iter();
+                let is_shared = shares.any(|share| share["groupId"] == "left");
+                assert_eq!(is_shared, is_member, "{shown}");
+            })
+        },
+    },
+    Kind {
+        name: "unset variables",
+        write: |round, number| {
+            let path = format!("/v1/tenants/fixed/env/U{round}_{}", number / 2);
+            if number.is_multiple_of(2) {
+                let body = json!({"value": "a value that is long enough"});
+                (Method::PUT, path, body)
+            } else {
+                (Method::DELETE, path, Value::Null)
             }
         },
         then: None,
         check: |hub, record, round| {
             Box::pin(async move {
-                let path = format!("/v1/tenants/fixed/agent-cron/c{round}");
-                let said = hub.ask(Method::GET, &path, &Value::Null).await;
-                let prompt = said.body["job"]["prompt"].as_str().unwrap_or_default();
-                let fits = |number: usize| prompt == format!("Prompt {number}");
-                assert!(is_latest(record, fits), "{said:?}");
+                let env = hub.get("/v1/tenants/fixed/env").await;
+                let env = env["env"].as_array().unwrap().clone();
+                let is_set = |number: usize| {
+                    let name = format!("U{round}_{}", number / 2);
+                    env.iter().any(|variable| variable["name"] == name)
+                };
+                for number in taken_away(record) {
+                    assert!(!is_set(number), "U{round}_{} is back", number / 2);
+                }
+                for number in left_alone(record) {
+                    assert!(is_set(number), "U{round}_{} is gone", number / 2);
+                }
             })
         },
     },
