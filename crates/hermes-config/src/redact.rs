@@ -82,6 +82,28 @@ impl Redactor {
         }
         Cow::Owned(without(text, found))
     }
+
+    /// The first of these places at which a text that goes on can be cut without cutting a known secret, or what may
+    /// turn out to be one, into parts that nobody would recognise.
+    pub fn first_cut(&self, text: &str, places: impl IntoIterator<Item = usize>) -> Option<usize> {
+        let text = text.to_ascii_lowercase();
+        places.into_iter().find(|place| {
+            !self
+                .secrets
+                .iter()
+                .any(|it| extends_over(&text, *place, it.expose()))
+        })
+    }
+}
+
+/// Whether a secret that begins before this place ends behind it, or may when the text goes on.
+fn extends_over(text: &str, place: usize, secret: &str) -> bool {
+    let (text, secret) = (text.as_bytes(), secret.as_bytes());
+    let first = (place + 1).saturating_sub(secret.len());
+    (first..place).any(|start| {
+        let length = secret.len().min(text.len() - start);
+        text[start..start + length] == secret[..length]
+    })
 }
 
 /// Shorter lines occur in harmless texts.

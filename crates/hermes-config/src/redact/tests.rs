@@ -227,3 +227,22 @@ fn a_secret_of_several_lines_is_known_by_each_long_one() {
     let text = redactor.redact("line 2: MIIEvQIBADANBgkqhkiG9w0BAQEFAASC; short");
     assert_eq!(text, "line 2: [REDACTED]; short");
 }
+
+#[test]
+fn a_text_is_not_cut_within_a_secret_nor_where_one_may_begin() {
+    let redactor = Redactor::new([Secret::new("Tea-for-two".to_owned())]);
+    let every = |text: &str| redactor.first_cut(text, (0..=text.len()).rev());
+    assert_eq!(every("nothing here"), Some(12));
+    assert_eq!(every("may be t"), Some(7));
+    assert_eq!(every("may be TEA-FOR-"), Some(7));
+    assert_eq!(every("it was tea-for-two"), Some(18));
+    assert_eq!(
+        every("it was tea-for-tea"),
+        Some(15),
+        "a second one may begin"
+    );
+    let inside = "it was tea-for-two, no more";
+    assert_eq!(redactor.first_cut(inside, [12, 7]), Some(7));
+    assert_eq!(redactor.first_cut("te", [2, 1]), None);
+    assert_eq!(redactor.first_cut("ä", [2]), Some(2));
+}

@@ -116,15 +116,15 @@ impl Work<'_> {
         }
     }
 
-    /// The events broke off. What came before is kept: the next stretch begins behind it.
+    /// The events broke off. What came before is kept: the next stretch begins behind what is stored.
     async fn lost(&mut self, telling: &mut Telling, reason: &str) -> Result<End, StateError> {
         self.flush(telling).await?;
         Ok(End::Lost(reason.to_owned()))
     }
 
-    /// Stores the pieces of the answer so far.
+    /// Stores the pieces of the answer so far, but for what may turn out to be a secret.
     async fn flush(&mut self, telling: &mut Telling) -> Result<(), StateError> {
-        match telling.joined() {
+        match telling.settled() {
             Some(joined) => {
                 let update = RunUpdate {
                     events: vec![joined],
@@ -344,12 +344,12 @@ struct Telling {
 impl Telling {
     /// The pieces of the answer so far, as one event without secrets.
     fn joined(&mut self) -> Option<NewEvent> {
-        let mut joined = self.joining.take()?;
-        if let Some(Value::String(text)) = joined.body.get_mut("delta") {
-            let redacted = self.redactor.redact(text).into_owned();
-            *text = redacted;
-        }
-        Some(joined)
+        self.joining.take(&self.redactor)
+    }
+
+    /// The same, without those that may be the beginning of a secret.
+    fn settled(&mut self) -> Option<NewEvent> {
+        self.joining.take_settled(&self.redactor)
     }
 }
 

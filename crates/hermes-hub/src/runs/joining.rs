@@ -1,8 +1,9 @@
 //! Pieces of an answer that follow each other closely become one event, before they are stored: replay then equals
-//! what was seen live.
+//! what was seen live. Pieces that may be the beginning of a secret wait for the next ones.
 
 use std::time::Duration;
 
+use hermes_config::Redactor;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -21,9 +22,8 @@ const FLOOD: u32 = 10_000;
 #[derive(Debug)]
 pub(super) struct Joining {
     text: String,
-    /// The agent's number of the last piece.
-    sequence: u64,
-    pieces: u32,
+    /// Where each piece ends, and the agent's number of it.
+    pieces: Vec<(usize, u64)>,
     /// When the first piece came.
     since: Option<Instant>,
     minute: Instant,
@@ -35,8 +35,7 @@ impl Default for Joining {
     fn default() -> Self {
         Self {
             text: String::new(),
-            sequence: 0,
-            pieces: 0,
+            pieces: Vec::new(),
             since: None,
             minute: Instant::now(),
             in_minute: 0,
@@ -55,8 +54,7 @@ impl Joining {
             return false;
         };
         self.text.push_str(piece);
-        self.sequence = event.sequence;
-        self.pieces += 1;
+        self.pieces.push((self.text.len(), event.sequence));
         self.since.get_or_insert_with(Instant::now);
         true
     }
@@ -80,25 +78,47 @@ impl Joining {
         self.since.map(|since| since + joining)
     }
 
-    /// What was joined, as one event.
-    pub(super) fn take(&mut self) -> Option<NewEvent> {
+    /// What was joined and does not end within a secret, as one event without secrets. The rest waits for the next
+    /// piece.
+    pub(super) fn take_settled(&mut self, redactor: &Redactor) -> Option<NewEvent> {
         self.since.take()?;
+        let ends = self.pieces.iter().map(|(end, _)| *end).rev();
+        let end = redactor.first_cut(&self.text, ends)?;
+        let count = self.pieces.partition_point(|(piece, _)| *piece <= end);
+        let later = self.pieces.split_off(count);
+        let rest = self.text.split_off(end);
+        let taken = self.take(redactor);
+        self.text = rest;
+        self.pieces = later;
+        for (piece, _) in &mut self.pieces {
+            *piece -= end;
+        }
+        taken
+    }
+
+    /// All that was joined, as one event without secrets.
+    pub(super) fn take(&mut self, redactor: &Redactor) -> Option<NewEvent> {
+        self.since = None;
+        let (_, sequence) = *self.pieces.last()?;
+        let text = redactor.redact(&self.text).into_owned();
+        self.text.clear();
         let mut body = Map::new();
-        body.insert("delta".into(), std::mem::take(&mut self.text).into());
-        let pieces = std::mem::take(&mut self.pieces);
+        body.insert("delta".into(), text.into());
+        let pieces = std::mem::take(&mut self.pieces).len();
         if self.is_flood {
             body.insert("joined".into(), pieces.into());
         }
         Some(NewEvent {
             event: "message.delta".into(),
             body,
-            agent_sequence: Some(self.sequence),
+            agent_sequence: Some(sequence),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hermes_config::Secret;
     use serde_json::json;
 
     use super::*;
@@ -128,12 +148,12 @@ mod tests {
             "later pieces put it off"
         );
         assert!(!joining.add(&agent_event(4, &json!({"event": "tool.started"}))));
-        let joined = joining.take().unwrap();
+        let joined = joining.take(&Redactor::default()).unwrap();
         assert_eq!(
             (joined.body["delta"].as_str(), joined.agent_sequence),
             (Some("Hello"), Some(3))
         );
-        assert!(joining.take().is_none());
+        assert!(joining.take(&Redactor::default()).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -145,6 +165,41 @@ mod tests {
         assert!(joining.is_flood);
         let wait = joining.deadline().unwrap() - Instant::now();
         assert!(wait > JOINING);
-        assert_eq!(joining.take().unwrap().body["joined"], FLOOD + 1);
+        assert_eq!(
+            joining.take(&Redactor::default()).unwrap().body["joined"],
+            FLOOD + 1
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_in_pieces_is_told_in_no_event() {
+        let redactor = Redactor::new([Secret::new("abcab-1234".to_owned())]);
+        let mut joining = Joining::default();
+        let mut told = Vec::new();
+        for (sequence, text) in ["it is ", "a", "bc", "ab-12", "34abca", "r."]
+            .iter()
+            .enumerate()
+        {
+            joining.add(&piece(sequence as u64, text));
+            told.extend(joining.take_settled(&redactor));
+        }
+        let told: Vec<_> = told
+            .iter()
+            .map(|event| (event.body["delta"].as_str().unwrap(), event.agent_sequence))
+            .collect();
+        let whole = ("[REDACTED]abcar.", Some(5));
+        assert_eq!(told, [("it is ", Some(0)), whole]);
+        assert!(joining.take(&redactor).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_the_rest_of_a_secret_comes_when_there_is_none() {
+        let redactor = Redactor::new([Secret::new("abcab-1234".to_owned())]);
+        let mut joining = Joining::default();
+        joining.add(&piece(1, "abc"));
+        assert!(joining.take_settled(&redactor).is_none());
+        assert!(joining.deadline().is_none(), "nothing new can be told");
+        let rest = joining.take(&redactor).unwrap();
+        assert_eq!(rest.body["delta"], "abc");
     }
 }
