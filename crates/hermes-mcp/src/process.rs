@@ -30,7 +30,7 @@ mod wire;
 
 pub(crate) use self::processes::{Processes, Running, StartError};
 pub use self::{
-    process_table::{Tree, is_gone, may_be_running, start_time, trees},
+    process_table::{Tree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees},
     server_process::{Exit, ServerProcess, StopError},
     spawn::{Child, Guard, GuardProgram, SpawnRequest},
     spawn_error::SpawnError,

@@ -101,6 +101,11 @@ pub fn trees(roots: &[u32]) -> Vec<Tree> {
     trees
 }
 
+/// Whether the calling process is in a session that its parent has opened, as guards do: nobody else is in it.
+pub fn is_in_session_of_parent() -> bool {
+    row(std::process::id()).is_some_and(|row| row.session == row.parent && row.session != 0)
+}
+
 /// When a process started, if there is one with this pid.
 pub fn start_time(pid: u32) -> Option<u64> {
     Some(row(pid)?.start_time)

@@ -14,7 +14,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use hermes_mcp::process::room;
+use hermes_mcp::process::{is_in_session_of_parent, room};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::plan::{Plan, Rights};
@@ -93,7 +93,10 @@ fn take_socket() -> io::Result<OwnedFd> {
 /// All of these are wishes: a system that does not grant them still runs the tenant.
 fn stand_back(niceness: i32) {
     let _ = rustix::process::nice(niceness);
-    super::niceness::of_session(std::process::id(), niceness);
+    // Without a guard it would be the session of who started this, the Hub's or a user's, that stands back.
+    if is_in_session_of_parent() {
+        super::niceness::of_session(std::process::id(), niceness);
+    }
     #[cfg(target_os = "linux")]
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     #[cfg(not(target_os = "linux"))]
