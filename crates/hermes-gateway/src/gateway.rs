@@ -76,6 +76,11 @@ impl Gateway {
         let store = RuntimeStore::open(agent.home()).await?;
         let runner = Arc::new(Runner::open(agent.home().clone(), "gateway").await?);
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let concurrent_runs = match parts.direction {
+            Direction::Own => number(settings.gateway.api_server.max_concurrent_runs),
+            // It counts itself, and a run that it has accepted must not be refused here.
+            Direction::Hub { .. } => usize::MAX,
+        };
         let runs = Runs::open(RunParts {
             agent: agent.clone(),
             store: store.clone(),
@@ -84,7 +89,7 @@ impl Gateway {
             directory: parts.directory,
             people: parts.people,
             concurrent_turns: number(settings.gateway.max_concurrent_turns),
-            concurrent_runs: number(settings.gateway.api_server.max_concurrent_runs),
+            concurrent_runs,
         })
         .await?;
         Ok(Self {

@@ -198,6 +198,23 @@ async fn a_specialization_stands_first_from_the_next_run_on() {
 }
 
 #[tokio::test]
+async fn runs_that_the_hub_has_accepted_are_not_refused() {
+    let tenant = "tenant_123".to_owned();
+    let config = "api_server: {max_concurrent_runs: 1}";
+    let slow = Answer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 500);
+    let script = Script::echo().rule("slow", slow);
+    let service = Service::start_with(script, config, Direction::Hub { tenant }).await;
+    let mut runs = Vec::new();
+    for number in 0..4 {
+        let input = format!("slow {number}");
+        runs.push(service.run(&json!({"input": input})).await);
+    }
+    for run in runs {
+        assert_eq!(service.ended(&run).await["status"], "completed");
+    }
+}
+
+#[tokio::test]
 async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
     let page = Answer::call("web_extract", &json!({"urls": ["http://localhost:9/page"]}));
     let script = Script::new([page, Answer::text("done")]);
