@@ -167,14 +167,7 @@ impl Agents {
     pub async fn doubt(self: &Arc<Self>, tenant: &TenantId) {
         // One that has ended counts as a failure and rests.
         self.look(tenant).await;
-        let doubted = self.seat(tenant, |seat| {
-            let is_up = seat.phase() == Phase::Up;
-            if is_up {
-                seat.turn_to(Phase::Starting);
-            }
-            is_up
-        });
-        if doubted {
+        if self.seat(tenant, Seat::doubt) {
             self.begin_start(tenant);
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct Seat {
     pub(super) terms: Option<Arc<Terms>>,
     /// It was started with settings that are others by now.
     pub(super) is_stale: bool,
+    /// It starts because it did not answer, and may turn out to be well.
+    is_doubted: bool,
     restarts: u32,
     last_error: Option<String>,
     failures: VecDeque<Instant>,
@@ -60,6 +62,7 @@ impl Default for Seat {
             idle_since: Instant::now(),
             terms: None,
             is_stale: false,
+            is_doubted: false,
             restarts: 0,
             last_error: None,
             failures: VecDeque::new(),
@@ -82,11 +85,33 @@ impl Seat {
         }
         if phase == Phase::Starting {
             self.is_stale = false;
+            self.is_doubted = false;
             self.restarts += u32::from(!self.failures.is_empty());
         }
         self.since = Time::now();
         self.idle_since = Instant::now();
         self.phase.send_replace(phase);
+    }
+
+    /// It did not answer. True if it was up, and is to be started anew unless it is well.
+    pub(super) fn doubt(&mut self) -> bool {
+        if self.phase() != Phase::Up {
+            return false;
+        }
+        let is_stale = self.is_stale;
+        self.turn_to(Phase::Starting);
+        self.is_stale = is_stale;
+        self.is_doubted = true;
+        true
+    }
+
+    /// It takes runs. One that was doubted may still be the process it was, with the settings of then.
+    pub(super) fn come_up(&mut self, terms: &Arc<Terms>) {
+        let before = self.terms.replace(Arc::clone(terms));
+        if self.is_doubted {
+            self.is_stale |= before.is_some_and(|before| terms.need_a_start_after(&before));
+        }
+        self.turn_to(Phase::Up);
     }
 
     /// It did not start, or it ended by itself.

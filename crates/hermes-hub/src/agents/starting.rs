@@ -121,10 +121,8 @@ impl Agents {
             match agents.bring_up(&tenant).await {
                 Ok(terms) => {
                     agents.metrics.took("wake_seconds", began.elapsed());
-                    agents.seat(&tenant, |seat| {
-                        seat.terms = Some(terms);
-                        seat.turn_to(Phase::Up);
-                    });
+                    agents.seat(&tenant, |seat| seat.come_up(&terms));
+                    agents.catch_up(&tenant, &terms).await;
                 }
                 Err(reason) => {
                     agents.metrics.count("failed_starts_total", "", 1);
@@ -146,6 +144,22 @@ impl Agents {
         self.note_conditions(tenant, &terms, &confinement).await;
         self.note_applied(&terms).await;
         Ok(terms)
+    }
+
+    /// What changed while an agent started was handed only to those that were up by then.
+    async fn catch_up(&self, tenant: &TenantId, known: &Terms) {
+        let is_behind = |terms: &Terms| {
+            terms.revisions != known.revisions || terms.generation != known.generation
+        };
+        let caught_up = match self.tenancy.terms(tenant).await {
+            Ok(terms) if is_behind(&terms) => self.apply(tenant).await,
+            Ok(_) => Ok(()),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = caught_up {
+            tracing::warn!(%tenant, "what changed meanwhile did not reach the agent: {problem}");
+            self.seat(tenant, |seat| seat.is_stale = true);
+        }
     }
 
     /// Writes down what confines the tenant, if that is new.

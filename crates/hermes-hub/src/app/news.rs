@@ -16,9 +16,7 @@ impl Hub {
         let (hub, id) = (self.clone(), tenant.clone());
         self.work().spawn(async move {
             if hub.agents().awake().contains(&id) {
-                if let Err(problem) = hub.agents().apply(&id).await {
-                    tracing::warn!(tenant = %id, "changed settings did not reach the agent: {problem}");
-                }
+                hub.hand_over(&id).await;
             } else {
                 if let Err(problem) = hub.note_asleep(&id).await {
                     tracing::warn!(tenant = %id, "the tenant's generation could not be stored: {problem}");
@@ -77,12 +75,18 @@ impl Hub {
     pub(crate) fn directives_changed(&self) {
         let hub = self.clone();
         self.work().spawn(async move {
-            for tenant in hub.agents().awake() {
-                if let Err(problem) = hub.agents().apply(&tenant).await {
-                    tracing::warn!(%tenant, "changed directives did not reach the agent: {problem}");
-                }
-            }
+            let awake = hub.agents().awake();
+            // All at once: one that hangs does not keep the others from them.
+            futures::future::join_all(awake.iter().map(|tenant| hub.hand_over(tenant))).await;
         });
+    }
+
+    /// Has an agent that is awake work with what is in force now, by a new start if it must be.
+    async fn hand_over(&self, tenant: &TenantId) {
+        if let Err(problem) = self.agents().apply(tenant).await {
+            tracing::warn!(%tenant, "what changed did not reach the agent: {problem}");
+            self.agents().doubt(tenant).await;
+        }
     }
 
     /// A group's quota or the group itself is another.

@@ -165,3 +165,47 @@ async fn an_agent_whose_variables_have_changed_is_started_anew_when_it_has_no_wo
         "{figures}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_an_agent_starts_reaches_it() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agent.slow_starts(Duration::from_millis(300));
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        world.tenancy.change(|rules| {
+            rules.generation = 2;
+            rules.approval_timeout_seconds = 42;
+        });
+        // It is not up, so this hands over nothing.
+        world.agents.apply(&tenant).await.unwrap();
+    };
+    let (woken, ()) = tokio::join!(world.agents.wake(&tenant), change);
+    woken.unwrap();
+    world
+        .until("it works with the new settings", || async {
+            let directives = world.agent.directives(&tenant).unwrap();
+            directives.approval_timeout_seconds == 42
+        })
+        .await;
+    assert_eq!(world.agent.starts(&tenant), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_only_doubted_is_still_started_anew_for_other_variables() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "wait").await.run_id;
+    world.until_event(&tenant, &run, "run.started").await;
+    world.tenancy.change(|rules| rules.secret = Some("changed"));
+    world.agents.doubt(&tenant).await;
+    world.agents.wake(&tenant).await.unwrap();
+    assert_eq!(world.agent.starts(&tenant), 1, "it was well");
+    world.agent.release("wait");
+    world.ended(&tenant, &run).await;
+    world
+        .until("it is down", || async {
+            world.agents.state(&tenant).await.state == AgentPhase::Sleeping
+        })
+        .await;
+}

@@ -70,6 +70,24 @@ async fn a_secret_of_the_tenant_is_in_no_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_comes_letter_by_letter_is_in_no_event() {
+    let world = World::new().await;
+    world
+        .tenancy
+        .change(|rules| rules.secret = Some("correct-horse"));
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "spell=<correct-horse,corr>").await;
+    let events = world.events(&tenant, &run.run_id).await;
+    let pieces = events.iter().filter_map(|event| {
+        let delta = event.body.get("delta")?;
+        delta.as_str()
+    });
+    let pieces: Vec<&str> = pieces.collect();
+    assert_eq!(pieces.concat(), "<[REDACTED],corr>", "{pieces:?}");
+    assert!(pieces.len() > 2, "it does not stream: {pieces:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_has_only_so_many_runs_at_once_and_the_oldest_comes_first() {
     let world = World::new().await;
     world.tenancy.change(|rules| rules.max_concurrent_runs = 1);
@@ -121,6 +139,7 @@ async fn a_full_queue_takes_no_more() {
         .await
         .unwrap_err();
     assert_eq!(refused.code.status(), 429);
+    assert!(refused.retry_after_ms.is_some(), "when to come again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -293,10 +293,11 @@ impl Runtime for ProcessRuntime {
             ..
         } = self.agents.with(&launch.tenant, |agent| agent.clone());
         if let Some(running) = running {
-            if running.end().is_none() && running.api.is_well().await {
+            let is_well = running.end().is_none() && running.api.is_well().await;
+            if is_well && running.api.apply(&launch.directives).await.is_ok() {
                 return Ok(confinement);
             }
-            // It has ended, or it hangs.
+            // It has ended, or it hangs, or it would go on with what holds no more.
             running.stop(Duration::ZERO).await;
         }
         let (running, confinement) = self.launch(&launch).await?;

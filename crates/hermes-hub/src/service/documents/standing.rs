@@ -68,16 +68,17 @@ impl Standing {
             (DocumentKind::TenantImpact, revision(&impact)),
             (DocumentKind::Specialization, revision(&specialization)),
         ];
-        let policy_document = match policy {
+        let put = match policy {
             Some(document) => document.content,
             None => Value::Object(super::policy::default_document(baseline)),
         };
+        let policy = Policy::read(&put, baseline);
         let specialization =
             specialization.and_then(|document| document.content.as_str().map(str::to_owned));
         Ok(Self {
             baseline,
-            policy: Policy::read(&policy_document, baseline),
-            policy_document,
+            policy_document: serde_json::to_value(&policy).unwrap_or(put),
+            policy,
             config: impact::content(impact).0,
             specialization: specialization.unwrap_or_default(),
             revisions,
@@ -102,7 +103,7 @@ impl Standing {
         &self.policy
     }
 
-    /// The policy as it was put.
+    /// The same as a document, for agents: to them a member that is missing would be no limit.
     pub(crate) fn policy_document(&self) -> &Value {
         &self.policy_document
     }

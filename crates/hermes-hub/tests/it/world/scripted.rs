@@ -6,6 +6,7 @@
 //! | `tool` | a tool is called |
 //! | `ask=COMMAND` | a tool wants an approval for this command |
 //! | `leak=TEXT` | a tool is called with this text |
+//! | `spell=TEXT` | this text, slowly and in pieces of one letter |
 //! | `wait` | nothing, until the test releases it |
 //! | `die` | the agent's process ends, the first time |
 //!
@@ -50,6 +51,10 @@ struct Held {
     has_died: HashSet<String>,
     /// Streams end after that many events, if any.
     breaks_after: Option<usize>,
+    /// What agents work with.
+    directives: HashMap<TenantId, Directives>,
+    /// Who never answers when it is handed others.
+    deaf: HashSet<TenantId>,
 }
 
 struct Journal {
@@ -130,6 +135,16 @@ impl Scripted {
         self.held().start_delay = delay;
     }
 
+    /// What an agent was last started with or handed.
+    pub(crate) fn directives(&self, tenant: &TenantId) -> Option<Directives> {
+        self.held().directives.get(tenant).cloned()
+    }
+
+    /// Lets an agent hang when it is handed directives.
+    pub(crate) fn deafen(&self, tenant: &TenantId) {
+        self.held().deaf.insert(tenant.clone());
+    }
+
     /// Lets connections break after so many events.
     pub(crate) fn break_connections(&self, after: Option<usize>) {
         self.held().breaks_after = after;
@@ -192,31 +207,27 @@ impl Scripted {
                 break;
             }
             match word.split_once('=').unwrap_or((word, "")) {
-                ("say", count) => {
-                    for number in 0..count.parse().unwrap_or(1) {
-                        let piece = format!("{number} ");
+                (way @ ("say" | "spell"), text) => {
+                    for piece in pieces(way, text) {
                         said.push_str(&piece);
                         add(json!({"event": "message.delta", "delta": piece}));
-                        tokio::task::yield_now().await;
+                        if way == "say" {
+                            tokio::task::yield_now().await;
+                        } else {
+                            // Longer than pieces are joined.
+                            tokio::time::sleep(Duration::from_millis(40)).await;
+                        }
                     }
                 }
                 ("tool", _) => {
-                    add(
-                        json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": "ls"}),
-                    );
+                    add(called("ls"));
                     add(
                         json!({"event": "tool.completed", "tool": "terminal", "call_id": "c", "error": false}),
                     );
                 }
-                ("leak", text) => {
-                    add(
-                        json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": text}),
-                    );
-                }
+                ("leak", text) => add(called(text)),
                 ("ask", command) => {
-                    add(
-                        json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": command}),
-                    );
+                    add(called(command));
                     let id = format!("{key}-{command}");
                     let sender = watch::Sender::new(None);
                     let mut decided = sender.subscribe();
@@ -265,6 +276,19 @@ impl Scripted {
     }
 }
 
+fn called(preview: &str) -> Value {
+    json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": preview})
+}
+
+/// The pieces of an answer: numbers, or the letters of a text.
+fn pieces(way: &str, text: &str) -> Vec<String> {
+    if way == "spell" {
+        return text.chars().map(String::from).collect();
+    }
+    let count = text.parse().unwrap_or(1);
+    (0..count).map(|number| format!("{number} ")).collect()
+}
+
 fn gone() -> RuntimeError {
     RuntimeError::Unreachable("it is not running".into())
 }
@@ -290,6 +314,8 @@ impl Runtime for Scripted {
             }
         }
         held.ended.remove(&launch.tenant);
+        held.directives
+            .insert(launch.tenant.clone(), launch.directives);
         held.awake.insert(launch.tenant, CancellationToken::new());
         Ok(vec![Confinement {
             means: "Sandboxed",
@@ -316,7 +342,12 @@ impl Runtime for Scripted {
         }
     }
 
-    async fn apply(&self, _: &TenantId, _: &Directives) -> Result<(), RuntimeError> {
+    async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError> {
+        if self.held().deaf.contains(tenant) {
+            std::future::pending::<()>().await;
+        }
+        let mut held = self.held();
+        held.directives.insert(tenant.clone(), directives.clone());
         Ok(())
     }
 

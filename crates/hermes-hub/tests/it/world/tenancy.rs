@@ -36,6 +36,7 @@ pub(crate) struct Rules {
     pub(crate) ticker: Ticker,
     pub(crate) limits: JobLimits,
     pub(crate) secret: Option<&'static str>,
+    pub(crate) generation: u64,
 }
 
 pub(crate) struct KnownTenants {
@@ -65,6 +66,7 @@ impl KnownTenants {
                     least_minutes: 1,
                 },
                 secret: None,
+                generation: 1,
             }),
         }
     }
@@ -115,7 +117,7 @@ impl Tenancy for KnownTenants {
             max_concurrent_runs: rules.max_concurrent_runs,
             queue_depth: rules.queue_depth,
             longest_run: rules.longest_run,
-            generation: 1,
+            generation: rules.generation,
             revisions: Vec::new(),
         })
     }
