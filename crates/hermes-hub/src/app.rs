@@ -41,6 +41,7 @@ use crate::{
 };
 
 mod afterwards;
+mod connections;
 mod gauges;
 pub(crate) mod homes;
 mod housekeeping;

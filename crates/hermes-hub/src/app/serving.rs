@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt;
 use http::header;
 use rmcp::ServerHandler;
 use serde_json::json;
@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Hub,
-    tls::{ClientAddress, PlainListener, TlsListener},
+    Hub, connections,
+    tls::{PlainListener, TlsListener},
 };
 use crate::{auth::Scope, document, mcp, rest};
 
@@ -98,24 +98,20 @@ impl Hub {
                 hub.begin_drain();
             }
         };
-        let router = self
-            .router()
-            .into_make_service_with_connect_info::<ClientAddress>();
-        let serving: BoxFuture<'_, std::io::Result<()>> = match &self.settings().tls {
-            None => axum::serve(PlainListener(listener), router)
-                .with_graceful_shutdown(draining)
-                .into_future()
-                .boxed(),
+        let router = self.router();
+        let patience = connections::HEAD_PATIENCE;
+        let serving = match &self.settings().tls {
+            None => {
+                let listener = PlainListener(listener);
+                connections::serve(listener, router, patience, draining).boxed()
+            }
             Some(tls) => {
                 let listener = TlsListener::new(listener, tls)?;
-                axum::serve(listener, router)
-                    .with_graceful_shutdown(draining)
-                    .into_future()
-                    .boxed()
+                connections::serve(listener, router, patience, draining).boxed()
             }
         };
         tokio::select! {
-            ended = serving => Ok(ended?),
+            () = serving => Ok(()),
             () = overdue => Ok(()),
         }
     }

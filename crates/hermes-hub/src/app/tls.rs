@@ -2,10 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use axum::{
-    extract::connect_info::Connected,
-    serve::{IncomingStream, Listener},
-};
+use axum::serve::Listener;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -33,18 +30,6 @@ const REST: Duration = Duration::from_millis(100);
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
-
-impl Connected<IncomingStream<'_, PlainListener>> for ClientAddress {
-    fn connect_info(stream: IncomingStream<'_, PlainListener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
-
-impl Connected<IncomingStream<'_, TlsListener>> for ClientAddress {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
 
 /// Lets no piece of an answer wait until the one before is acknowledged: events come in small ones.
 fn send_at_once(stream: &mut TcpStream) {
