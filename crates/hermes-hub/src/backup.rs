@@ -23,7 +23,7 @@ mod find;
 mod restore;
 mod write;
 
-pub use restore::{Restored, restore};
+pub use restore::{Restored, forget_secrets, restore};
 pub use write::{KeyInBackup, write};
 
 /// The manifest's name in the archive.

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     Problem, TenantId,
     agents::{Calendar, MissedRuns, Tenancy, Terms, Ticker, Waking},
+    audit::NewEntry,
     files::HomeDirectory,
     runtime::{Directives, Launch, Limits},
     seal::{Place, Sealed, SecretKey},
@@ -54,16 +55,26 @@ impl Records {
                 .open(place, sealed)
                 .map_err(|error| Problem::internal(&error))
         };
-        let runtime_key = self.state.runtime_key(&record.id).await?;
-        let runtime_key =
-            runtime_key.ok_or_else(|| Problem::internal(&"a tenant has no runtime key"))?;
-        let runtime_key = open(&Place::runtime_key(&record.uid), &runtime_key)?;
+        let runtime_key = match self.state.runtime_key(&record.id).await? {
+            Some(sealed) => open(&Place::runtime_key(&record.uid), &sealed)?,
+            None => self.new_runtime_key(record).await?,
+        };
         let mut env = BTreeMap::new();
         for (name, sealed) in self.state.sealed_env(&record.id).await? {
             let value = open(&Place::variable(&record.uid, &name), &sealed)?;
             env.insert(name, value);
         }
         Ok((runtime_key, env))
+    }
+
+    /// Secrets that no key opened any more were forgotten, and agents do not work without theirs.
+    async fn new_runtime_key(&self, record: &TenantRecord) -> Result<Secret<String>, Problem> {
+        let (secret, kept) = tenants::runtime_key::fresh(&self.key, &record.uid)?;
+        let entry = NewEntry::by_hub("rotate_runtime_key")
+            .of(&record.id)
+            .to(record.id.as_str());
+        self.state.set_runtime_key(&record.id, kept, entry).await?;
+        Ok(secret)
     }
 
     /// A tenant's share of the machine: its flavor's, else the Hub's.

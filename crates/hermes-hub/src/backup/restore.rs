@@ -14,6 +14,7 @@ use super::{
     BackupError, Content, FORM_WITH_BYTES, MANIFEST, Manifest, file_error, write::Hashing,
 };
 use crate::{
+    audit::NewEntry,
     data_dir::{DataDir, make_private},
     ids::hex,
     state::{SqliteState, State},
@@ -61,6 +62,16 @@ async fn migrate(stage: &Path) -> Result<bool, BackupError> {
     let has_sealed = database.has_sealed().await;
     database.close().await;
     has_sealed.map_err(|error| BackupError::Damaged(error.to_string()))
+}
+
+/// Has a Hub that was restored without its key do without the secrets that only this opens: variables of tenants are to
+/// be set again, and agents get new keys.
+pub async fn forget_secrets(directory: &Path) -> Result<(), BackupError> {
+    let database = SqliteState::open(&directory.join("hub.db"), "restore").await?;
+    let entry = NewEntry::by_hub("forget_secrets");
+    let forgotten = database.forget_sealed(entry).await;
+    database.close().await;
+    forgotten.map_err(|error| BackupError::Damaged(error.to_string()))
 }
 
 /// Where files lie until all of them are known to be right.

@@ -10,19 +10,16 @@ use serde_json::{Map, Value};
 use super::{OfTenant, WHOLE, documents::Standing, page, present};
 use crate::{
     Code, Hub, Problem, TenantId,
-    auth::{KeyKind, NewKey, new_uid},
+    auth::new_uid,
     call::{Call, Reply, etag},
-    seal::Place,
     shapes::{GroupMembership, Tenant, TenantStatus, Via},
-    state::{
-        Deletion, NewRuntimeKey, NewTenant, Page, TenantChange, TenantFilter, TenantQuery,
-        TenantRecord,
-    },
+    state::{Deletion, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord},
 };
 
 mod given;
 mod home;
 mod resolve;
+pub(crate) mod runtime_key;
 
 pub(crate) use given::{AgentGiven, BrowserGiven, StorageGiven};
 pub(crate) use home::{Making, provision_unfinished, purge_overdue};
@@ -95,7 +92,9 @@ pub(crate) struct UpdateTenant {
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
     /// Its name for people, 1 to 200 characters.
-    display_name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<String>")]
+    display_name: Option<Option<String>>,
     /// Settings of its agent to change.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<AgentGiven>")]
@@ -114,10 +113,12 @@ pub(crate) struct UpdateTenant {
     flavor: Option<Option<String>>,
     /// All the groups it is a member of.
     groups: Option<Vec<GroupMembership>>,
-    /// Variables to set; they are never shown again.
-    env: Option<BTreeMap<String, String>>,
-    /// Labels to set, `null` to remove one.
-    labels: Option<BTreeMap<String, Option<String>>>,
+    /// Variables to set, `null` to unset one; they are never shown again.
+    env: Option<BTreeMap<String, Option<String>>>,
+    /// Labels to set, `null` to remove one, or all of them.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<BTreeMap<String, Option<String>>>")]
+    labels: Option<Option<BTreeMap<String, Option<String>>>>,
 }
 
 /// Which tenant to delete.
@@ -210,11 +211,7 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
     let labels = input.labels.unwrap_or_default();
     check_labels(&labels)?;
     let uid = new_uid().map_err(|error| Problem::internal(&error))?;
-    let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
-    let sealed = hub
-        .key()
-        .seal(&Place::runtime_key(&uid), key.secret.expose())
-        .map_err(|error| Problem::internal(&error))?;
+    let (secret, runtime_key) = runtime_key::fresh(hub.key(), &uid)?;
     let env = super::env::sealed(hub, &uid, input.env.unwrap_or_default())?;
     let tenant = NewTenant {
         display_name,
@@ -226,12 +223,7 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         groups: input.groups.unwrap_or_default(),
         labels,
         linked_home: None,
-        runtime_key: NewRuntimeKey {
-            hash: key.hash,
-            sealed,
-            last4: key.last4,
-            grace_until: None,
-        },
+        runtime_key,
         env,
         uid,
         id: id.clone(),
@@ -247,7 +239,7 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         show(&call, &record)?
     } else {
         let tenant = shape(&record, &hub.standing());
-        Reply::json_with(&tenant, "runtimeKey", key.secret.expose())?.etag(etag(record.revision))
+        Reply::json_with(&tenant, "runtimeKey", secret.expose())?.etag(etag(record.revision))
     };
     Ok(reply.status(201))
 }
@@ -271,10 +263,16 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     if let Some(flavor) = &flavor {
         hub.standing().check_flavor(flavor)?;
     }
-    if let Some(name) = &input.display_name {
+    let display_name = input
+        .display_name
+        .map(|name| name.unwrap_or_else(|| record.id.to_string()));
+    if let Some(name) = &display_name {
         check_name(name)?;
     }
     let labels = input.labels.map(|changes| {
+        let Some(changes) = changes else {
+            return BTreeMap::new();
+        };
         let mut labels = record.labels.clone();
         for (name, value) in changes {
             match value {
@@ -287,15 +285,25 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     if let Some(labels) = &labels {
         check_labels(labels)?;
     }
+    let (mut set, mut unset) = (BTreeMap::new(), Vec::new());
+    for (name, value) in input.env.unwrap_or_default() {
+        match value {
+            Some(value) => {
+                set.insert(name, value);
+            }
+            None => unset.push(name),
+        }
+    }
     let change = TenantChange {
-        display_name: input.display_name,
+        display_name,
         flavor,
         agent: given::changed::<AgentGiven>("agent", &record.agent, input.agent)?,
         storage: given::changed::<StorageGiven>("storage", &record.storage, input.storage)?,
         browser: given::changed::<BrowserGiven>("browser", &record.browser, input.browser)?,
         groups: input.groups,
         labels,
-        env: super::env::sealed(hub, &record.uid, input.env.unwrap_or_default())?,
+        env: super::env::sealed(hub, &record.uid, set)?,
+        unset_env: unset,
     };
     let expected = call.if_match.is_some().then_some(record.revision);
     let updated = hub
@@ -338,53 +346,6 @@ pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
     call.hub.jobs_changed(&record.id);
     call.hub.tenant_back(&record.id);
     show(&call, &restored)
-}
-
-/// How long the runtime key before lives on.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RotateRuntimeKey {
-    /// The tenant's id.
-    #[expect(dead_code, reason = "the gate has found the tenant")]
-    tenant_id: TenantId,
-    /// Seconds that the key before works beside the new one, 0 to 86400.
-    grace: Option<u64>,
-}
-
-/// A runtime key, in the one reply that shows it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ShownRuntimeKey {
-    runtime_key: String,
-    last4: String,
-}
-
-pub(crate) async fn rotate_runtime_key(
-    call: Call,
-    input: RotateRuntimeKey,
-) -> Result<Reply, Problem> {
-    let hub = &call.hub;
-    let record = call.tenant()?;
-    let grace_until = super::tokens::grace(input.grace)?;
-    let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
-    let sealed = hub
-        .key()
-        .seal(&Place::runtime_key(&record.uid), key.secret.expose())
-        .map_err(|error| Problem::internal(&error))?;
-    let new = NewRuntimeKey {
-        hash: key.hash,
-        sealed,
-        last4: key.last4.clone(),
-        grace_until,
-    };
-    hub.state()
-        .set_runtime_key(&record.id, new, call.entry.clone())
-        .await?;
-    hub.settings_changed(&record.id);
-    Reply::json(&ShownRuntimeKey {
-        runtime_key: key.secret.expose().clone(),
-        last4: key.last4,
-    })
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {

@@ -74,9 +74,9 @@ impl From<StateError> for Problem {
                 Problem::precondition(message).because(reason)
             }
             StateError::Changed { .. } => Problem::new(Code::PreconditionFailed, error.to_string()),
-            StateError::TooMany { message } => {
-                Problem::new(Code::ResourceExhausted, message).because("concurrency")
-            }
+            StateError::TooMany { message } => Problem::new(Code::ResourceExhausted, message)
+                .because("concurrency")
+                .retry_after(1000),
             StateError::OverQuota { message } => {
                 Problem::new(Code::OutOfSpace, message).because("quota")
             }

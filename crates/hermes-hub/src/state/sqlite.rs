@@ -168,6 +168,10 @@ impl State for SqliteState {
     async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError> {
         let mut write = self.begin().await?;
         sqlx::query("DELETE FROM env").execute(&mut *write).await?;
+        // Replies that are kept may hold secrets and are sealed, too.
+        sqlx::query("DELETE FROM idempotency")
+            .execute(&mut *write)
+            .await?;
         sqlx::query(
             "UPDATE tenants SET key_hash = NULL, key_sealed = NULL, key_last4 = NULL, key_rotated_at = NULL,
                  old_key_hash = NULL, old_key_until = NULL, generation = generation + 1, revision = revision + 1",

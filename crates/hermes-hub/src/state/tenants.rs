@@ -141,6 +141,8 @@ pub struct TenantChange {
     pub labels: Option<BTreeMap<String, String>>,
     /// Variables to set.
     pub env: Vec<super::NewVariable>,
+    /// Names of variables to unset.
+    pub unset_env: Vec<String>,
 }
 
 /// What the Hub found out about a tenant, in what is not `None`.

@@ -85,6 +85,9 @@ pub(crate) struct BackupArgs {
 pub(crate) struct RestoreArgs {
     /// The backup.
     pub(crate) file: PathBuf,
+    /// Forget what only a lost `secret.key` would open: variables of tenants have to be set again, agents get new keys.
+    #[arg(long)]
+    pub(crate) forget_secrets: bool,
     #[command(flatten)]
     pub(crate) data: DataDirArgs,
 }

@@ -153,7 +153,7 @@ pub(super) fn others() -> Vec<Operation> {
             "rotate_runtime_key",
             &[Post],
             "/v1/tenants/{tenant_id}/runtime-key/rotate",
-            tenants::rotate_runtime_key,
+            tenants::runtime_key::rotate,
         )
         .says(
             "Rotate a runtime key",
@@ -162,7 +162,7 @@ pub(super) fn others() -> Vec<Operation> {
         .scope(Scope::TokensAdmin)
         .in_query(&["grace"])
         .command("tenant rotate-key")
-        .gives::<tenants::ShownRuntimeKey>(),
+        .gives::<tenants::runtime_key::ShownRuntimeKey>(),
         Operation::new(
             "set_skill_state",
             &[Put],

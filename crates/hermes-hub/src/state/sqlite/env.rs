@@ -33,6 +33,20 @@ pub(super) async fn set_variable(
     Ok(())
 }
 
+/// Forgets a variable; whether there was one.
+pub(super) async fn unset_variable(
+    write: &mut SqliteConnection,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<bool, StateError> {
+    let removed = sqlx::query("DELETE FROM env WHERE tenant = ?1 AND name = ?2")
+        .bind(tenant.as_str())
+        .bind(name)
+        .execute(&mut *write)
+        .await?;
+    Ok(removed.rows_affected() > 0)
+}
+
 /// The tenant's agent has to start anew to see other variables.
 async fn changed(write: &mut SqliteConnection, tenant: &TenantId) -> Result<(), StateError> {
     let found = sqlx::query(
@@ -108,17 +122,12 @@ impl Env for SqliteState {
         entry: NewEntry,
     ) -> Result<bool, StateError> {
         let mut write = self.begin().await?;
-        let removed = sqlx::query("DELETE FROM env WHERE tenant = ?1 AND name = ?2")
-            .bind(tenant.as_str())
-            .bind(name)
-            .execute(&mut *write)
-            .await?
-            .rows_affected();
-        if removed > 0 {
+        let was_set = unset_variable(&mut write, tenant, name).await?;
+        if was_set {
             changed(&mut write, tenant).await?;
         }
         self.effect(&mut write, entry).await?;
         commit(write).await?;
-        Ok(removed > 0)
+        Ok(was_set)
     }
 }

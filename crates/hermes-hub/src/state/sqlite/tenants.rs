@@ -5,7 +5,7 @@ use sqlx::{QueryBuilder, Sqlite};
 
 use super::{
     SqliteState, column, commit,
-    env::set_variable,
+    env::{set_variable, unset_variable},
     row::{Columns, list},
 };
 use crate::{
@@ -194,6 +194,9 @@ impl Tenants for SqliteState {
         }
         for variable in &change.env {
             set_variable(&mut write, id, variable).await?;
+        }
+        for name in &change.unset_env {
+            unset_variable(&mut write, id, name).await?;
         }
         self.effect(&mut write, entry).await?;
         let changed = again(&mut write, id).await?;

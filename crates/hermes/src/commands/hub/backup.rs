@@ -6,6 +6,7 @@ use hermes_hub::{
     backup::{self, KeyInBackup},
     state::{SqliteState, State},
 };
+use serde_json::json;
 
 use super::serve::local_sources;
 use crate::{
@@ -27,6 +28,13 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     }
     let directory = data_dir(&settings)?;
     let key = if args.with_key {
+        if settings.secret_key_file != directory.secret_key() {
+            let path = settings.secret_key_file.display();
+            return Err(Failure::usage(format!(
+                "the key lies in `{path}`, not in the Hub's directory, and would not be in the backup"
+            ))
+            .hint("leave out `--with-key`, and keep a copy of that file yourself"));
+        }
         KeyInBackup::With
     } else {
         KeyInBackup::Without
@@ -70,6 +78,13 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
             if manifest.left_out.len() == 1 { "is" } else { "are" },
         ));
     }
+    if args.file.as_os_str() != "-" {
+        let (file, paths) = (args.file.display().to_string(), manifest.files.len());
+        let with_key = key == KeyInBackup::With;
+        context.output.json(
+            json!({"file": file, "paths": paths, "withKey": with_key, "leftOut": manifest.left_out}),
+        );
+    }
     let files = count(manifest.files.len(), "path");
     context.output.note(match key {
         KeyInBackup::With => format!(
@@ -91,13 +106,29 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
             args.file.display()
         ))
     })?;
-    let restored = context.block_on(async { Ok(backup::restore(file, root).await?) })?;
+    let restored = context.block_on(async {
+        let mut restored = backup::restore(file, root).await?;
+        restored.is_key_missing &= !settings.secret_key_file.exists();
+        if restored.is_key_missing && args.forget_secrets {
+            backup::forget_secrets(root).await?;
+            restored.is_key_missing = false;
+        }
+        Ok(restored)
+    })?;
     let output = context.output;
+    output.json(json!({
+        "dataDir": root.display().to_string(),
+        "paths": restored.manifest.files.len(),
+        "keyMissing": restored.is_key_missing,
+    }));
     let files = count(restored.manifest.files.len(), "path");
     output.note(format!("Restored {files} to `{}`.", root.display()));
+    if args.forget_secrets {
+        output.note("Secrets without a key are forgotten: set the variables of tenants again.");
+    }
     if restored.is_key_missing {
         output.warning(format!(
-            "the backup has no key for its secrets: put the old `secret.key` into `{}` before the Hub starts",
+            "the backup has no key for its secrets: put the old `secret.key` into `{}` before the Hub starts. If that is lost, remove the directory and restore with `--forget-secrets`",
             root.display()
         ));
     }

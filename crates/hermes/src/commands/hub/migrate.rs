@@ -1,6 +1,7 @@
 //! `hermes hub migrate`: brings the database of a Hub that does not run to this version.
 
 use hermes_hub::state::{SqliteState, State};
+use serde_json::json;
 
 use super::serve::local_sources;
 use crate::{
@@ -25,6 +26,9 @@ pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> 
         State::close(&state).await;
         Ok(())
     })?;
+    context
+        .output
+        .json(json!({"database": path.display().to_string()}));
     context.output.note(format!(
         "`{}` has the tables of this version.",
         path.display()

@@ -51,6 +51,37 @@ fn without_the_key_that_is_told() {
 }
 
 #[test]
+fn a_hub_whose_key_is_lost_goes_on_without_its_secrets() {
+    let hub = Served::with_acme();
+    hub.run_with_input(&["tenant", "env", "set", "acme", "API_KEY"], "secret-1234")
+        .ok();
+    let file = hub.home.beside("hub.tar.zst");
+    let path = file.to_str().unwrap();
+    let backup = hub.json(&["hub", "backup", path]);
+    assert_eq!(backup["withKey"], false, "{backup}");
+    let token = fs::read_to_string(hub.home.beside(".local/share/hermes-hub/admin.token")).unwrap();
+
+    let fresh = TestHome::fresh();
+    fs::create_dir(fresh.path()).unwrap();
+    let restored = fresh
+        .run(&["hub", "restore", path, "--forget-secrets"])
+        .ok();
+    assert!(
+        restored.stderr.contains("set the variables"),
+        "{restored:?}"
+    );
+    fs::write(fresh.beside(".local/share/hermes-hub/admin.token"), token).unwrap();
+    let restored = Served::in_home(fresh);
+    let env = restored.json(&["tenant", "env", "list", "acme"]);
+    assert_eq!(env["env"], serde_json::json!([]), "{env}");
+    restored
+        .run(&["tenant", "run", "acme", "hello", "--watch"])
+        .ok();
+    let acme = restored.json(&["tenant", "get", "acme"]);
+    assert_eq!(acme["keys"]["runtimeKey"]["present"], true, "{acme}");
+}
+
+#[test]
 fn a_damaged_backup_leaves_nothing_behind() {
     let hub = Served::with_acme();
     let file = hub.home.beside("hub.tar.zst");

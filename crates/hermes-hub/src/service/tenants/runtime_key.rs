@@ -1,0 +1,71 @@
+//! Runtime keys, by which agents and the Hub know each other.
+
+use hermes_config::Secret;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Problem, TenantId,
+    auth::{KeyKind, NewKey},
+    call::{Call, Reply},
+    seal::{Place, SecretKey},
+    service::tokens,
+    state::NewRuntimeKey,
+};
+
+/// A new key for the tenant with this uid: as its agent gets it, and as it is kept.
+pub(crate) fn fresh(
+    sealing: &SecretKey,
+    uid: &str,
+) -> Result<(Secret<String>, NewRuntimeKey), Problem> {
+    let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
+    let sealed = sealing
+        .seal(&Place::runtime_key(uid), key.secret.expose())
+        .map_err(|error| Problem::internal(&error))?;
+    let kept = NewRuntimeKey {
+        hash: key.hash,
+        sealed,
+        last4: key.last4,
+        grace_until: None,
+    };
+    Ok((key.secret, kept))
+}
+
+/// How long the runtime key before lives on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RotateRuntimeKey {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// Seconds that the key before works beside the new one, 0 to 86400.
+    grace: Option<u64>,
+}
+
+/// A runtime key, in the one reply that shows it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ShownRuntimeKey {
+    runtime_key: String,
+    last4: String,
+}
+
+pub(crate) async fn rotate(call: Call, input: RotateRuntimeKey) -> Result<Reply, Problem> {
+    let hub = &call.hub;
+    let record = call.tenant()?;
+    let grace_until = tokens::grace(input.grace)?;
+    let (secret, kept) = fresh(hub.key(), &record.uid)?;
+    let last4 = kept.last4.clone();
+    let kept = NewRuntimeKey {
+        grace_until,
+        ..kept
+    };
+    hub.state()
+        .set_runtime_key(&record.id, kept, call.entry.clone())
+        .await?;
+    hub.settings_changed(&record.id);
+    Reply::json(&ShownRuntimeKey {
+        runtime_key: secret.expose().clone(),
+        last4,
+    })
+}
