@@ -11,7 +11,7 @@ pub(crate) struct HubArgs {
     /// Where the Hub is (also: HERMES_HUB_URL; default: http://127.0.0.1:7878).
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) hub: Option<String>,
-    /// A file that holds the token (default: HERMES_HUB_TOKEN, else `admin.token` of this machine's Hub).
+    /// A file that holds the token (default: HERMES_HUB_TOKEN, else the secret `hub@HOST`, else `admin.token` of this machine's Hub).
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

@@ -1,6 +1,11 @@
 //! From settings to a Hub that is ready to start: directory, lock, ports, database, key and first token.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use hermes_hub::{
     auth::make_first_token, data_dir::DataDir, seal::SecretKey, settings::Settings,
@@ -80,13 +85,17 @@ pub(crate) fn data_dir(settings: &Settings) -> Result<DataDir, Failure> {
 
 /// Refuses what is not there to be used.
 fn check(settings: &Settings) -> Result<(), Failure> {
-    if !settings.objects_url.starts_with("file:") {
-        return Err(
-            Failure::usage("`objects.url`: shares lie in directories only")
-                .hint("use `file:` and a path, or leave it out"),
-        );
+    let usual = settings.data_dir.join("shares");
+    let named = settings.objects_url.strip_prefix("file:");
+    let named = named.map(|path| Path::new(path.strip_prefix("//").unwrap_or(path)));
+    if named == Some(&usual) {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::usage(format!(
+        "`objects.url`: shares lie in `{}` and nowhere else",
+        usual.display()
+    ))
+    .hint("leave it out; to have them elsewhere, set `data_dir`, or mount a disk there"))
 }
 
 /// The file of the database.

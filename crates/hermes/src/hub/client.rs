@@ -47,7 +47,7 @@ impl<'c> HubClient<'c> {
         let named = std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
         let text = args.hub.clone().or(named).unwrap_or_else(|| USUAL.into());
         let base = parse(&text)?;
-        let token = token::find(&base, args.token_file.as_deref())?;
+        let token = token::find(&base, args.token_file.as_deref(), &context.home)?;
         let mut builder = Client::builder()
             .connect_timeout(CONNECT_PATIENCE)
             .read_timeout(SILENCE)

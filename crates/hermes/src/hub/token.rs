@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_config::Secret;
+use hermes_config::{Home, Secret, SecretStore, Variables};
 use hermes_hub::settings::{Settings, Sources};
 use url::{Host, Url};
 
@@ -14,8 +14,13 @@ use crate::failure::Failure;
 /// The variable that holds one.
 const VARIABLE: &str = "HERMES_HUB_TOKEN";
 
-/// The token for the Hub at `base`: that of a file that was named, of the environment, or of the Hub of this machine.
-pub(super) fn find(base: &Url, file: Option<&Path>) -> Result<Option<Secret<String>>, Failure> {
+/// The token for the Hub at `base`: that of a file that was named, of the environment, of the keyring, or of the Hub of
+/// this machine.
+pub(super) fn find(
+    base: &Url,
+    file: Option<&Path>,
+    home: &Home,
+) -> Result<Option<Secret<String>>, Failure> {
     if let Some(path) = file {
         return read(path).map(Some).map_err(|error| {
             Failure::usage(format!(
@@ -30,11 +35,41 @@ pub(super) fn find(base: &Url, file: Option<&Path>) -> Result<Option<Secret<Stri
     {
         return Ok(Some(Secret::new(token.trim().to_owned())));
     }
+    if let Some(token) = kept(base, home)? {
+        return Ok(Some(token));
+    }
     // The token of this machine's Hub is nobody else's business.
     if !is_this_machine(base) {
         return Ok(None);
     }
     Ok(local_file().and_then(|path| read(&path).ok()))
+}
+
+/// What `hermes secret set` keeps for this Hub. The list says so, and only then is the keyring asked.
+fn kept(base: &Url, home: &Home) -> Result<Option<Secret<String>>, Failure> {
+    let Some(name) = secret_name(base) else {
+        return Ok(None);
+    };
+    // A list that can not be read is no reason to fail: there may be another token.
+    let names = SecretStore::sealed(home).list().unwrap_or_default();
+    if !names.iter().any(|(kept, _)| *kept == name) {
+        return Ok(None);
+    }
+    let (variables, _) = Variables::load(home, None);
+    let keyring = SecretStore::of_user(home, &variables);
+    keyring.get(&name).map(Some).map_err(|error| {
+        Failure::failed(format!("the Hub's token, `{name}` of the secrets: {error}"))
+    })
+}
+
+/// The name of a Hub's token among the secrets: `hub@` and its host, with the port if that is an unusual one.
+fn secret_name(base: &Url) -> Option<String> {
+    let host = base.host_str()?;
+    let name = match base.port() {
+        Some(port) => format!("hub@{host}/{port}"),
+        None => format!("hub@{host}"),
+    };
+    SecretStore::check_name(&name).is_ok().then_some(name)
 }
 
 fn read(path: &Path) -> std::io::Result<Secret<String>> {
@@ -72,6 +107,19 @@ pub(super) fn is_this_machine(base: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hubs_token_has_the_name_of_its_host() {
+        for (url, name) in [
+            ("https://hub.example.com", Some("hub@hub.example.com")),
+            ("https://hub.example.com:443", Some("hub@hub.example.com")),
+            ("http://127.0.0.1:7878", Some("hub@127.0.0.1/7878")),
+            ("http://[::1]:7878", None),
+        ] {
+            let found = secret_name(&Url::parse(url).unwrap());
+            assert_eq!(found.as_deref(), name, "{url}");
+        }
+    }
 
     #[test]
     fn only_the_hub_of_this_machine_is_shown_its_token() {

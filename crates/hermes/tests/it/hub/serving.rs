@@ -143,3 +143,13 @@ fn a_database_is_migrated_only_while_no_hub_runs() {
     let other = TestHome::fresh();
     other.run(&["hub", "migrate"]).ended(2);
 }
+
+#[test]
+fn shares_that_are_to_lie_elsewhere_are_no_start_and_not_overlooked() {
+    let home = TestHome::fresh();
+    fs::create_dir(home.path()).unwrap();
+    let elsewhere = format!("objects.url=file:{}", home.beside("shares").display());
+    let refused = home.run(&["hub", "serve", "--set", &elsewhere]).ended(2);
+    assert!(refused.stderr.contains("objects.url"), "{refused:?}");
+    assert!(refused.stderr.contains("data_dir"), "{refused:?}");
+}

@@ -52,6 +52,23 @@ fn no_token_is_told_with_what_to_do() {
 }
 
 #[test]
+fn a_token_among_the_secrets_is_found_by_the_hubs_name() {
+    let hub = Served::new();
+    let secret = hub.token();
+    fs::remove_file(hub.data().join("admin.token")).unwrap();
+    let address = hub.url.strip_prefix("http://").unwrap();
+    let name = format!("hub@{}", address.replace(':', "/"));
+    hub.run_with_input(&["secret", "set", &name], &secret).ok();
+    let who = hub.run(&["token", "whoami"]).ok();
+    who.hides(&[&secret]);
+    // It is that Hub's, and no other's.
+    let other = hub
+        .run(&["tenant", "list", "--hub", "http://hub.invalid:7878"])
+        .ended(6);
+    other.hides(&[&secret]);
+}
+
+#[test]
 fn the_token_of_this_machine_is_for_no_other() {
     let hub = Served::new();
     // It resolves to nowhere; what matters is that no token is presented, and that it is unavailable.
