@@ -332,10 +332,12 @@ fn idempotency_key(
         )));
     }
     let mut route = operation.name.to_owned();
-    for name in ["tenant_id", "group_id", "job_id", "run_id"] {
-        if let Some(id) = arguments.get(name).and_then(Value::as_str) {
-            route.push('/');
-            route.push_str(id);
+    for name in operation.names_in_path() {
+        route.push('/');
+        match arguments.get(name) {
+            Some(Value::String(id)) => route.push_str(id),
+            Some(other) => route.push_str(&other.to_string()),
+            None => {}
         }
     }
     Ok(IdempotencyKey {

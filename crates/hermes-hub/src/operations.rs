@@ -231,6 +231,18 @@ impl Operation {
         }
     }
 
+    /// The arguments in its route, in their order there.
+    pub(crate) fn names_in_path(&self) -> impl Iterator<Item = &'static str> {
+        let parts = self.path.split('/');
+        parts.filter_map(|part| {
+            Some(
+                part.strip_prefix('{')?
+                    .strip_suffix('}')?
+                    .trim_start_matches('*'),
+            )
+        })
+    }
+
     fn says(mut self, title: &'static str, description: &'static str) -> Self {
         self.title = title;
         self.description = description;

@@ -45,6 +45,8 @@ pub(crate) struct Left {
 pub(crate) struct Empty {
     /// Until there is one more.
     pub(crate) wait: Duration,
+    /// What it has.
+    pub(crate) left: Left,
 }
 
 impl<K> Default for Buckets<K> {
@@ -109,6 +111,7 @@ impl Bucket {
         let seconds = (1.0 - self.left) / rate.per_second.max(f64::MIN_POSITIVE);
         Empty {
             wait: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(1)),
+            left: self.left(rate),
         }
     }
 
@@ -140,6 +143,7 @@ mod tests {
         assert_eq!(left, [2, 1, 0]);
         let empty = buckets.take_at("a", rate, start).unwrap_err();
         assert_eq!(empty.wait, Duration::from_millis(500));
+        assert_eq!((empty.left.limit, empty.left.remaining), (3, 0));
         assert!(buckets.take_at("b", rate, start).is_ok());
         assert!(
             buckets

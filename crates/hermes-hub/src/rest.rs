@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use crate::{
     Code, Hub, Problem, TenantId,
     dispatch::{self, Visitor},
-    operations::{Access, Naming, Operation, Verb, table},
+    operations::{Access, Effect, Naming, Operation, Verb, table},
     shapes::Via,
 };
 
@@ -112,6 +112,12 @@ async fn answer(
     };
     let is_head = request.method() == Method::HEAD;
     let if_none_match = text(request.headers(), &header::IF_NONE_MATCH);
+    if if_none_match.is_some() && verb != Verb::Get && operation.effect != Effect::Reads {
+        let problem = Problem::invalid(
+            "`If-None-Match` is for reads; a write takes `If-Match` with the version it changes",
+        );
+        return problem_response(&problem, &id);
+    }
     match run(hub, operation, verb, &path, request, &id).await {
         Ok(dispatched) => respond::reply(dispatched, if_none_match.as_deref(), is_head),
         Err(problem) => problem_response(&problem, &id),

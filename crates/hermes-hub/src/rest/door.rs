@@ -103,7 +103,7 @@ pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Ne
     let is_mcp = request.uri().path() == "/mcp";
     let (mut response, left) = match admit(&hub, &mut request, &id, is_mcp).await {
         Ok(left) => (next.run(request).await, left),
-        Err(problem) => (problem_response(&problem, &id), None),
+        Err(refused) => (problem_response(&refused.problem, &id), refused.left),
     };
     let status = response.status();
     let headers = response.headers_mut();
@@ -132,12 +132,27 @@ pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Ne
     response
 }
 
+/// Why a request is not let through, and what is left to its token if that is why.
+struct Refused {
+    problem: Problem,
+    left: Option<Left>,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem,
+            left: None,
+        }
+    }
+}
+
 async fn admit(
     hub: &Hub,
     request: &mut Request,
     id: &RequestId,
     is_mcp: bool,
-) -> Result<Option<Left>, Problem> {
+) -> Result<Option<Left>, Refused> {
     let settings = hub.settings();
     check_size(request)?;
     host::check(&settings, request.uri(), request.headers())?;
@@ -153,7 +168,8 @@ async fn admit(
             Code::Unavailable,
             "the Hub is shutting down; try again in a moment",
         )
-        .retry_after(5000));
+        .retry_after(5000)
+        .into());
     }
     let address = address::of(request, hub.trusted_proxies());
     let wrong_tokens = Rate {
@@ -182,7 +198,7 @@ async fn admit(
                 id,
                 if is_mcp { Via::Mcp } else { Via::Rest },
             );
-            return Err(refusal.into());
+            return Err(Problem::from(refusal).into());
         }
     };
     let rate = Rate {
@@ -192,7 +208,10 @@ async fn admit(
     let left = hub
         .requests()
         .take(caller.principal.token.clone(), rate)
-        .map_err(|empty| too_many("too many requests with this token", empty))?;
+        .map_err(|empty| Refused {
+            problem: too_many("too many requests with this token", empty),
+            left: Some(empty.left),
+        })?;
     let Caller { principal, key } = caller;
     if is_mcp {
         request

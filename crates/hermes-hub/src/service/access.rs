@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::OfTenant;
 use crate::{
@@ -42,9 +43,19 @@ pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> 
             );
         }
     }
+    let usual = || {
+        let standing = call.hub.standing();
+        let rules = standing.section("access");
+        let message = rules.get("blockedMessage").and_then(Value::as_str);
+        message.map(str::to_owned)
+    };
+    let message = match input.status {
+        AccessStatus::Blocked => input.message.or_else(usual),
+        AccessStatus::Active => input.message,
+    };
     let access = NewAccess {
         status: input.status,
-        message: input.message,
+        message,
         reason: input.reason,
         by: call.principal().token.to_string(),
     };

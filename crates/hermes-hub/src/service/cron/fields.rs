@@ -1,5 +1,6 @@
 //! The members of a job, from a client's JSON to the agent's types.
 
+use hermes_config::nearest;
 use hermes_store::cron::{
     CHANGEABLE, JobChanges, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat, Schedule,
 };
@@ -141,8 +142,11 @@ pub(super) fn changes(
             return Err(Problem::invalid(format!("`{name}` can not be changed"))
                 .at(name.clone(), "read-only"));
         }
-        if !CHANGEABLE.contains(&name.as_str()) {
-            return Err(unknown_member(name, &CHANGEABLE.map(str::to_owned)));
+        let short: String = name.chars().take(80).collect();
+        let known = CHANGEABLE.map(str::to_owned);
+        // Members that nobody knows are kept; one that is nearly known is a mistake.
+        if !known.contains(name) && nearest(&short, known.iter().cloned()).is_some() {
+            return Err(unknown_member(name, &known));
         }
     }
     let enabled = flag(&mut patch, "enabled")?;
@@ -187,6 +191,7 @@ pub(super) fn changes(
             changes.others.insert(name.to_owned(), value.into());
         }
     }
+    changes.others.extend(patch);
     Ok((changes, enabled))
 }
 
@@ -296,13 +301,15 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_takes_known_members_only() {
+    fn a_patch_keeps_unknown_members_and_refuses_mistaken_ones() {
         let told = |patch: Value| changes(map(&patch), &now()).unwrap_err().message;
         assert!(told(json!({"promt": "x"})).contains("did you mean `prompt`?"));
         assert!(told(json!({"next_run_at": "x"})).contains("can not be changed"));
         assert!(told(json!({"schedule": "whenever"})).contains("schedule"));
         let (change, enabled) = changes(map(&json!({"enabled": false})), &now()).unwrap();
         assert_eq!((change, enabled), (JobChanges::default(), Some(false)));
+        let (change, _) = changes(map(&json!({"x_color": "red"})), &now()).unwrap();
+        assert_eq!(Value::Object(change.others), json!({"x_color": "red"}));
     }
 
     #[test]

@@ -341,6 +341,28 @@ async fn too_many_requests_and_too_many_wrong_tokens_have_to_wait() {
 }
 
 #[tokio::test]
+async fn who_sends_too_much_is_told_how_much_is_left_and_when_to_come_again() {
+    let site = Site::with(|settings, _| {
+        settings.limits.rps_per_token = 1;
+        settings.limits.burst = 2;
+    })
+    .await;
+    let mut refused = None;
+    for _ in 0..10 {
+        let answer = site.get("/v1/whoami").await;
+        if answer.status == 429 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let refused = refused.expect("nobody was refused");
+    assert_eq!(refused.header("ratelimit-limit"), "2");
+    assert_eq!(refused.header("ratelimit-remaining"), "0");
+    assert!(refused.header("ratelimit-reset").parse::<u64>().unwrap() >= 1);
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1);
+}
+
+#[tokio::test]
 async fn every_answer_has_the_common_headers() {
     let site = Site::new().await;
     let request = site

@@ -234,6 +234,72 @@ async fn versions_guard_writes_and_spare_reads() {
 }
 
 #[tokio::test]
+async fn a_condition_of_reads_does_not_pass_for_one_of_a_write() {
+    let site = Site::new().await.with_examples().await;
+    let file = "/v1/tenants/tenant_123/shares/division1/files/content";
+    let read = format!("{file}?path=notes/report.md");
+    let before = site.get(&read).await.expect(200);
+    let body = json!({"path": "notes/report.md", "content": "other"});
+    for condition in ["*", "\"1\""] {
+        let request = site
+            .request(&site.admin, Method::PUT, file)
+            .header("content-type", "application/json")
+            .header("if-none-match", condition)
+            .body(body.to_string());
+        let refused = site.send(request).await.expect(400);
+        assert!(refused["message"].as_str().unwrap().contains("If-Match"));
+    }
+    assert_eq!(site.get(&read).await.expect(200), before);
+}
+
+#[tokio::test]
+async fn a_key_is_for_one_route_with_its_ids() {
+    let site = Site::new().await;
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        let request = json!({"name": name, "scopes": ["tenants:read"]});
+        let token = site.post("/v1/tokens", &request).await.expect(201);
+        ids.push(token["id"].as_str().unwrap().to_owned());
+    }
+    for id in ids {
+        let request = site
+            .request(
+                &site.admin,
+                Method::POST,
+                &format!("/v1/tokens/{id}/rotate"),
+            )
+            .header("content-type", "application/json")
+            .header("idempotency-key", "the-same")
+            .body("{}");
+        site.send(request).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn null_takes_back_what_a_tenant_was_given() {
+    let site = Site::new().await;
+    let tenant = json!({"id": "acme", "displayName": "Acme", "labels": {"a": "1", "b": "2"},
+        "env": {"ONE": "1", "TWO": "2"}});
+    site.tenant(tenant).await;
+    let patch =
+        json!({"displayName": null, "labels": {"a": null}, "env": {"ONE": null, "SIX": "6"}});
+    let patched = site.patch("/v1/tenants/acme", &patch).await.expect(200);
+    assert_eq!(patched["displayName"], "acme");
+    assert_eq!(patched["labels"], json!({"b": "2"}));
+    let env = site.get("/v1/tenants/acme/env").await.expect(200);
+    let names: Vec<_> = env["env"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = names
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["SIX", "TWO"]);
+    let patched = site
+        .patch("/v1/tenants/acme", &json!({"labels": null}))
+        .await;
+    assert_eq!(patched.expect(200)["labels"], json!({}));
+}
+
+#[tokio::test]
 async fn a_condition_that_can_not_be_read_is_not_taken_for_none() {
     let site = Site::new().await;
     site.tenant(json!({"id": "acme", "displayName": "Acme"}))

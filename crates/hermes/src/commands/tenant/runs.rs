@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
 const WAITING: &[Column] = &[
     ("TENANT", "/tenantId"),
     ("RUN", "/runId"),
-    ("APPROVAL", "/id"),
+    ("APPROVAL", "/approvalId"),
     ("SINCE", "/createdAt"),
     ("WHAT", "/command"),
 ];
