@@ -39,7 +39,7 @@ const LARGEST_BUFFER: usize = 8 << 20;
 /// Steps between two looks at the clock, and in one line, if the expression is followed place by place. A step is some
 /// ten nanoseconds.
 const STEPS: u64 = 1 << 24;
-const STEPS_IN_LINE: u64 = 1 << 27;
+const STEPS_IN_LINE: u64 = 1 << 25;
 
 /// What to search.
 #[derive(Debug, Clone, Default)]
