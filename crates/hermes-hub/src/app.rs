@@ -95,6 +95,7 @@ struct Inner {
     metrics: Arc<Metrics>,
     requests: Buckets<TokenId>,
     wrong_tokens: Buckets<IpAddr>,
+    strangers: Buckets<IpAddr>,
     trusted_proxies: Vec<Cidr>,
     challenge: HeaderValue,
     nobody: Visitor,
@@ -192,6 +193,7 @@ impl Hub {
             metrics: Arc::clone(agents.metrics()),
             requests: Buckets::default(),
             wrong_tokens: Buckets::default(),
+            strangers: Buckets::default(),
             trusted_proxies,
             challenge,
             nobody: nobody(),
@@ -329,6 +331,11 @@ impl Hub {
 
     pub(crate) fn wrong_tokens(&self) -> &Buckets<IpAddr> {
         &self.0.wrong_tokens
+    }
+
+    /// How many requests without any token, or for another host, are written down.
+    pub(crate) fn strangers(&self) -> &Buckets<IpAddr> {
+        &self.0.strangers
     }
 
     pub(crate) fn trusted_proxies(&self) -> &[Cidr] {

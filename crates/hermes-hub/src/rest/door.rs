@@ -155,7 +155,21 @@ async fn admit(
 ) -> Result<Option<Left>, Refused> {
     let settings = hub.settings();
     check_size(request)?;
-    host::check(&settings, request.uri(), request.headers())?;
+    let address = address::of(request, hub.trusted_proxies());
+    let via = if is_mcp { Via::Mcp } else { Via::Rest };
+    let wrong_tokens = Rate {
+        per_second: f64::from(settings.limits.auth_failures_per_minute) / 60.0,
+        burst: f64::from(settings.limits.auth_failures_per_minute.max(1)),
+    };
+    // Anybody can send these, and as many as they like.
+    let is_worth_an_entry = || hub.strangers().take(address, wrong_tokens).is_ok();
+    if let Err(problem) = host::check(&settings, request.uri(), request.headers()) {
+        if is_worth_an_entry() {
+            let entry = NewEntry::new("unknown", via, "host_refused");
+            note_denial(hub, entry.denied(403), request.uri().path(), id);
+        }
+        return Err(problem.into());
+    }
     if let Some(query) = request.uri().query() {
         refuse_token_in(query)?;
     }
@@ -171,11 +185,6 @@ async fn admit(
         .retry_after(5000)
         .into());
     }
-    let address = address::of(request, hub.trusted_proxies());
-    let wrong_tokens = Rate {
-        per_second: f64::from(settings.limits.auth_failures_per_minute) / 60.0,
-        burst: f64::from(settings.limits.auth_failures_per_minute.max(1)),
-    };
     hub.wrong_tokens()
         .check(&address, wrong_tokens)
         .map_err(|empty| too_many("too many wrong tokens from this address", empty))?;
@@ -191,13 +200,9 @@ async fn admit(
                 let _ = hub.wrong_tokens().take(address, wrong_tokens);
                 hub.metrics().auth_failure();
             }
-            note_refusal(
-                hub,
-                &refusal,
-                path,
-                id,
-                if is_mcp { Via::Mcp } else { Via::Rest },
-            );
+            if !matches!(refusal, Refusal::NoKey) || is_worth_an_entry() {
+                note_refusal(hub, &refusal, path, id, via);
+            }
             return Err(Problem::from(refusal).into());
         }
     };
@@ -242,7 +247,7 @@ fn check_size(request: &Request) -> Result<(), Problem> {
     ))
 }
 
-/// Writes down who was turned away, where that may mean a leak.
+/// Writes down who was turned away.
 fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: Via) {
     let (actor, action, status) = match refusal {
         Refusal::RuntimeKey { tenant } => (
@@ -255,17 +260,21 @@ fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: V
         ),
         Refusal::Address { token } => (token.to_string(), "token_refused", 403),
         Refusal::Unknown | Refusal::Expired => ("unknown".to_owned(), "token_refused", 401),
-        Refusal::NoKey | Refusal::ManagementToken | Refusal::State(_) => return,
+        Refusal::NoKey => ("unknown".to_owned(), "token_missing", 401),
+        Refusal::ManagementToken | Refusal::State(_) => return,
     };
-    let mut entry = NewEntry::new(actor, via, action)
-        .to(path.chars().take(200).collect::<String>())
-        .denied(status);
+    let mut entry = NewEntry::new(actor, via, action).denied(status);
     if let Refusal::RuntimeKey {
         tenant: Some(tenant),
     } = refusal
     {
         entry = entry.of(tenant);
     }
+    note_denial(hub, entry, path, id);
+}
+
+fn note_denial(hub: &Hub, entry: NewEntry, path: &str, id: &RequestId) {
+    let mut entry = entry.to(path.chars().take(200).collect::<String>());
     entry.request_id = id.0.to_string();
     hub.log_read(entry);
 }

@@ -73,7 +73,7 @@ pub struct ChainCheck {
     pub chain: String,
     /// The first entry that is kept.
     pub first: u64,
-    /// The last one.
+    /// The last one that holds.
     pub last: u64,
     /// How many were looked at.
     pub entries: u64,

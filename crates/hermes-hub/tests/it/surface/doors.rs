@@ -119,6 +119,37 @@ async fn foreign_names_and_pages_are_refused_on_every_verb() {
 }
 
 #[tokio::test]
+async fn strangers_are_written_down_but_do_not_fill_the_log() {
+    let site = Site::with(|settings, _| settings.limits.auth_failures_per_minute = 5).await;
+    for number in 0..40 {
+        let nobody = site.request("", Method::GET, "/v1/tenants");
+        let foreign = site
+            .request(&site.admin, Method::GET, "/v1/tenants")
+            .header("host", "evil.example");
+        let request = if number % 2 == 0 { nobody } else { foreign };
+        assert!(matches!(site.send(request).await.status, 401 | 403));
+    }
+    let count = async |action: &str| {
+        let path = format!("/v1/audit?action={action}");
+        let audit = site.get(&path).await.expect(200);
+        audit["entries"].as_array().unwrap().len()
+    };
+    let deadline = std::time::Instant::now() + crate::site::PATIENCE;
+    loop {
+        let (missing, foreign) = (count("token_missing").await, count("host_refused").await);
+        assert!(missing + foreign < 20, "{missing} and {foreign}");
+        if missing > 0 && foreign > 0 {
+            break;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "nothing was written down"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_token_in_the_address_is_refused() {
     let site = Site::new().await;
     for query in [
