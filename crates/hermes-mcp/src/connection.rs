@@ -25,6 +25,7 @@ use crate::{
     manifest,
     oauth::{Authorizer, Challenge, TokenFiles},
     owner::WantedResources,
+    pins::PinQueue,
     process::Processes,
 };
 
@@ -59,6 +60,7 @@ pub(crate) struct Surroundings {
     pub(crate) references: ReferencePolicy,
     pub(crate) inquiries: Arc<dyn Inquiries>,
     pub(crate) processes: Processes,
+    pub(crate) pins: Arc<PinQueue>,
     /// Tells the host that what it publishes may have changed.
     pub(crate) changed: Arc<dyn Fn() + Send + Sync>,
     pub(crate) stop: CancellationToken,

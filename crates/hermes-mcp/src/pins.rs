@@ -3,24 +3,22 @@
 //! A server that turns another face to the model once people trust it is noticed here. What follows from it is
 //! `pin_tools`: a warning with the difference, or the tool is withheld until somebody approves it.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashSet, fs, io, path::PathBuf, sync::Arc};
 
 use hermes_config::{Home, ServerName, replace_file};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::{catalog::NativeTool, names::ToolName};
 
 mod definition;
 mod difference;
+mod file;
+mod queue;
 
 pub use definition::Definition;
 pub use difference::Difference;
+use file::PinFile;
+pub(crate) use queue::PinQueue;
 
 /// The pins of one home.
 #[derive(Debug, Clone)]
@@ -29,15 +27,6 @@ pub struct Pins {
     /// Held while the file is changed.
     directory: PathBuf,
 }
-
-/// What stands behind a tool's name in the file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Pin {
-    sha256: String,
-    definition: Value,
-}
-
-type Servers = BTreeMap<String, BTreeMap<String, Pin>>;
 
 /// How a tool compares with its pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -63,16 +52,17 @@ pub struct ChangedTool {
 /// A listing beside the pins.
 #[derive(Debug, Clone, Default)]
 pub struct Comparison {
-    /// Tools that are not what they were.
+    /// Tools that are not what they were, in the order of the listing.
     pub changed: Vec<ChangedTool>,
     /// Tools that were never seen.
-    pub new: Vec<ToolName>,
+    pub new: HashSet<ToolName>,
+    changed_names: HashSet<ToolName>,
 }
 
 impl Comparison {
     /// How one of the listed tools compares.
     pub fn state(&self, name: &ToolName) -> PinState {
-        if self.changed.iter().any(|tool| tool.name == *name) {
+        if self.changed_names.contains(name) {
             PinState::Changed
         } else if self.new.contains(name) {
             PinState::New
@@ -97,23 +87,7 @@ impl Pins {
         server: &ServerName,
         tools: &[Arc<NativeTool>],
     ) -> io::Result<Comparison> {
-        let pinned = read(&self.path)?.remove(server.as_str());
-        let pinned = pinned.unwrap_or_default();
-        let mut comparison = Comparison::default();
-        for tool in tools {
-            let Some(pin) = pinned.get(tool.name.as_str()) else {
-                comparison.new.push(tool.name.clone());
-                continue;
-            };
-            let now = Definition::of(tool);
-            if now.sha256() != pin.sha256 {
-                comparison.changed.push(ChangedTool {
-                    name: tool.name.clone(),
-                    difference: Difference::between(&pin.definition, now.value()),
-                });
-            }
-        }
-        Ok(comparison)
+        PinFile::read(&self.path)?.compare(server, tools)
     }
 
     /// Accepts these tools as they are; others of the server stay as they were.
@@ -122,17 +96,7 @@ impl Pins {
         server: &ServerName,
         tools: impl IntoIterator<Item = &'a Arc<NativeTool>>,
     ) -> io::Result<()> {
-        self.change(|servers| {
-            let pinned = servers.entry(server.to_string()).or_default();
-            for tool in tools {
-                let definition = Definition::of(tool);
-                let pin = Pin {
-                    sha256: definition.sha256().to_owned(),
-                    definition: definition.into_value(),
-                };
-                pinned.insert(tool.name.to_string(), pin);
-            }
-        })
+        self.change(|file| file.accept(server, tools))
     }
 
     /// Forgets a server, so that it is seen for the first time again.
@@ -140,32 +104,21 @@ impl Pins {
         if !self.path.exists() {
             return Ok(());
         }
-        self.change(|servers| {
-            servers.remove(server.as_str());
+        self.change(|file| {
+            file.forget(server);
+            Ok(())
         })
     }
 
     /// Changes the file under a lock that other processes respect.
-    fn change(&self, change: impl FnOnce(&mut Servers)) -> io::Result<()> {
+    fn change<T>(&self, change: impl FnOnce(&mut PinFile) -> io::Result<T>) -> io::Result<T> {
         let directory = fs::File::open(&self.directory)?;
         directory.lock()?;
-        let mut servers = read(&self.path)?;
-        change(&mut servers);
-        replace_file(&self.path, &serde_json::to_vec_pretty(&servers)?)
+        let mut file = PinFile::read(&self.path)?;
+        let changed = change(&mut file)?;
+        replace_file(&self.path, &file.to_bytes()?)?;
+        Ok(changed)
     }
-}
-
-/// A file that can not be understood is an error: taken for empty, everything would be accepted.
-fn read(path: &Path) -> io::Result<Servers> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Servers::new()),
-        Err(error) => return Err(error),
-    };
-    serde_json::from_slice(&text).map_err(|error| {
-        let text = format!("`{}` can not be read: {error}", path.display());
-        io::Error::new(io::ErrorKind::InvalidData, text)
-    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-use hermes_config::Home;
+use hermes_config::{Home, PinTools};
 use rmcp::model::Tool;
-use serde_json::json;
+use serde_json::{Value, json};
+
+use sha2::{Digest, Sha256};
 
 use super::*;
+use crate::catalog::Catalog;
 
 fn tool(definition: Value) -> Arc<NativeTool> {
     let tool: Tool = serde_json::from_value(definition).unwrap();
@@ -107,5 +110,83 @@ fn servers_that_pin_at_once_lose_nothing() {
             });
         }
     });
-    assert_eq!(read(&pins.path).unwrap().len(), 8);
+    let file = PinFile::read(&pins.path).unwrap();
+    assert_eq!(file.count_servers(), 8);
+}
+
+#[test]
+fn hashes_are_those_of_the_canonical_json_text() {
+    let definition = Definition::of(&add("Adds \"a\".\n\u{1}"));
+    let text = definition.value().to_string();
+    assert_eq!(
+        text,
+        r#"{"annotations":null,"description":"Adds \"a\".\n\u0001","inputSchema":{"properties":{"a":{"type":"number"}},"type":"object"},"name":"add","outputSchema":null,"title":null}"#
+    );
+    let digest = Sha256::digest(text.as_bytes());
+    for (index, byte) in digest.iter().enumerate() {
+        let digits = &definition.sha256()[2 * index..2 * index + 2];
+        assert_eq!(u8::from_str_radix(digits, 16).unwrap(), *byte);
+    }
+}
+
+#[test]
+fn pins_that_were_written_over_many_lines_are_read_and_kept() {
+    let (_directory, pins, server) = pins();
+    pins.accept(&server, [&add("Adds.")]).unwrap();
+    let value: Value = serde_json::from_slice(&fs::read(&pins.path).unwrap()).unwrap();
+    fs::write(&pins.path, serde_json::to_vec_pretty(&value).unwrap()).unwrap();
+    let other = ServerName::new("other");
+    pins.accept(&other, [&add("Adds.")]).unwrap();
+    let after: Value = serde_json::from_slice(&fs::read(&pins.path).unwrap()).unwrap();
+    assert_eq!(after["s"], value["s"]);
+    assert_eq!(after["other"], value["s"]);
+}
+
+fn catalog(description: &str) -> Arc<Catalog> {
+    Arc::new(Catalog {
+        tools: vec![add(description)],
+        ..Catalog::default()
+    })
+}
+
+#[tokio::test]
+async fn listings_that_wait_together_are_pinned_by_one_write() {
+    let (directory, pins, _) = pins();
+    let queue = Arc::new(PinQueue::new(&Home::at(directory.path())));
+    let lock = fs::File::open(directory.path()).unwrap();
+    lock.lock().unwrap();
+    let settle = |number: usize| {
+        let server = ServerName::new(format!("s{number}"));
+        queue.settle(server, catalog("Adds."), PinTools::Warn)
+    };
+    // The first one waits for the lock; all others come meanwhile, and so share what follows.
+    let all = futures::future::join_all((0..32).map(settle));
+    let release = async {
+        while queue.count_waiting() < 31 {
+            tokio::task::yield_now().await;
+        }
+        lock.unlock().unwrap();
+    };
+    let (comparisons, ()) = tokio::join!(all, release);
+    for comparison in comparisons {
+        assert_eq!(comparison.unwrap().new.len(), 1);
+    }
+    assert_eq!(PinFile::read(&pins.path).unwrap().count_servers(), 32);
+    assert_eq!(queue.count_writes(), 2);
+}
+
+#[tokio::test]
+async fn known_listings_are_compared_without_a_write() {
+    let (directory, pins, server) = pins();
+    pins.accept(&server, [&add("Adds.")]).unwrap();
+    let queue = Arc::new(PinQueue::new(&Home::at(directory.path())));
+    let same = queue.settle(server.clone(), catalog("Adds."), PinTools::Warn);
+    assert!(same.await.unwrap().changed.is_empty());
+    assert_eq!(queue.count_writes(), 0);
+    let changed = queue.settle(server.clone(), catalog("Else."), PinTools::Block);
+    assert_eq!(changed.await.unwrap().changed.len(), 1);
+    assert_eq!(queue.count_writes(), 0);
+    let warned = queue.settle(server.clone(), catalog("Else."), PinTools::Warn);
+    assert_eq!(warned.await.unwrap().changed.len(), 1);
+    assert_eq!(queue.count_writes(), 1);
 }

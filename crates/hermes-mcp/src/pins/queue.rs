@@ -1,0 +1,210 @@
+//! The pins as a running host uses them: servers that come up together share one look at the file, and one write.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hermes_config::{Home, ServerName, server::PinTools};
+use tokio::sync::oneshot;
+
+use super::{Comparison, PinFile, PinState, Pins};
+use crate::catalog::Catalog;
+
+/// The pins of a host, and the listings that wait to be compared with them.
+pub(crate) struct PinQueue {
+    pins: Pins,
+    state: Mutex<QueueState>,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: Vec<Listing>,
+    has_worker: bool,
+    /// The file while servers come up whose tools are withheld unless they are known; dropped when the queue is empty.
+    file: Option<Arc<PinFile>>,
+    #[cfg(test)]
+    writes: usize,
+}
+
+struct Listing {
+    server: ServerName,
+    catalog: Arc<Catalog>,
+    mode: PinTools,
+    reply: oneshot::Sender<io::Result<Comparison>>,
+}
+
+impl PinQueue {
+    pub(crate) fn new(home: &Home) -> Self {
+        Self {
+            pins: Pins::of(home),
+            state: Mutex::new(QueueState::default()),
+        }
+    }
+
+    /// Compares a listing, accepts tools that were never seen, and, under `pin_tools: warn`, those that have changed.
+    pub(crate) async fn settle(
+        self: &Arc<Self>,
+        server: ServerName,
+        catalog: Arc<Catalog>,
+        mode: PinTools,
+    ) -> io::Result<Comparison> {
+        let (reply, answer) = oneshot::channel();
+        let needs_worker = {
+            let mut state = self.lock();
+            state.waiting.push(Listing {
+                server,
+                catalog,
+                mode,
+                reply,
+            });
+            !std::mem::replace(&mut state.has_worker, true)
+        };
+        if needs_worker {
+            let queue = self.clone();
+            // Whoever finds nobody at work does the work of all who come meanwhile.
+            let worked = tokio::task::spawn_blocking(move || queue.work()).await;
+            if let Err(panic) = worked {
+                let mut state = self.lock();
+                state.has_worker = false;
+                state.waiting.clear();
+                drop(state);
+                return Err(io::Error::other(panic));
+            }
+        }
+        answer
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("comparing the tools was given up")))
+    }
+
+    /// Compares a listing before it is published, and accepts at once what was never seen: what changes a moment
+    /// later has changed, too.
+    pub(crate) fn compare_now(
+        &self,
+        server: &ServerName,
+        catalog: &Catalog,
+    ) -> io::Result<Comparison> {
+        let file = self.file()?;
+        let comparison = file.compare(server, &catalog.tools)?;
+        if !comparison.new.is_empty() {
+            let tools = catalog.tools.iter();
+            let new = tools.filter(|tool| comparison.new.contains(&tool.name));
+            self.lock().file = None;
+            if let Err(error) = self.pins.accept(server, new) {
+                tracing::warn!(server = %server, %error, "tools cannot be pinned");
+            }
+        }
+        Ok(comparison)
+    }
+
+    fn file(&self) -> io::Result<Arc<PinFile>> {
+        if let Some(file) = &self.lock().file {
+            return Ok(file.clone());
+        }
+        let file = Arc::new(PinFile::read(&self.pins.path)?);
+        self.lock().file = Some(file.clone());
+        Ok(file)
+    }
+
+    fn work(&self) {
+        loop {
+            let listings = {
+                let mut state = self.lock();
+                state.file = None;
+                let listings = std::mem::take(&mut state.waiting);
+                if listings.is_empty() {
+                    state.has_worker = false;
+                    return;
+                }
+                listings
+            };
+            self.settle_all(listings);
+        }
+    }
+
+    fn settle_all(&self, listings: Vec<Listing>) {
+        let file = PinFile::read(&self.pins.path);
+        let mut unaccepted = Vec::new();
+        for listing in listings {
+            let compared = match &file {
+                Ok(file) => file.compare(&listing.server, &listing.catalog.tools),
+                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            };
+            match compared {
+                Ok(comparison) if listing.is_accepted_by(&comparison) => {
+                    let _ = listing.reply.send(Ok(comparison));
+                }
+                Err(error) => {
+                    let _ = listing.reply.send(Err(error));
+                }
+                Ok(_) => unaccepted.push(listing),
+            }
+        }
+        if !unaccepted.is_empty() {
+            self.accept_all(unaccepted);
+        }
+    }
+
+    fn accept_all(&self, listings: Vec<Listing>) {
+        // Compared once more under the lock: another process may have changed the file.
+        let changed = self.pins.change(|file| {
+            let mut comparisons = Vec::with_capacity(listings.len());
+            for Listing {
+                server,
+                catalog,
+                mode,
+                ..
+            } in &listings
+            {
+                let comparison = file.compare(server, &catalog.tools)?;
+                let tools = catalog.tools.iter();
+                let accepted = tools.filter(|tool| match comparison.state(&tool.name) {
+                    PinState::New => true,
+                    PinState::Changed => *mode == PinTools::Warn,
+                    PinState::Pinned => false,
+                });
+                file.accept(server, accepted)?;
+                comparisons.push(comparison);
+            }
+            Ok(comparisons)
+        });
+        #[cfg(test)]
+        {
+            self.lock().writes += 1;
+        }
+        match changed {
+            Ok(comparisons) => {
+                for (listing, comparison) in listings.into_iter().zip(comparisons) {
+                    let _ = listing.reply.send(Ok(comparison));
+                }
+            }
+            Err(error) => {
+                for listing in listings {
+                    let same = io::Error::new(error.kind(), error.to_string());
+                    let _ = listing.reply.send(Err(same));
+                }
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn count_waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn count_writes(&self) -> usize {
+        self.lock().writes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listing {
+    /// Whether the file holds all that it should of this server.
+    fn is_accepted_by(&self, comparison: &Comparison) -> bool {
+        comparison.new.is_empty() && (comparison.changed.is_empty() || self.mode != PinTools::Warn)
+    }
+}
