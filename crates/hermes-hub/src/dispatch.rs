@@ -232,6 +232,7 @@ async fn proceed(
         }
         None => request.arguments.known,
     };
+    operation.check_rights(&request.visitor.principal, &arguments)?;
     operation
         .input
         .check(&arguments, request.arguments.naming)?;

@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod input;
+mod rights;
 mod rows;
 pub(crate) mod schema;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests;
 
 pub use input::{Input, Kind, Member, Naming, Place};
 pub(crate) use input::{unknown_member, without_values};
+pub use rights::MemberRight;
 
 /// A verb of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -172,6 +174,8 @@ pub struct Operation {
     pub is_untrusted: bool,
     /// Whether what it shows has a version, as its `ETag`.
     pub is_versioned: bool,
+    /// What members of its input take beyond its own right.
+    rights: &'static [(&'static str, MemberRight)],
     handler: Handler,
 }
 
@@ -224,6 +228,7 @@ impl Operation {
             other_media: None,
             is_untrusted: false,
             is_versioned: false,
+            rights: rights::of(name),
             handler: Box::new(move |call, arguments| {
                 let input = input::read::<I>(arguments);
                 Box::pin(async move { handler(call, input?).await })

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::*;
 
@@ -152,6 +152,65 @@ fn every_schema_stands_alone() {
             assert!(!schema.to_string().contains("$ref"), "{}", operation.name);
             assert!(!schema.to_string().contains("uint"), "{}", operation.name);
             jsonschema::validator_for(&schema).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_member_of_an_input_has_its_right_in_the_table() {
+    for operation in table().rows() {
+        for member in &operation.input.members {
+            let told = format!("{}.{}", operation.name, member.name);
+            let right = operation.member_right(&member.name);
+            if member.place == Place::Path {
+                assert_eq!(right, None, "{told} is in the route");
+                continue;
+            }
+            let right = right.unwrap_or_else(|| panic!("{told} is not in the table of rights"));
+            let properties = member.schema.get("properties").and_then(Value::as_object);
+            let is_document = operation.input.whole_body == Some(member.name.as_str());
+            match (right, properties) {
+                (MemberRight::Parts(parts), Some(properties)) => {
+                    let mut known: Vec<_> = parts.iter().map(|(name, _)| *name).collect();
+                    let mut there: Vec<_> = properties.keys().map(String::as_str).collect();
+                    known.sort_unstable();
+                    there.sort_unstable();
+                    assert_eq!(known, there, "{told}");
+                }
+                (MemberRight::Parts(_), None) => panic!("{told} has no parts"),
+                (_, Some(_)) => assert!(is_document, "{told} has parts of its own"),
+                (_, None) => {}
+            }
+            if let MemberRight::Of(name) = right {
+                assert!(table().find(name).is_some(), "{told} names `{name}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn members_of_one_name_take_one_right_wherever_that_name_is() {
+    let mut rights: HashMap<&str, MemberRight> = HashMap::new();
+    for operation in table().rows() {
+        for member in &operation.input.members {
+            let name = member.name.as_str();
+            let right = operation.member_right(name);
+            if let Some(right) = right.filter(|right| *right != MemberRight::Own) {
+                let known = *rights.entry(name).or_insert(right);
+                assert_eq!(known, right, "{}.{name}", operation.name);
+            }
+        }
+    }
+    for operation in table().rows() {
+        for member in &operation.input.members {
+            let is_own = operation.member_right(&member.name) == Some(MemberRight::Own);
+            let elsewhere = rights.get(member.name.as_str());
+            assert!(
+                !is_own || elsewhere.is_none(),
+                "{}.{} takes {elsewhere:?} elsewhere",
+                operation.name,
+                member.name
+            );
         }
     }
 }

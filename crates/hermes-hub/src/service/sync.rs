@@ -8,7 +8,6 @@ use serde::Deserialize;
 use super::{WHOLE, recorded};
 use crate::{
     Hub, Problem, TenantId,
-    auth::Scope,
     call::{Call, Reply},
     state::{Page, StateError, TenantQuery},
     sync::{Extras, SyncRequest, SyncRules, SyncRun, sync_context},
@@ -31,7 +30,6 @@ pub(crate) struct SyncContext {
 
 pub(crate) async fn run(call: Call, input: SyncContext) -> Result<Reply, Problem> {
     let extras = if input.delete == Some(true) {
-        call.principal().require(Scope::SyncDelete)?;
         Extras::Delete
     } else {
         Extras::Keep

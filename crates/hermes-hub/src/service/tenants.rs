@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{OfTenant, WHOLE, documents::Standing, page, present};
 use crate::{
     Code, Hub, Problem, TenantId,
-    auth::new_uid,
+    auth::{Scope, new_uid},
     call::{Call, Reply, etag},
     shapes::{GroupMembership, Tenant, TenantStatus, Via},
     state::{Deletion, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord},
@@ -69,13 +69,13 @@ pub(crate) struct CreateTenant {
     browser: Option<Map<String, Value>>,
     /// The preset of defaults; `standard` if absent.
     flavor: Option<String>,
-    /// The groups it is a member of.
+    /// The groups it is a member of; takes `groups:write`.
     groups: Option<Vec<GroupMembership>>,
-    /// Variables of its environment; they are never shown again.
+    /// Variables of its environment; they are never shown again. Takes `env:write`.
     env: Option<BTreeMap<String, String>>,
     /// Free texts.
     labels: Option<BTreeMap<String, String>>,
-    /// Whether its agent is started at once; true if absent.
+    /// Whether its agent is started at once, which takes `agent:write`; if absent, it is where the token may.
     start: Option<bool>,
 }
 
@@ -95,25 +95,25 @@ pub(crate) struct UpdateTenant {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<String>")]
     display_name: Option<Option<String>>,
-    /// Settings of its agent to change.
+    /// Settings of its agent to change. Zone and limits take a token without a list of tenants.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<AgentGiven>")]
     agent: Option<Option<Map<String, Value>>>,
-    /// Limits of its disk space to change.
+    /// Limits of its disk space to change; takes a token without a list of tenants.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<StorageGiven>")]
     storage: Option<Option<Map<String, Value>>>,
-    /// Settings of its browser to change.
+    /// Settings of its browser to change. Its limit takes a token without a list of tenants.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<BrowserGiven>")]
     browser: Option<Option<Map<String, Value>>>,
-    /// Another preset of defaults.
+    /// Another preset of defaults; takes a token without a list of tenants.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<String>")]
     flavor: Option<Option<String>>,
-    /// All the groups it is a member of.
+    /// All the groups it is a member of; takes `groups:write` and a token without a list of tenants.
     groups: Option<Vec<GroupMembership>>,
-    /// Variables to set, `null` to unset one; they are never shown again.
+    /// Variables to set, `null` to unset one; they are never shown again. Takes `env:write`.
     env: Option<BTreeMap<String, Option<String>>>,
     /// Labels to set, `null` to remove one, or all of them.
     #[serde(default, deserialize_with = "present")]
@@ -234,7 +234,8 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         .create_tenant(tenant, entry)
         .await
         .map_err(|error| group_missing(error.into()))?;
-    home::provision(hub, &record, input.start.unwrap_or(true));
+    let may_start = call.principal().scopes.has(Scope::AgentWrite);
+    home::provision(hub, &record, input.start.unwrap_or(may_start));
     let reply = if call.via == Via::Mcp {
         show(&call, &record)?
     } else {

@@ -12,6 +12,7 @@ mod homes;
 mod jobs;
 mod links;
 mod listeners;
+mod members;
 mod parity;
 mod paths;
 mod private;
