@@ -14,4 +14,4 @@ pub use first::{FirstTokenError, make_first_token};
 pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, read_key};
 pub use principal::Principal;
 pub use scope::{Role, Scope, Scopes};
-pub use tokens::{TokenRequest, check_request, check_rotation};
+pub use tokens::{TokenRequest, check_change, check_request};

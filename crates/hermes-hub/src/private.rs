@@ -29,6 +29,8 @@ use crate::{
 
 /// What of a tenant's routes its agent has too.
 const SHARES: &str = "/v1/tenants/{tenant_id}/shares";
+/// What a runtime key opens.
+pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
 
 impl Hub {
     /// Serves the private routes until `stop` is cancelled, then lets requests under way end.
@@ -111,9 +113,7 @@ async fn admit(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), P
 
 /// A tenant's own agent: its shares, and nothing else of the Hub.
 fn visitor(tenant: &TenantId) -> Visitor {
-    let scopes: Scopes = [Scope::SharesRead, Scope::SharesWrite]
-        .into_iter()
-        .collect();
+    let scopes: Scopes = AGENT_SCOPES.into_iter().collect();
     let principal = Principal {
         token: TokenId::of_tenant(tenant),
         name: tenant.to_string(),

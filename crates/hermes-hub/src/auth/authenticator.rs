@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    KeyHash, KeyKind, NewKey, Principal, TokenRequest, check_request, check_rotation, read_key,
+    KeyHash, KeyKind, NewKey, Principal, TokenRequest, check_change, check_request, read_key,
 };
 use crate::{
     Code, Problem, TenantId, TokenId,
@@ -206,7 +206,7 @@ impl Authenticator {
         }
         let record = self.state.token(id).await?;
         let record = record.ok_or(StateError::NotFound { what: "token" })?;
-        check_rotation(by, &record.token)?;
+        check_change(by, &record.token)?;
         let key = NewKey::random(KeyKind::Management).map_err(|error| Problem::internal(&error))?;
         let secret = NewSecret {
             hash: key.hash,
@@ -225,7 +225,15 @@ impl Authenticator {
     }
 
     /// Ends a token: its next request is refused.
-    pub async fn revoke(&self, id: &TokenId, entry: NewEntry) -> Result<(), Problem> {
+    pub async fn revoke(
+        &self,
+        by: &Principal,
+        id: &TokenId,
+        entry: NewEntry,
+    ) -> Result<(), Problem> {
+        let record = self.state.token(id).await?;
+        let record = record.ok_or(StateError::NotFound { what: "token" })?;
+        check_change(by, &record.token)?;
         let revoked = self.state.revoke_token(id, entry.to(id.as_str())).await;
         self.forget(id);
         Ok(revoked?)

@@ -76,20 +76,20 @@ pub fn check_request(maker: &Principal, request: &TokenRequest) -> Result<(), Pr
         expires_at: request.expires_at,
         last_used_at: None,
     };
-    enclosed(maker, &token)
+    enclosed(maker, &token, "the token would go")
 }
 
-/// Refuses to show the new secret of a token that could do more than who asks for it.
-pub fn check_rotation(by: &Principal, token: &Token) -> Result<(), Problem> {
+/// Refuses to give another secret to, or to end, a token that could do more than who asks for it.
+pub fn check_change(by: &Principal, token: &Token) -> Result<(), Problem> {
     by.require(Scope::TokensAdmin)?;
     by.require_whole_hub()?;
-    enclosed(by, token)
+    enclosed(by, token, "the token goes")
 }
 
-fn enclosed(by: &Principal, token: &Token) -> Result<(), Problem> {
+fn enclosed(by: &Principal, token: &Token, goes: &str) -> Result<(), Problem> {
     by.encloses(&Principal::from(token)).map_err(|field| {
         Problem::denied(format!(
-            "the token would go beyond your own in `{field}`; ask for less, or use a stronger token"
+            "{goes} beyond your own in `{field}`; ask for less, or use a stronger token"
         ))
         .because("beyond_own_token")
         .at(field, "beyond your own token")
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesser_token_does_not_get_the_secret_of_a_stronger_one() {
+    fn a_lesser_token_neither_gets_the_secret_of_a_stronger_one_nor_ends_it() {
         let lesser = maker(Some(Role::Viewer), &[Scope::TokensAdmin]);
         let strong = Token {
             id: TokenId::parse("tok_2").unwrap(),
@@ -180,7 +180,7 @@ mod tests {
             expires_at: None,
             last_used_at: None,
         };
-        assert!(check_rotation(&lesser, &strong).is_err());
+        assert!(check_change(&lesser, &strong).is_err());
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(crate) async fn rotate(call: Call, input: RotateToken) -> Result<Reply, Prob
 pub(crate) async fn revoke(call: Call, input: OfToken) -> Result<Reply, Problem> {
     call.hub
         .authenticator()
-        .revoke(&input.token_id, call.entry.clone())
+        .revoke(call.principal(), &input.token_id, call.entry.clone())
         .await?;
     call.hub.end_sessions(&input.token_id).await;
     Ok(Reply::empty())

@@ -8,6 +8,7 @@ use crate::{
     Problem, TenantId,
     auth::{KeyKind, NewKey},
     call::{Call, Reply},
+    private,
     seal::{Place, SecretKey},
     service::tokens,
     state::NewRuntimeKey,
@@ -53,6 +54,10 @@ pub(crate) struct ShownRuntimeKey {
 pub(crate) async fn rotate(call: Call, input: RotateRuntimeKey) -> Result<Reply, Problem> {
     let hub = &call.hub;
     let record = call.tenant()?;
+    // The reply shows a key: nobody gets one that opens more than their token.
+    for scope in private::AGENT_SCOPES {
+        call.principal().require(scope)?;
+    }
     let grace_until = tokens::grace(input.grace)?;
     let (secret, kept) = fresh(hub.key(), &record.uid)?;
     let last4 = kept.last4.clone();

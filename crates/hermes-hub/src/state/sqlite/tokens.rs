@@ -177,7 +177,8 @@ impl Tokens for SqliteState {
         find(&mut write, id).await?;
         let (unlimited, others): (bool, i64) = sqlx::query_as(
             "SELECT (SELECT unlimited FROM tokens WHERE id = ?1), COUNT(*) FROM tokens
-             WHERE unlimited AND id <> ?1 AND (expires_at IS NULL OR expires_at > ?2)",
+             WHERE unlimited AND id <> ?1 AND (expires_at IS NULL OR
+                 (expires_at > ?2 AND expires_at >= (SELECT expires_at FROM tokens WHERE id = ?1)))",
         )
         .bind(id.as_str())
         .bind(Time::now().millis())
@@ -186,7 +187,8 @@ impl Tokens for SqliteState {
         if unlimited && others == 0 {
             return Err(StateError::Conflict {
                 reason: "last_admin_token",
-                message: "this is the last admin token; create another before you revoke it".into(),
+                message: "this is the last admin token, or the one that lasts longest; create another before you revoke it"
+                    .into(),
             });
         }
         sqlx::query("DELETE FROM tokens WHERE id = ?1")

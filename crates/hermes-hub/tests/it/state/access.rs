@@ -25,13 +25,14 @@ async fn admin(fresh: &Fresh) -> Principal {
 async fn a_token_is_let_in_until_it_is_revoked() {
     let fresh = Fresh::new().await;
     let door = Authenticator::new(Arc::clone(&fresh.state));
-    fresh.token(Role::Admin).await;
+    let admin = admin(&fresh).await;
     let (id, key) = fresh.token(Role::Viewer).await;
     let secret = key.secret.expose().as_str();
     let caller = door.authenticate(Some(secret), HERE).await.unwrap();
     assert_eq!(caller.principal.token, id);
     assert_eq!(caller.principal.scopes, Role::Viewer.scopes());
-    door.revoke(&id, entry("revoke_token")).await.unwrap();
+    let revoked = door.revoke(&admin, &id, entry("revoke_token")).await;
+    revoked.unwrap();
     let refused = door.authenticate(Some(secret), HERE).await;
     assert!(matches!(refused, Err(Refusal::Unknown)), "{refused:?}");
     let refused = door.recognize(&caller.key, HERE).await;
