@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -27,6 +27,8 @@ use crate::{
     files::{Allowance, FileLimits},
     metrics::Metrics,
     rate::Buckets,
+    refusals::Refusals,
+    rest::door::WrongToken,
     runs::Runs,
     runtime::Runtime,
     seal::{Place, Sealed, SecretKey},
@@ -49,11 +51,13 @@ mod known_tenants;
 mod leftovers;
 mod listeners;
 mod news;
+mod open_connections;
 mod opening;
 mod serving;
 mod storage;
 mod tenancy;
 mod tls;
+mod watched;
 
 pub(crate) use known_tenants::KnownTenant;
 use known_tenants::KnownTenants;
@@ -94,8 +98,8 @@ struct Inner {
     reads: Mutex<Option<ReadEntries>>,
     metrics: Arc<Metrics>,
     requests: Buckets<TokenId>,
-    wrong_tokens: Buckets<IpAddr>,
-    strangers: Buckets<IpAddr>,
+    wrong_tokens: Buckets<WrongToken>,
+    refusals: Refusals,
     trusted_proxies: Vec<Cidr>,
     challenge: HeaderValue,
     nobody: Visitor,
@@ -193,7 +197,7 @@ impl Hub {
             metrics: Arc::clone(agents.metrics()),
             requests: Buckets::default(),
             wrong_tokens: Buckets::default(),
-            strangers: Buckets::default(),
+            refusals: Refusals::default(),
             trusted_proxies,
             challenge,
             nobody: nobody(),
@@ -261,6 +265,7 @@ impl Hub {
         if let Err(error) = self.0.authenticator.write_down_use().await {
             tracing::warn!(%error, "when tokens were last used is lost");
         }
+        self.write_down_left_out();
         let reads = self
             .0
             .reads
@@ -329,13 +334,13 @@ impl Hub {
         &self.0.requests
     }
 
-    pub(crate) fn wrong_tokens(&self) -> &Buckets<IpAddr> {
+    pub(crate) fn wrong_tokens(&self) -> &Buckets<WrongToken> {
         &self.0.wrong_tokens
     }
 
-    /// How many requests without any token, or for another host, are written down.
-    pub(crate) fn strangers(&self) -> &Buckets<IpAddr> {
-        &self.0.strangers
+    /// Who was turned away at the doors.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.0.refusals
     }
 
     pub(crate) fn trusted_proxies(&self) -> &[Cidr] {

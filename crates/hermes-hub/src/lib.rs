@@ -31,6 +31,7 @@ mod mcp;
 mod metrics;
 mod private;
 mod rate;
+mod refusals;
 mod rest;
 mod scrub;
 mod service;

@@ -23,6 +23,7 @@ use crate::{
     dispatch::Visitor,
     operations::{Operation, Verb, table},
     rate::Rate,
+    refusals::RefusedSender,
     rest::{self, RequestId, bearer, door::too_many, problem_response},
     shapes::Via,
 };
@@ -39,9 +40,8 @@ impl Hub {
         listener: UnixListener,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
-        Ok(axum::serve(listener, self.private_router())
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await?)
+        self.serve_unix(listener, self.private_router(), stop).await;
+        Ok(())
     }
 
     /// The private routes. Mount them nowhere but on a socket of this machine.
@@ -88,7 +88,10 @@ async fn admit(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), P
     let tenant = match hub.authenticator().tenant(key).await {
         Ok(tenant) => tenant,
         Err(refusal) => {
-            note_refusal(hub, &refusal, request.uri().path(), id);
+            if let Some(entry) = refusal_entry(&refusal) {
+                let sender = RefusedSender::PrivateSocket;
+                hub.note_refusal(sender, entry, request.uri().path(), id);
+            }
             return Err(match refusal {
                 Refusal::NoKey | Refusal::Unknown => Problem::new(
                     Code::Unauthenticated,
@@ -129,16 +132,12 @@ fn visitor(tenant: &TenantId) -> Visitor {
     }
 }
 
-/// Writes down who was turned away: nobody but agents has business here.
-fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId) {
+/// What the log says of who was turned away: nobody but agents has business here.
+fn refusal_entry(refusal: &Refusal) -> Option<NewEntry> {
     let (action, status) = match refusal {
         Refusal::ManagementToken => ("management_token_refused", 403),
-        Refusal::State(_) => return,
+        Refusal::State(_) => return None,
         _ => ("runtime_key_refused", 401),
     };
-    let mut entry = NewEntry::new("unknown", Via::Agent, action)
-        .to(path.chars().take(200).collect::<String>())
-        .denied(status);
-    entry.request_id = id.0.to_string();
-    hub.log_read(entry);
+    Some(NewEntry::new("unknown", Via::Agent, action).denied(status))
 }

@@ -13,7 +13,14 @@ const KEPT: usize = 10_000;
 /// Buckets that fill up by themselves, one for each key.
 #[derive(Debug)]
 pub(crate) struct Buckets<K> {
-    buckets: Mutex<HashMap<K, Bucket>>,
+    buckets: Mutex<Kept<K>>,
+}
+
+#[derive(Debug)]
+struct Kept<K> {
+    buckets: HashMap<K, Bucket>,
+    /// With so many, full ones are looked for and thrown away.
+    most: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +34,16 @@ struct Bucket {
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
     pub(crate) burst: f64,
+}
+
+impl Rate {
+    /// So many a minute, all of them at once if need be.
+    pub(crate) fn per_minute(count: u32) -> Self {
+        Self {
+            per_second: f64::from(count) / 60.0,
+            burst: f64::from(count.max(1)),
+        }
+    }
 }
 
 /// What is left after a request.
@@ -52,7 +69,10 @@ pub(crate) struct Empty {
 impl<K> Default for Buckets<K> {
     fn default() -> Self {
         Self {
-            buckets: Mutex::default(),
+            buckets: Mutex::new(Kept {
+                buckets: HashMap::new(),
+                most: KEPT,
+            }),
         }
     }
 }
@@ -63,22 +83,13 @@ impl<K: Eq + Hash> Buckets<K> {
         self.take_at(key, rate, Instant::now())
     }
 
-    /// Whether one could be taken.
-    pub(crate) fn check(&self, key: &K, rate: Rate) -> Result<(), Empty> {
-        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        match buckets
-            .get(key)
-            .map(|bucket| bucket.filled(rate, Instant::now()))
-        {
-            Some(bucket) if bucket.left < 1.0 => Err(bucket.empty(rate)),
-            _ => Ok(()),
-        }
-    }
-
     fn take_at(&self, key: K, rate: Rate, now: Instant) -> Result<Left, Empty> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= KEPT {
+        let mut kept = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { buckets, most } = &mut *kept;
+        if buckets.len() >= *most {
             buckets.retain(|_, bucket| bucket.filled(rate, now).left < rate.burst);
+            // Where none is full, looking through all of them again and again would take more than they do.
+            *most = KEPT.max(buckets.len() * 2);
         }
         let bucket = buckets.entry(key).or_insert(Bucket {
             left: rate.burst,
@@ -173,6 +184,6 @@ mod tests {
         buckets
             .take_at(KEPT, rate, start + Duration::from_secs(1))
             .unwrap();
-        assert_eq!(buckets.buckets.lock().unwrap().len(), 1);
+        assert_eq!(buckets.buckets.lock().unwrap().buckets.len(), 1);
     }
 }

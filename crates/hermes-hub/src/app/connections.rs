@@ -1,8 +1,14 @@
-//! Connections of clients. Requests have all the time they need; those who never finish one have not.
+//! Connections of clients. Requests have all the time they need; those who never finish one have not, and nobody takes
+//! up all the room.
 
-use std::{future::Future, net::SocketAddr, pin::pin, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
-use axum::{Router, extract::ConnectInfo, serve::Listener};
+use axum::{Router, extract::ConnectInfo, response::Response, serve::Listener};
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::{
@@ -10,27 +16,38 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use tokio::task::JoinSet;
+use tokio::{net::UnixListener, net::UnixStream, task::JoinSet};
 
-use super::ClientAddress;
+use super::{
+    ClientAddress,
+    open_connections::{ConnectionLimits, ConnectionPhase, OpenConnections, Peer, SharedPhase},
+    watched::{WatchedBody, WatchedSocket},
+};
+use crate::metrics::Metrics;
 
-/// How long the head of a request may take, and a connection go without any: longer than clients keep one that they do
-/// not use, so that it is not closed just when they do.
-pub(super) const HEAD_PATIENCE: Duration = Duration::from_mins(2);
+/// What connections may take, and where those are counted that are refused.
+pub(super) struct Reception {
+    pub(super) limits: ConnectionLimits,
+    pub(super) metrics: Arc<Metrics>,
+}
 
 /// Serves connections until `stop`, then those that have a request under way.
 pub(super) async fn serve<L>(
     mut listener: L,
     router: Router,
-    patience: Duration,
+    reception: Reception,
+    who: impl Fn(&L::Addr) -> (Peer, Option<ClientAddress>),
     stop: impl Future<Output = ()>,
 ) where
-    L: Listener<Addr = SocketAddr>,
+    L: Listener,
 {
+    let Reception { limits, metrics } = reception;
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.idle);
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
+    let open = Arc::new(OpenConnections::default());
     let mut stop = pin!(stop);
     loop {
         let (io, address) = tokio::select! {
@@ -38,15 +55,25 @@ pub(super) async fn serve<L>(
             Some(_) = connections.join_next() => continue,
             () = &mut stop => break,
         };
+        let (peer, address) = who(&address);
+        let Some(admitted) = open.admit(peer, &limits) else {
+            metrics.count("connections_refused_total", "", 1);
+            continue;
+        };
         let answers = Answers {
             router: TowerToHyperService::new(router.clone()),
-            address: ClientAddress(address),
+            address,
+            phase: admitted.phase.clone(),
         };
-        let connection = http.serve_connection(TokioIo::new(io), answers);
+        let socket = WatchedSocket::new(io, admitted.phase.clone(), limits.head);
+        let connection = http.serve_connection(TokioIo::new(socket), answers);
         let connection = graceful.watch(connection);
         connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::trace!("a connection ended: {error}");
+            tokio::select! {
+                () = admitted.ended.cancelled() => {}
+                ended = connection => if let Err(error) = ended {
+                    tracing::trace!("a connection ended: {error}");
+                }
             }
         });
     }
@@ -54,25 +81,95 @@ pub(super) async fn serve<L>(
     graceful.shutdown().await;
 }
 
-/// The router, for requests from one address.
+/// The router, for requests of one connection.
 struct Answers {
     router: TowerToHyperService<Router>,
-    address: ClientAddress,
+    address: Option<ClientAddress>,
+    phase: SharedPhase,
 }
 
+type Answering = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
 impl Service<Request<Incoming>> for Answers {
-    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
-    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
-    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+    type Response = http::Response<WatchedBody>;
+    type Error = std::convert::Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(ConnectInfo(self.address));
-        self.router.call(request)
+        self.phase.set(ConnectionPhase::Request);
+        if let Some(address) = self.address {
+            request.extensions_mut().insert(ConnectInfo(address));
+        }
+        let phase = self.phase.clone();
+        let answering: Answering = self.router.call(request);
+        Box::pin(async move {
+            let answer: Response = answering.await?;
+            Ok(answer.map(|body| WatchedBody::new(body, phase)))
+        })
+    }
+}
+
+/// A process at the other end of a Unix socket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalProcess {
+    uid: u32,
+    pid: Option<i32>,
+}
+
+impl LocalProcess {
+    /// Processes of one user count together, unless all are of the user that the Hub runs as.
+    pub(super) fn peer(self) -> Peer {
+        let is_own = self.uid == rustix::process::geteuid().as_raw();
+        match self.pid {
+            Some(pid) if is_own => Peer::Process(pid),
+            _ => Peer::User(self.uid),
+        }
+    }
+}
+
+/// Accepts connections of processes of this machine.
+pub(super) struct LocalListener(pub(super) UnixListener);
+
+impl Listener for LocalListener {
+    type Io = UnixStream;
+    type Addr = LocalProcess;
+
+    async fn accept(&mut self) -> (UnixStream, LocalProcess) {
+        loop {
+            let (stream, _) = Listener::accept(&mut self.0).await;
+            // Who has hung up already has no name.
+            if let Ok(credentials) = stream.peer_cred() {
+                let (uid, pid) = (credentials.uid(), credentials.pid());
+                return (stream, LocalProcess { uid, pid });
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<LocalProcess> {
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(LocalProcess { uid, pid: None })
+    }
+}
+
+/// Who is at the other end of a connection over the network.
+pub(super) fn over_network(
+    is_proxy: impl Fn(std::net::IpAddr) -> bool,
+) -> impl Fn(&SocketAddr) -> (Peer, Option<ClientAddress>) {
+    move |address| {
+        let ip = address.ip().to_canonical();
+        let peer = if is_proxy(ip) {
+            Peer::Proxy
+        } else {
+            Peer::at(ip)
+        };
+        (peer, Some(ClientAddress(*address)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use axum::routing::get;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
@@ -83,9 +180,18 @@ mod tests {
     use super::*;
 
     const QUICK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        head: Duration::from_millis(500),
+        idle: Duration::from_mins(1),
+        all: 100,
+        each: 100,
+    };
 
-    /// Serves with little patience while something is tried.
-    async fn tried<T>(attempt: impl AsyncFnOnce(TcpStream, CancellationToken) -> T) -> T {
+    /// Serves with these limits while something is tried.
+    async fn tried<T>(
+        limits: ConnectionLimits,
+        attempt: impl AsyncFnOnce(SocketAddr, CancellationToken) -> T,
+    ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let slow = async || {
@@ -96,16 +202,23 @@ mod tests {
             .route("/", get(async || "here"))
             .route("/slow", get(slow));
         let stop = CancellationToken::new();
-        let patience = Duration::from_millis(500);
-        let served = serve(listener, router, patience, stop.clone().cancelled_owned());
+        let reception = Reception {
+            limits,
+            metrics: Arc::default(),
+        };
+        let stopped = stop.clone().cancelled_owned();
+        let who = over_network(|_| false);
         let mut serving = JoinSet::new();
-        serving.spawn(served);
-        let stream = TcpStream::connect(address).await.unwrap();
-        let result = attempt(stream, stop.clone()).await;
+        serving.spawn(serve(listener, router, reception, who, stopped));
+        let result = attempt(address, stop.clone()).await;
         stop.cancel();
         let ended = tokio::time::timeout(Duration::from_mins(1), serving.join_next()).await;
         ended.expect("it does not end").unwrap().unwrap();
         result
+    }
+
+    async fn connect(address: SocketAddr) -> TcpStream {
+        TcpStream::connect(address).await.unwrap()
     }
 
     async fn answer(stream: &mut TcpStream, end: &str) {
@@ -120,7 +233,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_that_never_ends_is_not_waited_for() {
-        let is_closed = tried(async |mut stream, _| {
+        let is_closed = tried(LIMITS, async |address, _| {
+            let mut stream = connect(address).await;
             stream.write_all(QUICK).await.unwrap();
             answer(&mut stream, "here").await;
             stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
@@ -134,7 +248,7 @@ mod tests {
                     }
                 }
             };
-            tokio::time::timeout(Duration::from_mins(1), drip)
+            tokio::time::timeout(Duration::from_secs(30), drip)
                 .await
                 .is_ok()
         });
@@ -142,8 +256,52 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_connection_without_a_request_ends_and_one_between_two_requests_stays() {
+        tried(LIMITS, async |address, _| {
+            let mut kept = connect(address).await;
+            kept.write_all(QUICK).await.unwrap();
+            answer(&mut kept, "here").await;
+            let begun = Instant::now();
+            let mut silent = connect(address).await;
+            let closed = tokio::time::timeout(Duration::from_secs(30), silent.read(&mut [0])).await;
+            assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
+            assert!(begun.elapsed() >= LIMITS.head);
+            kept.write_all(QUICK).await.unwrap();
+            answer(&mut kept, "here").await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_for_nothing_keep_nobody_out() {
+        let limits = ConnectionLimits {
+            head: Duration::from_mins(5),
+            all: 8,
+            each: 4,
+            ..LIMITS
+        };
+        tried(limits, async |address, _| {
+            let mut silent = Vec::new();
+            for _ in 0..20 {
+                silent.push(connect(address).await);
+            }
+            let mut stream = connect(address).await;
+            stream.write_all(QUICK).await.unwrap();
+            answer(&mut stream, "here").await;
+            for stream in &mut silent[..16] {
+                let mut byte = [0];
+                let read = stream.read(&mut byte);
+                let closed = tokio::time::timeout(Duration::from_secs(30), read).await;
+                assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
     async fn a_request_may_take_longer_than_its_head_and_is_ended_before_the_end() {
-        tried(async |mut stream, stop| {
+        tried(LIMITS, async |address, stop| {
+            let mut stream = connect(address).await;
             let request = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
             stream.write_all(request).await.unwrap();
             tokio::time::sleep(Duration::from_millis(700)).await;

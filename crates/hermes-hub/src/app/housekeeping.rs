@@ -38,6 +38,7 @@ pub(super) async fn run(hub: Hub) {
 }
 
 async fn every_minute(hub: &Hub) -> Result<(), StateError> {
+    hub.write_down_left_out();
     hub.authenticator().write_down_use().await?;
     hub.state().record_heads().await?;
     let idle = Duration::from_secs(hub.settings().mcp.session_idle_seconds);

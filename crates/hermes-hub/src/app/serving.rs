@@ -1,6 +1,6 @@
 //! The doors: the router with everything on it, and the sockets.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -13,11 +13,13 @@ use futures::FutureExt;
 use http::header;
 use rmcp::ServerHandler;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Hub, connections,
+    Hub,
+    connections::{self, LocalListener, LocalProcess, Reception, over_network},
+    open_connections::ConnectionLimits,
     tls::{PlainListener, TlsListener},
 };
 use crate::{auth::Scope, document, mcp, rest};
@@ -83,14 +85,7 @@ impl Hub {
         listener: TcpListener,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
-        let overdue = {
-            let stop = stop.clone();
-            let patience = Duration::from_secs(self.settings().drain_seconds);
-            async move {
-                stop.cancelled().await;
-                tokio::time::sleep(patience).await;
-            }
-        };
+        let overdue = self.overdue(&stop);
         let draining = {
             let (hub, stop) = (self.clone(), stop.clone());
             async move {
@@ -99,15 +94,17 @@ impl Hub {
             }
         };
         let router = self.router();
-        let patience = connections::HEAD_PATIENCE;
+        let reception = self.reception(ConnectionLimits::public());
+        let proxies = self.trusted_proxies().to_vec();
+        let who = over_network(move |address| proxies.iter().any(|one| one.contains(address)));
         let serving = match &self.settings().tls {
             None => {
                 let listener = PlainListener(listener);
-                connections::serve(listener, router, patience, draining).boxed()
+                connections::serve(listener, router, reception, who, draining).boxed()
             }
             Some(tls) => {
                 let listener = TlsListener::new(listener, tls)?;
-                connections::serve(listener, router, patience, draining).boxed()
+                connections::serve(listener, router, reception, who, draining).boxed()
             }
         };
         tokio::select! {
@@ -125,9 +122,50 @@ impl Hub {
         let router = Router::new()
             .route("/metrics", get(metrics))
             .with_state(self.clone());
-        Ok(axum::serve(listener, router)
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await?)
+        let overdue = self.overdue(&stop);
+        let reception = self.reception(ConnectionLimits::metrics());
+        let listener = PlainListener(listener);
+        let who = over_network(|_| false);
+        let stopped = stop.cancelled_owned();
+        tokio::select! {
+            () = connections::serve(listener, router, reception, who, stopped) => Ok(()),
+            () = overdue => Ok(()),
+        }
+    }
+
+    /// Serves processes of this machine on a socket of theirs.
+    pub(crate) async fn serve_unix(
+        &self,
+        listener: UnixListener,
+        router: Router,
+        stop: CancellationToken,
+    ) {
+        let overdue = self.overdue(&stop);
+        let reception = self.reception(ConnectionLimits::private());
+        let listener = LocalListener(listener);
+        let who = |process: &LocalProcess| (process.peer(), None);
+        let stopped = stop.cancelled_owned();
+        tokio::select! {
+            () = connections::serve(listener, router, reception, who, stopped) => {}
+            () = overdue => {}
+        }
+    }
+
+    fn reception(&self, limits: ConnectionLimits) -> Reception {
+        Reception {
+            limits,
+            metrics: Arc::clone(&self.0.metrics),
+        }
+    }
+
+    /// Ends when requests have had the time that is theirs after `stop`.
+    fn overdue(&self, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
+        let stop = stop.clone();
+        let patience = Duration::from_secs(self.settings().drain_seconds);
+        async move {
+            stop.cancelled().await;
+            tokio::time::sleep(patience).await;
+        }
     }
 }
 

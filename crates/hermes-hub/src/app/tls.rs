@@ -1,11 +1,11 @@
 //! Sockets: plain ones, and those that speak TLS.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::serve::Listener;
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -22,7 +22,7 @@ use crate::settings::Tls;
 
 /// How long a client may take to agree on a key.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// So many may be about to.
+/// So many may be about to; then whoever has taken longest makes way.
 const MOST_HANDSHAKES: usize = 256;
 /// How long to wait when the system has no more sockets.
 const REST: Duration = Duration::from_millis(100);
@@ -59,6 +59,8 @@ pub(super) struct TlsListener {
     socket: TcpListener,
     acceptor: TlsAcceptor,
     handshakes: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
+    /// Oldest first, some of them over.
+    begun: VecDeque<AbortHandle>,
 }
 
 impl TlsListener {
@@ -80,18 +82,26 @@ impl TlsListener {
             socket,
             acceptor: TlsAcceptor::from(Arc::new(config)),
             handshakes: JoinSet::new(),
+            begun: VecDeque::new(),
         })
     }
 
     fn shake_hands(&mut self, mut stream: TcpStream, address: SocketAddr) {
         send_at_once(&mut stream);
         let acceptor = self.acceptor.clone();
-        self.handshakes.spawn(async move {
+        self.begun.retain(|handshake| !handshake.is_finished());
+        if self.begun.len() >= MOST_HANDSHAKES
+            && let Some(oldest) = self.begun.pop_front()
+        {
+            oldest.abort();
+        }
+        let handshake = self.handshakes.spawn(async move {
             match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => Some((stream, address)),
                 _ => None,
             }
         });
+        self.begun.push_back(handshake);
     }
 }
 
@@ -101,9 +111,8 @@ impl Listener for TlsListener {
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         loop {
-            let has_room = self.handshakes.len() < MOST_HANDSHAKES;
             tokio::select! {
-                accepted = self.socket.accept(), if has_room => match accepted {
+                accepted = self.socket.accept() => match accepted {
                     Ok((stream, address)) => self.shake_hands(stream, address),
                     Err(_) => tokio::time::sleep(REST).await,
                 },

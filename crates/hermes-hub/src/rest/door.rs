@@ -1,7 +1,7 @@
 //! The door that every request comes through, `/mcp` included: names and pages, rates, tokens; and the headers that
 //! every answer has.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -10,6 +10,8 @@ use axum::{
 };
 use hermes_mcp::serve;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use sha2::{Digest, Sha256};
 
 use super::{address, host};
 use crate::{
@@ -18,6 +20,8 @@ use crate::{
     auth::{Caller, Refusal},
     dispatch::Visitor,
     rate::{Empty, Left, Rate},
+    refusals::RefusedSender,
+    scrub,
     shapes::Via,
 };
 
@@ -31,6 +35,12 @@ const TOKEN_NAMES: [&str; 6] = [
     "key",
     "authorization",
 ];
+/// Encodings of encodings that are looked through in an address.
+const MOST_DECODINGS: usize = 4;
+/// Wrong tokens are counted by so many first characters: the kind of key, and a few of its own.
+const COUNTED_BEGINNING: usize = 15;
+/// Beginnings that are told apart.
+const MOST_BEGINNINGS: u16 = 4096;
 /// What address and headers may take.
 const MOST_HEADER_BYTES: usize = 32 * 1024;
 /// Routes that need no token.
@@ -157,17 +167,11 @@ async fn admit(
     check_size(request)?;
     let address = address::of(request, hub.trusted_proxies());
     let via = if is_mcp { Via::Mcp } else { Via::Rest };
-    let wrong_tokens = Rate {
-        per_second: f64::from(settings.limits.auth_failures_per_minute) / 60.0,
-        burst: f64::from(settings.limits.auth_failures_per_minute.max(1)),
-    };
-    // Anybody can send these, and as many as they like.
-    let is_worth_an_entry = || hub.strangers().take(address, wrong_tokens).is_ok();
+    let sender = RefusedSender::Address(address);
     if let Err(problem) = host::check(&settings, request.uri(), request.headers()) {
-        if is_worth_an_entry() {
-            let entry = NewEntry::new("unknown", via, "host_refused");
-            note_denial(hub, entry.denied(403), request.uri().path(), id);
-        }
+        let entry = NewEntry::new("unknown", via, "host_refused");
+        let entry = entry.denied(problem.code.status());
+        hub.note_refusal(sender, entry, request.uri().path(), id);
         return Err(problem.into());
     }
     if let Some(query) = request.uri().query() {
@@ -185,9 +189,6 @@ async fn admit(
         .retry_after(5000)
         .into());
     }
-    hub.wrong_tokens()
-        .check(&address, wrong_tokens)
-        .map_err(|empty| too_many("too many wrong tokens from this address", empty))?;
     let presented = request
         .headers()
         .get(header::AUTHORIZATION)
@@ -196,12 +197,11 @@ async fn admit(
     let caller = match hub.authenticator().authenticate(token, address).await {
         Ok(caller) => caller,
         Err(refusal) => {
-            if matches!(refusal, Refusal::Unknown | Refusal::Expired) {
-                let _ = hub.wrong_tokens().take(address, wrong_tokens);
-                hub.metrics().auth_failure();
+            if let Some(entry) = refusal_entry(&refusal, via) {
+                hub.note_refusal(sender, entry, path, id);
             }
-            if !matches!(refusal, Refusal::NoKey) || is_worth_an_entry() {
-                note_refusal(hub, &refusal, path, id, via);
+            if matches!(refusal, Refusal::Unknown | Refusal::Expired) {
+                count_wrong_token(hub, address, token.unwrap_or_default())?;
             }
             return Err(Problem::from(refusal).into());
         }
@@ -213,9 +213,14 @@ async fn admit(
     let left = hub
         .requests()
         .take(caller.principal.token.clone(), rate)
-        .map_err(|empty| Refused {
-            problem: too_many("too many requests with this token", empty),
-            left: Some(empty.left),
+        .map_err(|empty| {
+            let token = caller.principal.token.as_str();
+            let entry = NewEntry::new(token, via, "rate_refused").denied(429);
+            hub.note_refusal(sender, entry, path, id);
+            Refused {
+                problem: too_many("too many requests with this token", empty),
+                left: Some(empty.left),
+            }
         })?;
     let Caller { principal, key } = caller;
     if is_mcp {
@@ -247,8 +252,37 @@ fn check_size(request: &Request) -> Result<(), Problem> {
     ))
 }
 
-/// Writes down who was turned away.
-fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: Via) {
+/// What wrong tokens are counted by. A right one always passes, so two that are counted as one harm nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum WrongToken {
+    /// Where they come from.
+    From(IpAddr),
+    /// How they begin, as a short hash: so many are told apart, and no more.
+    Like(u16),
+}
+
+impl WrongToken {
+    /// How this one begins.
+    fn like(token: &str) -> Self {
+        let beginning = &token.as_bytes()[..token.len().min(COUNTED_BEGINNING)];
+        let hash = Sha256::digest(beginning);
+        Self::Like(u16::from_be_bytes([hash[0], hash[1]]) % MOST_BEGINNINGS)
+    }
+}
+
+/// Counts a wrong token, and refuses to say more than that there were too many.
+fn count_wrong_token(hub: &Hub, address: IpAddr, token: &str) -> Result<(), Problem> {
+    hub.metrics().auth_failure();
+    let rate = Rate::per_minute(hub.settings().limits.auth_failures_per_minute);
+    let by_address = hub.wrong_tokens().take(WrongToken::From(address), rate);
+    let by_beginning = hub.wrong_tokens().take(WrongToken::like(token), rate);
+    by_address.map_err(|empty| too_many("too many wrong tokens from this address", empty))?;
+    by_beginning.map_err(|empty| too_many("too many wrong tokens like this one", empty))?;
+    Ok(())
+}
+
+/// What the log says of who was turned away.
+fn refusal_entry(refusal: &Refusal, via: Via) -> Option<NewEntry> {
     let (actor, action, status) = match refusal {
         Refusal::RuntimeKey { tenant } => (
             tenant
@@ -261,7 +295,7 @@ fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: V
         Refusal::Address { token } => (token.to_string(), "token_refused", 403),
         Refusal::Unknown | Refusal::Expired => ("unknown".to_owned(), "token_refused", 401),
         Refusal::NoKey => ("unknown".to_owned(), "token_missing", 401),
-        Refusal::ManagementToken | Refusal::State(_) => return,
+        Refusal::ManagementToken | Refusal::State(_) => return None,
     };
     let mut entry = NewEntry::new(actor, via, action).denied(status);
     if let Refusal::RuntimeKey {
@@ -270,13 +304,7 @@ fn note_refusal(hub: &Hub, refusal: &Refusal, path: &str, id: &RequestId, via: V
     {
         entry = entry.of(tenant);
     }
-    note_denial(hub, entry, path, id);
-}
-
-fn note_denial(hub: &Hub, entry: NewEntry, path: &str, id: &RequestId) {
-    let mut entry = entry.to(path.chars().take(200).collect::<String>());
-    entry.request_id = id.0.to_string();
-    hub.log_read(entry);
+    Some(entry)
 }
 
 pub(crate) fn too_many(what: &str, empty: Empty) -> Problem {
@@ -296,9 +324,15 @@ pub(crate) fn bearer(value: &str) -> Option<&str> {
 fn refuse_token_in(query: &str) -> Result<(), Problem> {
     let holds_token = query.split('&').any(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, value) = (decoded(name), decoded(value));
+        let holds_key = |text: &str| {
+            text.starts_with("hub_mgmt_")
+                || text.starts_with("hub_rt_")
+                || scrub::keys(text) != text
+        };
         TOKEN_NAMES.contains(&name.to_ascii_lowercase().as_str())
-            || value.starts_with("hub_mgmt_")
-            || value.starts_with("hub_rt_")
+            || holds_key(&name)
+            || holds_key(&value)
     });
     if holds_token {
         return Err(Problem::invalid(
@@ -306,4 +340,20 @@ fn refuse_token_in(query: &str) -> Result<(), Problem> {
         ));
     }
     Ok(())
+}
+
+/// A part of a query as it is meant, however often it was encoded.
+fn decoded(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..MOST_DECODINGS {
+        if !text.contains('%') {
+            break;
+        }
+        let decoded = percent_decode_str(&text).decode_utf8_lossy().into_owned();
+        if decoded == text {
+            break;
+        }
+        text = Cow::Owned(decoded);
+    }
+    text
 }

@@ -8,19 +8,28 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Refuses requests under foreign names and from foreign pages.
 pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    let named = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let named = named.or_else(|| uri.authority().map(http::uri::Authority::as_str));
-    let is_known = named.is_some_and(|named| {
-        let known = settings
-            .allowed_hosts
-            .iter()
-            .map(String::as_str)
-            .chain([settings.public_host()]);
-        LOOPBACK.contains(&name_of(named))
-            || known.into_iter().any(|known| is_same_host(known, named))
-    });
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(Problem::invalid(
+            "a request has one `Host` header; send one",
+        ));
+    }
+    let host = host.map(|host| host.to_str().unwrap_or_default());
+    // Whoever forwards requests may go by either name, so both have to be known.
+    let named = uri.authority().map(http::uri::Authority::as_str);
+    let mut named = named.into_iter().chain(host).peekable();
+    let is_named = named.peek().is_some();
+    let is_known = is_named
+        && named.all(|named| {
+            let known = settings
+                .allowed_hosts
+                .iter()
+                .map(String::as_str)
+                .chain([settings.public_host()]);
+            LOOPBACK.contains(&name_of(named))
+                || known.into_iter().any(|known| is_same_host(known, named))
+        });
     if !is_known {
         return Err(refused(
             "the Hub is not known by this name; add it to `allowed_hosts`",
@@ -114,6 +123,28 @@ mod tests {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
         check(&settings, &Uri::from_static("/v1/version"), &headers).is_ok()
+    }
+
+    #[test]
+    fn a_request_has_one_host_and_no_other_in_its_address() {
+        let settings = Settings::in_directory(Path::new("/nowhere")).unwrap();
+        let checked = |uri: &'static str, hosts: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, host.parse().unwrap());
+            }
+            let refused = check(&settings, &Uri::from_static(uri), &headers).err();
+            refused.map(|problem| problem.code.status())
+        };
+        assert_eq!(checked("/v1/version", &["localhost"]), None);
+        assert_eq!(checked("http://localhost/v1", &["localhost"]), None);
+        assert_eq!(checked("http://localhost/v1", &[]), None);
+        assert_eq!(checked("/v1/version", &[]), Some(403));
+        assert_eq!(checked("/v1", &["localhost", "evil.example"]), Some(400));
+        assert_eq!(checked("/v1", &["localhost", "localhost"]), Some(400));
+        assert_eq!(checked("http://evil.example/v1", &["localhost"]), Some(403));
+        assert_eq!(checked("http://localhost/v1", &["evil.example"]), Some(403));
+        assert_eq!(checked("http://a@localhost/v1", &["localhost"]), Some(403));
     }
 
     #[test]

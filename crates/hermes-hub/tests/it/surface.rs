@@ -23,6 +23,7 @@ pub(crate) mod scene;
 mod sessions;
 mod slow;
 mod storage;
+mod strangers;
 mod strict;
 mod tampered;
 mod tls;

@@ -1,0 +1,302 @@
+//! How many connections are open, in all and of one peer. Where there is no more room, whoever has been there longest
+//! without asking for anything makes way.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::process::{Resource, getrlimit};
+use tokio_util::sync::CancellationToken;
+
+/// Connections of clients at most, however many files may be open.
+const MOST_PUBLIC: usize = 16_384;
+/// The same for tenants' agents.
+const MOST_PRIVATE: usize = 1_024;
+/// The same for those who read the figures.
+const MOST_METRICS: usize = 64;
+/// How long the head of a request may take, from the beginning of the connection or its first byte.
+const HEAD: Duration = Duration::from_secs(15);
+/// How long a connection goes without a request: longer than clients keep one that they do not use, so that it is not
+/// closed just when they do.
+const IDLE: Duration = Duration::from_mins(2);
+
+/// What connections may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionLimits {
+    /// Until a request's head is there.
+    pub(super) head: Duration,
+    /// Between two requests.
+    pub(super) idle: Duration,
+    /// Connections in all.
+    pub(super) all: usize,
+    /// Connections of one peer.
+    pub(super) each: usize,
+}
+
+impl ConnectionLimits {
+    fn of(all: usize, each: usize) -> Self {
+        Self {
+            head: HEAD,
+            idle: IDLE,
+            all: all.max(1),
+            each: each.max(1),
+        }
+    }
+
+    /// For clients: half of the files that may be open, so that the Hub has the others.
+    pub(super) fn public() -> Self {
+        let all = (open_files() / 2).min(MOST_PUBLIC);
+        Self::of(all, all / 2)
+    }
+
+    /// For tenants' agents.
+    pub(super) fn private() -> Self {
+        let all = (open_files() / 8).min(MOST_PRIVATE);
+        Self::of(all, all / 4)
+    }
+
+    /// For those who read the figures.
+    pub(super) fn metrics() -> Self {
+        Self::of(MOST_METRICS, MOST_METRICS)
+    }
+}
+
+/// So many files may be open.
+fn open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Peer {
+    /// Somebody at this address.
+    Address(IpAddr),
+    /// A proxy, which stands for many.
+    Proxy,
+    /// A process of another user of this machine.
+    User(u32),
+    /// A process of the same user.
+    Process(i32),
+}
+
+impl Peer {
+    /// Whoever has this address. Of IPv6, one subscriber has 64 bits of addresses.
+    pub(super) fn at(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                std::net::Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()
+            }
+        })
+    }
+}
+
+/// What a connection is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum ConnectionPhase {
+    /// There was no request yet.
+    New,
+    /// Part of the head of a further request has come.
+    Head,
+    /// The last request is answered.
+    Idle,
+    /// A request is under way.
+    Request,
+}
+
+/// The phase of one connection, which its parts tell each other.
+#[derive(Debug, Clone)]
+pub(super) struct SharedPhase(Arc<AtomicU8>);
+
+impl SharedPhase {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicU8::new(ConnectionPhase::New as u8)))
+    }
+
+    pub(super) fn get(&self) -> ConnectionPhase {
+        match self.0.load(Ordering::Relaxed) {
+            0 => ConnectionPhase::New,
+            1 => ConnectionPhase::Head,
+            2 => ConnectionPhase::Idle,
+            _ => ConnectionPhase::Request,
+        }
+    }
+
+    pub(super) fn set(&self, phase: ConnectionPhase) {
+        self.0.store(phase as u8, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct OpenConnection {
+    peer: Peer,
+    phase: SharedPhase,
+    ended: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Registered {
+    next: u64,
+    /// Oldest first.
+    open: BTreeMap<u64, OpenConnection>,
+    by_peer: HashMap<Peer, usize>,
+}
+
+/// All that are open.
+#[derive(Debug, Default)]
+pub(super) struct OpenConnections(Mutex<Registered>);
+
+/// A connection that is counted for as long as this lives.
+#[derive(Debug)]
+pub(super) struct AdmittedConnection {
+    among: Arc<OpenConnections>,
+    number: u64,
+    pub(super) phase: SharedPhase,
+    /// Cancelled when it has to make way.
+    pub(super) ended: CancellationToken,
+}
+
+impl OpenConnections {
+    /// Lets a connection in, if there is room for it or somebody makes way.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        peer: Peer,
+        limits: &ConnectionLimits,
+    ) -> Option<AdmittedConnection> {
+        let mut registered = self.registered();
+        let of_peer = registered.by_peer.get(&peer).copied().unwrap_or_default();
+        if of_peer >= limits.each && peer != Peer::Proxy {
+            registered.end_one(|open| open.peer == peer)?;
+        } else if registered.open.len() >= limits.all {
+            registered.end_one(|_| true)?;
+        }
+        let number = registered.next;
+        registered.next += 1;
+        let (phase, ended) = (SharedPhase::new(), CancellationToken::new());
+        *registered.by_peer.entry(peer).or_default() += 1;
+        let open = OpenConnection {
+            peer,
+            phase: phase.clone(),
+            ended: ended.clone(),
+        };
+        registered.open.insert(number, open);
+        Some(AdmittedConnection {
+            among: Arc::clone(self),
+            number,
+            phase,
+            ended,
+        })
+    }
+
+    fn registered(&self) -> MutexGuard<'_, Registered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registered {
+    /// Ends the oldest that has never asked for anything, or else the one that has been idle since before the others.
+    fn end_one(&mut self, is_meant: impl Fn(&OpenConnection) -> bool) -> Option<()> {
+        use ConnectionPhase::{Head, Idle, New};
+        let among = |phases: &[ConnectionPhase]| {
+            let mut open = self.open.iter();
+            let found = open.find(|(_, open)| is_meant(open) && phases.contains(&open.phase.get()));
+            found.map(|(number, _)| *number)
+        };
+        let number = among(&[New, Head]).or_else(|| among(&[Idle]))?;
+        let open = self.forget(number)?;
+        open.ended.cancel();
+        Some(())
+    }
+
+    fn forget(&mut self, number: u64) -> Option<OpenConnection> {
+        let open = self.open.remove(&number)?;
+        if let Some(count) = self.by_peer.get_mut(&open.peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_peer.remove(&open.peer);
+            }
+        }
+        Some(open)
+    }
+}
+
+impl Drop for AdmittedConnection {
+    fn drop(&mut self) {
+        self.among.registered().forget(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn peer(number: u32) -> Peer {
+        Peer::at(Ipv4Addr::from_bits(number).into())
+    }
+
+    fn limits(all: usize, each: usize) -> ConnectionLimits {
+        ConnectionLimits::of(all, each)
+    }
+
+    #[test]
+    fn whoever_asks_for_nothing_makes_way_for_the_next_of_the_same_peer() {
+        let open = Arc::new(OpenConnections::default());
+        let limits = limits(10, 2);
+        let busy = open.admit(peer(1), &limits).unwrap();
+        busy.phase.set(ConnectionPhase::Request);
+        let waiting = open.admit(peer(1), &limits).unwrap();
+        let other = open.admit(peer(2), &limits).unwrap();
+        let third = open.admit(peer(1), &limits).unwrap();
+        assert!(waiting.ended.is_cancelled());
+        assert!(!busy.ended.is_cancelled() && !other.ended.is_cancelled());
+        third.phase.set(ConnectionPhase::Request);
+        assert!(open.admit(peer(1), &limits).is_none());
+        drop(busy);
+        assert!(open.admit(peer(1), &limits).is_some());
+        drop((waiting, other, third));
+        assert!(open.registered().open.is_empty() && open.registered().by_peer.is_empty());
+    }
+
+    #[test]
+    fn in_all_no_more_are_let_in_than_there_is_room_for() {
+        let open = Arc::new(OpenConnections::default());
+        let limits = limits(3, 2);
+        let idle = open.admit(peer(1), &limits).unwrap();
+        idle.phase.set(ConnectionPhase::Idle);
+        let new = open.admit(peer(2), &limits).unwrap();
+        let busy = open.admit(peer(3), &limits).unwrap();
+        busy.phase.set(ConnectionPhase::Request);
+        let fourth = open.admit(peer(4), &limits).unwrap();
+        fourth.phase.set(ConnectionPhase::Request);
+        assert!(new.ended.is_cancelled() && !idle.ended.is_cancelled());
+        let fifth = open.admit(peer(5), &limits).unwrap();
+        fifth.phase.set(ConnectionPhase::Request);
+        assert!(idle.ended.is_cancelled());
+        assert!(open.admit(peer(6), &limits).is_none());
+    }
+
+    #[test]
+    fn a_proxy_stands_for_many_and_a_network_of_ipv6_for_one() {
+        let open = Arc::new(OpenConnections::default());
+        let limits = limits(10, 1);
+        let one = open.admit(Peer::Proxy, &limits).unwrap();
+        let _other = open.admit(Peer::Proxy, &limits).unwrap();
+        assert!(!one.ended.is_cancelled());
+        let at = |address: &str| Peer::at(address.parse().unwrap());
+        assert_eq!(at("2001:db8::1"), at("2001:db8::ffff:1"));
+        assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
+        assert_eq!(at("::ffff:1.2.3.4"), at("1.2.3.4"));
+    }
+}

@@ -1,0 +1,151 @@
+//! A connection whose parts know whether a request is under way: reads that wait for the head of one end in time, and
+//! the end of an answer is noticed.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep},
+};
+
+use super::open_connections::{ConnectionPhase, SharedPhase};
+
+/// A socket of which the head of a request does not come for ever.
+pub(super) struct WatchedSocket<I> {
+    socket: I,
+    phase: SharedPhase,
+    patience: Duration,
+    /// When the head that is waited for is due.
+    due: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<I> WatchedSocket<I> {
+    pub(super) fn new(socket: I, phase: SharedPhase, patience: Duration) -> Self {
+        Self {
+            socket,
+            phase,
+            patience,
+            due: Some(Instant::now() + patience),
+            timer: None,
+        }
+    }
+
+    /// Whether the time is over, and who is to be told when it is.
+    fn is_overdue(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(due) = self.due else {
+            return false;
+        };
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        if timer.deadline() != due {
+            timer.as_mut().reset(due);
+        }
+        timer.as_mut().poll(context).is_ready()
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for WatchedSocket<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let phase = this.phase.get();
+        if matches!(phase, ConnectionPhase::Idle | ConnectionPhase::Request) {
+            this.due = None;
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.socket).poll_read(context, buffer);
+        if phase == ConnectionPhase::Idle && buffer.filled().len() > before {
+            this.phase.set(ConnectionPhase::Head);
+            this.due = Some(Instant::now() + this.patience);
+        }
+        let is_overdue = match read {
+            Poll::Ready(_) => this.due.is_some_and(|due| Instant::now() >= due),
+            Poll::Pending => this.is_overdue(context),
+        };
+        if is_overdue {
+            let error = "the head of a request did not come in time";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
+        }
+        read
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<I> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+}
+
+/// The body of an answer. When it is gone, the connection is idle.
+pub(super) struct WatchedBody {
+    body: Body,
+    phase: SharedPhase,
+}
+
+impl WatchedBody {
+    pub(super) fn new(body: Body, phase: SharedPhase) -> Self {
+        Self { body, phase }
+    }
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for WatchedBody {
+    fn drop(&mut self) {
+        self.phase.set(ConnectionPhase::Idle);
+    }
+}
