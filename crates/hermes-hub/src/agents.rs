@@ -4,6 +4,7 @@
 //! There is one `Seat` per tenant that was ever awake. Whoever needs an agent [enters](Agents::enter),
 //! which keeps it from falling asleep, and [wakes](Agents::wake) it; however many do so at once, it is started once.
 
+mod ignored;
 mod seat;
 mod starting;
 mod terms;

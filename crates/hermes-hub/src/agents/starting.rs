@@ -122,6 +122,8 @@ impl Agents {
                 Ok(terms) => {
                     agents.metrics.took("wake_seconds", began.elapsed());
                     agents.seat(&tenant, |seat| seat.come_up(&terms));
+                    let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
+                    tracing::info!(%tenant, milliseconds, "an agent has started");
                     agents.catch_up(&tenant, &terms).await;
                 }
                 Err(reason) => {
@@ -142,6 +144,7 @@ impl Agents {
             .await
             .map_err(|error| error.to_string())?;
         self.note_conditions(tenant, &terms, &confinement).await;
+        self.note_ignored(tenant, &terms).await;
         self.note_applied(&terms).await;
         Ok(terms)
     }
@@ -245,6 +248,7 @@ impl Agents {
         // Not the caller's task, so that nobody can leave an agent half stopped.
         let stop = self.tasks.spawn(async move {
             agents.runtime.stop(&stopped, PATIENCE).await;
+            tracing::info!(tenant = %stopped, "an agent was stopped");
             agents.seat(&stopped, |seat| seat.turn_to(down));
         });
         let _ = stop.await;

@@ -41,6 +41,8 @@ pub struct Terms {
     pub queue_depth: u32,
     /// How long a run may take.
     pub longest_run: Duration,
+    /// Variables that it has but is not started with, because they decide what code programs load.
+    pub ignored_variables: Vec<String>,
     /// The tenant's settings that these come from.
     pub generation: u64,
     /// The Hub's documents that these come from.

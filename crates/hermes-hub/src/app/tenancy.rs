@@ -20,7 +20,7 @@ use crate::{
     files::HomeDirectory,
     runtime::{Directives, Launch, Limits},
     seal::{Place, Sealed, SecretKey},
-    service::{documents::Standing, tenants},
+    service::{documents::Standing, env::reserved, tenants},
     settings::Settings,
     state::{State, TenantHome, TenantRecord},
 };
@@ -121,8 +121,12 @@ impl Tenancy for Records {
         let standing = self.standing.load_full();
         let agent = tenants::agent(&record, &standing);
         let (runtime_key, mut env) = self.secrets(&record).await?;
-        // It may have been set before the policy forbade it.
+        // It may have been set before the policy forbade it, or by an earlier version.
         env.retain(|name, _| standing.policy().allows_variable(name));
+        let ignored_variables: Vec<String> = env
+            .extract_if(.., |name, _| reserved(name).is_some())
+            .map(|(name, _)| name)
+            .collect();
         let home = home_of(&self.settings.load(), &record);
         // The user's own home is awake for as long as the user is.
         let never_sleeps = record.linked_home.is_some();
@@ -169,6 +173,7 @@ impl Tenancy for Records {
             max_concurrent_runs: agent.max_concurrent_runs,
             queue_depth: u32::try_from(queue_depth).unwrap_or(u32::MAX),
             longest_run: Duration::from_secs(most_minutes.saturating_mul(60)),
+            ignored_variables,
             generation: record.generation,
             revisions: standing.revisions(),
         })

@@ -15,19 +15,12 @@ use crate::{
     state::NewVariable,
 };
 
+mod reserved;
+
+pub(crate) use reserved::{Reserved, reserved};
+
 /// The largest value.
 const LARGEST: usize = 32 * 1024;
-/// Variables that belong to the Hub or decide what a process loads.
-const REFUSED: [&str; 8] = [
-    "PATH",
-    "HOME",
-    "LD_*",
-    "DYLD_*",
-    "HERMES_*",
-    "PYTHON*",
-    "NODE_OPTIONS",
-    "BASH_ENV",
-];
 
 /// The variables of a tenant.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -147,12 +140,20 @@ fn check_form(name: &str) -> Result<(), Problem> {
 
 fn check_name(name: &str, denied: &[String]) -> Result<(), Problem> {
     check_form(name)?;
-    if REFUSED.iter().any(|pattern| matches(pattern, name)) {
-        let problem = Problem::new(
-            Code::Unprocessable,
-            format!("`{name}` is the Hub's to set; choose another name"),
-        );
-        return Err(problem.at("name", "reserved"));
+    let refused = match reserved(name) {
+        Some(Reserved::OfTheHub) => {
+            Some(format!("`{name}` is the Hub's to set; choose another name"))
+        }
+        Some(Reserved::LoadsCode(who)) => Some(format!(
+            "`{name}` decides what code is loaded or run ({who}), which is not for variables of tenants; choose \
+             another name, or set it in the command that needs it"
+        )),
+        None => None,
+    };
+    if let Some(message) = refused {
+        return Err(Problem::new(Code::Unprocessable, message)
+            .because("reserved_variable")
+            .at("name", "reserved"));
     }
     if denied.iter().any(|pattern| matches(pattern, name)) {
         let problem = Problem::new(

@@ -2,6 +2,7 @@
 
 mod aftermath;
 mod agreement;
+mod damaged;
 mod defaults;
 mod direct;
 mod doors;
@@ -28,3 +29,4 @@ mod strict;
 mod tampered;
 mod tls;
 mod unlogged;
+mod variables;

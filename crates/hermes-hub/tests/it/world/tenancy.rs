@@ -117,6 +117,7 @@ impl Tenancy for KnownTenants {
             max_concurrent_runs: rules.max_concurrent_runs,
             queue_depth: rules.queue_depth,
             longest_run: rules.longest_run,
+            ignored_variables: Vec::new(),
             generation: rules.generation,
             revisions: Vec::new(),
         })

@@ -1,0 +1,55 @@
+//! Variables of a tenant that its agent is not started with, told as a condition.
+
+use super::{Agents, Terms};
+use crate::{
+    TenantId,
+    shapes::{Condition, ConditionStatus, Time},
+    state::Observation,
+};
+
+const KIND: &str = "VariablesInForce";
+
+impl Agents {
+    /// Writes down which variables an agent is started without, or that there are none any more.
+    pub(super) async fn note_ignored(&self, tenant: &TenantId, terms: &Terms) {
+        let Ok(Some(record)) = self.state.tenant(tenant).await else {
+            return;
+        };
+        let known = record.conditions.iter().find(|known| known.kind == KIND);
+        let wanted = condition(&terms.ignored_variables);
+        let is_told = match known {
+            Some(known) => known.status == wanted.status && known.message == wanted.message,
+            None => terms.ignored_variables.is_empty(),
+        };
+        if is_told {
+            return;
+        }
+        let observation = Observation {
+            conditions: vec![wanted],
+            ..Observation::default()
+        };
+        if let Err(error) = self.state.observe_tenant(tenant, observation).await {
+            tracing::warn!(%tenant, "the tenant's conditions could not be written down: {error}");
+        }
+    }
+}
+
+fn condition(ignored: &[String]) -> Condition {
+    let names: Vec<String> = ignored.iter().map(|name| format!("`{name}`")).collect();
+    let (status, reason, message) = if names.is_empty() {
+        (ConditionStatus::True, "all", String::new())
+    } else {
+        let message = format!(
+            "{} decide what code programs load and are left out; unset them (`hermes tenant env unset`)",
+            names.join(", ")
+        );
+        (ConditionStatus::False, "reserved_names", message)
+    };
+    Condition {
+        kind: KIND.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: Time::now(),
+    }
+}
