@@ -1,13 +1,22 @@
 //! Reading YAML text as JSON values, with the line and column of what is wrong.
 
-use std::fmt;
+use std::{cell::Cell, fmt};
 
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Value};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Spanned, budget::BudgetBreach};
+
+/// What a configuration may have, whoever wrote it: a few times what any real one has.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MOST_VALUES: usize = 100_000;
+/// Each level takes some of the stack.
+const MOST_DEEP: usize = 32;
+const MOST_ALIASES: usize = 1_000;
+/// Values that aliases stand for.
+const MOST_REPEATED: usize = 20_000;
 
 /// Where and why a text is no usable YAML document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +35,28 @@ pub struct YamlError {
 /// What is meant as text under `env` or `args` keeps its spelling: `yes`, `True`, `1.10` and `022` stay strings.
 /// Whoever wants a flag or a number reads those too.
 pub fn read(text: &str) -> Result<Value, YamlError> {
+    if text.len() > MOST_BYTES {
+        return Err(YamlError {
+            line: 1,
+            column: 1,
+            reason: format!("it has more than {} MiB", MOST_BYTES / (1024 * 1024)),
+        });
+    }
     let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 3 * MOST_VALUES,
+            max_nodes: MOST_VALUES,
+            max_depth: MOST_DEEP,
+            max_aliases: MOST_ALIASES,
+            max_anchors: MOST_ALIASES,
+            max_merge_keys: MOST_ALIASES,
+            max_recorded_anchor_events: MOST_VALUES,
+            max_recorded_anchor_bytes: MOST_BYTES,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MOST_REPEATED,
+            max_replay_stack_depth: MOST_DEEP,
+        },
         strict_booleans: true,
         non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::AsString,
         with_snippet: false,
@@ -46,17 +76,76 @@ fn describe(error: &serde_saphyr::Error) -> YamlError {
     let (line, column) = error
         .location()
         .map_or((1, 1), |location| (location.line(), location.column()));
-    let message = error.without_snippet().to_string();
-    // The place is told by our own message.
-    let reason = match message.rfind(" at line ") {
-        Some(end) => message[..end].to_owned(),
-        None => message,
-    };
+    let error = error.without_snippet();
+    let reason = too_much(error).unwrap_or_else(|| {
+        let message = error.to_string();
+        // The place is told by our own message.
+        match message.rfind(" at line ") {
+            Some(end) => message[..end].to_owned(),
+            None => message,
+        }
+    });
     YamlError {
         line,
         column,
         reason,
     }
+}
+
+/// What a document has too much of, if that is why it is refused.
+fn too_much(error: &serde_saphyr::Error) -> Option<String> {
+    use serde_saphyr::Error;
+    Some(match error {
+        Error::AliasError { error, .. } => return too_much(error),
+        Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Depth { .. } => too_deep(),
+            BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+                format!("it has more than {MOST_VALUES} values")
+            }
+            BudgetBreach::Aliases { .. }
+            | BudgetBreach::Anchors { .. }
+            | BudgetBreach::MergeKeys { .. }
+            | BudgetBreach::AliasAnchorRatio { .. } => "it has too many aliases".to_owned(),
+            _ => return None,
+        },
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            format!("its aliases stand for more than {MOST_REPEATED} values")
+        }
+        _ => return None,
+    })
+}
+
+thread_local! {
+    /// How deep the value is that is being read. What aliases stand for is nested in what they stand in, which the
+    /// reader does not count.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One level of nesting, for as long as it lives.
+struct Level;
+
+impl Level {
+    fn enter<E: serde::de::Error>() -> Result<Self, E> {
+        let depth = DEPTH.get();
+        if depth >= MOST_DEEP {
+            return Err(E::custom(too_deep()));
+        }
+        DEPTH.set(depth + 1);
+        Ok(Self)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+fn too_deep() -> String {
+    format!("it is nested more than {MOST_DEEP} deep")
 }
 
 /// A value whose parts know where they are written.
@@ -152,6 +241,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let _level = Level::enter::<A::Error>()?;
         let mut items = Vec::new();
         while let Some(item) = access.next_element()? {
             items.push(item);
@@ -160,6 +250,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let _level = Level::enter::<A::Error>()?;
         let mut entries = Vec::new();
         while let Some(entry) = access.next_entry()? {
             entries.push(entry);
@@ -249,6 +340,41 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.line >= line, "{text:?}: {error:?}");
             assert!(!error.reason.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_would_take_all_memory_is_refused_in_plain_words() {
+        let laughs = (1..12).map(|level| {
+            let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+            format!("a{level}: &a{level} [{aliases}]\n")
+        });
+        let laughs: String = laughs.collect();
+        let laughs = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{laughs}");
+        let many = format!("a: [{}]\n", "1, ".repeat(MOST_VALUES + 1));
+        let deep = format!("a: {}{}\n", "[".repeat(70), "]".repeat(70));
+        let steps = (0..70).map(|depth| format!("{}a:\n", "  ".repeat(depth)));
+        let steps: String = steps.collect();
+        // Each alias stands in a list of lists, so the whole is deeper than any line.
+        let (open, close) = ("[".repeat(20), "]".repeat(20));
+        let chain = (1..20).map(|level| {
+            let before = level - 1;
+            format!("a{level}: &a{level} {open}*a{before}{close}\n")
+        });
+        let chain: String = chain.collect();
+        let chain = format!("a0: &a0 [x]\n{chain}");
+        let long = format!("a: {}\n", "x".repeat(MOST_BYTES));
+        for (text, told) in [
+            (laughs, "aliases stand for more than"),
+            (many, "more than 100000 values"),
+            (deep, "nested more than 32 deep"),
+            (steps, "nested more than 32 deep"),
+            (chain, "nested more than 32 deep"),
+            (long, "more than 4 MiB"),
+        ] {
+            let error = read(&text).unwrap_err();
+            assert!(error.reason.contains(told), "{error:?}");
+            assert!(error.line >= 1 && error.column >= 1, "{error:?}");
         }
     }
 

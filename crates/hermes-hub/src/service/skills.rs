@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use hermes_config::{ConfigFile, Home, Settings, Variables};
+use hermes_config::{ConfigFile, FileError, Home, Settings, SettingsError, Variables};
 use hermes_store::skills::Skill;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -212,8 +212,8 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
         )
         .because("symlink")
     })?;
-    let mut file = ConfigFile::with_text(home.config_file(), text.unwrap_or_default())
-        .map_err(|error| Problem::internal(&error))?;
+    let file = ConfigFile::with_text(home.config_file(), text.unwrap_or_default());
+    let mut file = file.map_err(|error| unusable(&error))?;
     let lists = [("disabled", Some(!enabled)), ("pinned", pinned)];
     for (key, wanted) in lists {
         let Some(wanted) = wanted else { continue };
@@ -230,11 +230,31 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
             file.change(&["skills", key], &json!(names));
         }
     }
-    let text = file.checked().map_err(|error| Problem::internal(&error))?;
+    let text = file.checked().map_err(|error| unusable(&error))?;
     let path = SharePath::parse(CONFIGURATION)?;
     directory
         .replace(CONFIGURATION, text.as_bytes())
         .map_err(|error| io_problem(&error, &path))
+}
+
+/// That a home's configuration is not one that the Hub can change.
+fn unusable(error: &FileError) -> Problem {
+    match error {
+        FileError::Malformed(SettingsError::Malformed {
+            line,
+            column,
+            reason,
+            ..
+        }) => Problem::precondition(format!(
+            "the tenant's `config.yaml` is damaged in line {line}, column {column}: {reason}; mend the file first"
+        ))
+        .because("config_damaged"),
+        FileError::NotEditable { key, .. } => Problem::precondition(format!(
+            "`{key}` of the tenant's `config.yaml` can not be changed from here; edit the file by hand"
+        ))
+        .because("config_not_editable"),
+        FileError::Io { .. } | FileError::Malformed(_) => Problem::internal(error),
+    }
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {

@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// Values in a head, those included that aliases stand for.
+const MOST_VALUES: usize = 10_000;
+
 /// Splits a text into its head and the rest. What is no YAML is read line by line as `key: value`.
 pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -9,7 +12,21 @@ pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
         return (Map::new(), text);
     };
     // A tag called `y` or `no` is a word.
-    let options = serde_saphyr::options! { strict_booleans: true };
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        // A few lines about a skill, whoever wrote them.
+        budget: serde_saphyr::budget! {
+            max_events: 3 * MOST_VALUES,
+            max_nodes: MOST_VALUES,
+            max_depth: 16,
+            max_recorded_anchor_events: MOST_VALUES,
+        },
+        // Aliases in what aliases stand for make it deeper than it is written.
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MOST_VALUES,
+            max_replay_stack_depth: 4,
+        },
+    };
     let head = match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
         Ok(Value::Object(map)) => map,
         Ok(_) => Map::new(),
