@@ -18,11 +18,13 @@ use crate::{
     shapes::Time,
 };
 
+mod commands;
 mod database;
 mod find;
 mod restore;
 mod write;
 
+pub use commands::RestoredCommand;
 pub use restore::{Restored, forget_secrets, restore};
 pub use write::{KeyInBackup, write};
 

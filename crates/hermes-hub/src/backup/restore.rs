@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    BackupError, Content, FORM_WITH_BYTES, MANIFEST, Manifest, file_error, write::Hashing,
+    BackupError, Content, FILES, FORM_WITH_BYTES, KEYS, MANIFEST, Manifest, RestoredCommand, TREES,
+    commands, file_error, write::Hashing,
 };
 use crate::{
     audit::NewEntry,
@@ -31,6 +32,8 @@ pub struct Restored {
     /// Whether the database holds secrets that nothing in the directory opens: put the key's file there, or set them
     /// again.
     pub is_key_missing: bool,
+    /// Commands that restored files would run.
+    pub commands: Vec<RestoredCommand>,
 }
 
 /// Makes a Hub's directory from an archive. The directory must be empty or not there; it stays so unless everything in
@@ -40,10 +43,11 @@ pub async fn restore(
     target: &Path,
 ) -> Result<Restored, BackupError> {
     let target = target.to_path_buf();
-    let (stage, manifest) = spawn_blocking(move || {
+    let (stage, manifest, commands) = spawn_blocking(move || {
         let stage = Stage::new(target)?;
         let manifest = unpack(archive, &stage.path)?;
-        Ok::<_, BackupError>((stage, manifest))
+        let commands = commands::find(&stage.path, &manifest)?;
+        Ok::<_, BackupError>((stage, manifest, commands))
     })
     .await
     .map_err(|_| BackupError::CutOff)??;
@@ -52,6 +56,7 @@ pub async fn restore(
     Ok(Restored {
         is_key_missing: has_sealed && !directory.secret_key().exists(),
         manifest,
+        commands,
     })
 }
 
@@ -134,6 +139,7 @@ fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
             continue;
         }
         let name = checked(&path)?;
+        check_place(&name, entry.header().entry_type())?;
         let content = unpack_one(entry, stage, &name, &mut links)?;
         if found.insert(name.clone(), content).is_some() {
             let shown = name.display();
@@ -174,6 +180,32 @@ fn checked(path: &Path) -> Result<PathBuf, BackupError> {
         "`{}` leads out of the directory",
         path.display()
     )))
+}
+
+/// Refuses what no backup has there: at the top unknown names and other kinds of files, and links in the place of
+/// directories that the Hub has as its own.
+fn check_place(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
+    let mut parts = name.components();
+    let top = parts.next().map(Component::as_os_str);
+    let depth = parts.count();
+    let is = |known: &str| top.is_some_and(|top| top == known);
+    let is_expected = if TREES.into_iter().any(is) {
+        // `tenants/acme/home` is the Hub's own as well.
+        let is_own = depth <= if is("tenants") { 2 } else { 1 };
+        match kind {
+            tar::EntryType::Symlink => !is_own,
+            tar::EntryType::Directory => true,
+            _ => depth > 0,
+        }
+    } else {
+        let is_known = is("hub.db") || FILES.into_iter().chain(KEYS).any(is);
+        is_known && depth == 0 && kind == tar::EntryType::Regular
+    };
+    if is_expected {
+        return Ok(());
+    }
+    let message = format!("`{}` does not belong into a backup", name.display());
+    Err(BackupError::Damaged(message))
 }
 
 /// Writes a file or directory. Links come last, so that nothing is written through one.

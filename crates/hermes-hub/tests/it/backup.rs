@@ -26,6 +26,8 @@ use hermes_hub::{
 use hermes_store::db::{Database, Durability, Opening};
 use tempfile::TempDir;
 
+mod foreign;
+
 /// What was written, for the one who gave it away.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);

@@ -3,7 +3,7 @@
 use std::{fs::File, io, path::Path};
 
 use hermes_hub::{
-    backup::{self, KeyInBackup},
+    backup::{self, KeyInBackup, RestoredCommand},
     state::{SqliteState, State},
 };
 use serde_json::json;
@@ -120,9 +120,20 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
         "dataDir": root.display().to_string(),
         "paths": restored.manifest.files.len(),
         "keyMissing": restored.is_key_missing,
+        "commands": restored.commands,
     }));
     let files = count(restored.manifest.files.len(), "path");
     output.note(format!("Restored {files} to `{}`.", root.display()));
+    if !restored.commands.is_empty() {
+        let listed = restored
+            .commands
+            .iter()
+            .map(|RestoredCommand { file, command }| format!("\n  {file}: {command}"));
+        output.warning(format!(
+            "restored files have commands in them; look at them before you start the Hub, which runs those of `hub.yaml`:{}",
+            listed.collect::<String>()
+        ));
+    }
     if args.forget_secrets {
         output.note("Secrets without a key are forgotten: set the variables of tenants again.");
     }

@@ -100,3 +100,29 @@ fn a_damaged_backup_leaves_nothing_behind() {
         .count();
     assert_eq!(left, 0);
 }
+
+#[test]
+fn commands_in_a_backup_are_listed_and_not_run() {
+    let hub = Served::with_acme();
+    let marker = hub.home.beside("ran");
+    let command = format!("touch {}; echo http://a.example", marker.display());
+    let settings = format!("public_url: ${{cmd:{command}}}\n");
+    fs::write(hub.data().join("hub.yaml"), settings).unwrap();
+    let file = hub.home.beside("hub.tar.zst");
+    let path = file.to_str().unwrap();
+    // The command of the Hub itself would run it.
+    let other = hub.home.beside("other.yaml");
+    fs::write(&other, "{}\n").unwrap();
+    let config = ["--config", other.to_str().unwrap()];
+    let backup = [&["hub", "backup", path, "--with-key"][..], &config].concat();
+    hub.run(&backup).ok();
+    let fresh = TestHome::fresh();
+    let restored = fresh.run(&["hub", "restore", path]).ok();
+    let told = &restored.stderr;
+    assert!(told.contains(&format!("hub.yaml: {command}")), "{told}");
+    let other = TestHome::fresh();
+    let restored = other.run(&["hub", "restore", path, "--json"]).ok().json();
+    assert_eq!(restored["commands"][0]["file"], "hub.yaml", "{restored}");
+    assert_eq!(restored["commands"][0]["command"], command, "{restored}");
+    assert!(!marker.exists());
+}
