@@ -15,6 +15,70 @@ const BOUNDS: [f64; 10] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
+/// What each figure is about. One that is not here is a mistake, which every test notices.
+const HELP: [(&str, &str); 23] = [
+    ("agents", "Agents by state."),
+    ("approvals_pending", "Approvals that wait for a decision."),
+    (
+        "approvals_total",
+        "Approvals that were decided or expired, by state.",
+    ),
+    ("auth_failures_total", "Requests with a wrong token."),
+    (
+        "connections_refused_total",
+        "Connections that were closed because there were too many.",
+    ),
+    ("cron_fires_total", "Jobs that ran when they were due."),
+    ("cron_lateness_seconds", "How late jobs ran."),
+    (
+        "cron_skips_total",
+        "Due times of jobs without a run, by reason.",
+    ),
+    (
+        "database_connections",
+        "Connections of readers to the database, by state.",
+    ),
+    (
+        "disk_free_bytes",
+        "Free bytes of the file system that holds the data.",
+    ),
+    (
+        "disk_size_bytes",
+        "Bytes of the file system that holds the data.",
+    ),
+    ("failed_starts_total", "Starts of agents that failed."),
+    ("mcp_sessions", "MCP sessions in this process."),
+    ("request_seconds", "How long calls of operations took."),
+    ("requests_total", "Calls of operations, by way and status."),
+    ("runs", "Runs that are kept, by status."),
+    (
+        "runs_ended_total",
+        "Runs that ended since the start, by status.",
+    ),
+    ("runs_total", "Runs, by status."),
+    (
+        "tenant_used_bytes",
+        "Bytes that the home of each tenant takes.",
+    ),
+    ("tenants", "Tenants by state."),
+    ("used_bytes", "Bytes that homes and shares take."),
+    (
+        "wake_seconds",
+        "From the start of an agent to its first answer.",
+    ),
+    (
+        "agent_deaths_total",
+        "Agents that ended by themselves, by cause.",
+    ),
+];
+
+/// What a figure is about.
+fn help(name: &str) -> &'static str {
+    let found = HELP.iter().find(|(known, _)| *known == name);
+    debug_assert!(found.is_some(), "`{name}` says nowhere what it is about");
+    found.map_or("", |(_, help)| help)
+}
+
 /// All figures.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -58,6 +122,7 @@ impl Metrics {
     /// Adds to a counter that others keep: runs by status, fires of cron jobs and so on. `labels` as in
     /// `status="completed"`, or empty.
     pub fn count(&self, name: &'static str, labels: impl Into<String>, by: u64) {
+        debug_assert!(!help(name).is_empty());
         *locked(&self.counters)
             .entry((name, labels.into()))
             .or_default() += by;
@@ -65,6 +130,7 @@ impl Metrics {
 
     /// Adds to the distribution of something that takes time: waking, how late jobs are.
     pub fn took(&self, name: &'static str, time: Duration) {
+        debug_assert!(!help(name).is_empty());
         locked(&self.durations)
             .entry(name)
             .or_default()
@@ -77,24 +143,22 @@ impl Metrics {
         let mut line = |arguments: fmt::Arguments<'_>| {
             let _ = writeln!(text, "{arguments}");
         };
-        line(format_args!("# TYPE hermes_hub_requests_total counter"));
+        introduce("requests_total", "counter", &mut line);
         for ((operation, via, status), count) in &*locked(&self.requests) {
             line(format_args!(
                 "hermes_hub_requests_total{{operation=\"{operation}\",via=\"{via}\",code=\"{status}\"}} {count}"
             ));
         }
-        line(format_args!("# TYPE hermes_hub_request_seconds histogram"));
+        introduce("request_seconds", "histogram", &mut line);
         for (operation, histogram) in &*locked(&self.latencies) {
             let label = format!("operation=\"{operation}\"");
             histogram.write("request_seconds", &label, &mut line);
         }
         for (name, histogram) in &*locked(&self.durations) {
-            line(format_args!("# TYPE hermes_hub_{name} histogram"));
+            introduce(name, "histogram", &mut line);
             histogram.write(name, "", &mut line);
         }
-        line(format_args!(
-            "# TYPE hermes_hub_auth_failures_total counter"
-        ));
+        introduce("auth_failures_total", "counter", &mut line);
         line(format_args!(
             "hermes_hub_auth_failures_total {}",
             self.auth_failures.load(Ordering::Relaxed)
@@ -102,20 +166,26 @@ impl Metrics {
         let mut named = "";
         for ((name, labels), count) in &*locked(&self.counters) {
             if named != *name {
-                line(format_args!("# TYPE hermes_hub_{name} counter"));
+                introduce(name, "counter", &mut line);
                 named = *name;
             }
             line(format_args!("hermes_hub_{name}{} {count}", braced(labels)));
         }
         for (name, labels, value) in gauges {
             if named != *name {
-                line(format_args!("# TYPE hermes_hub_{name} gauge"));
+                introduce(name, "gauge", &mut line);
                 named = *name;
             }
             line(format_args!("hermes_hub_{name}{} {value}", braced(labels)));
         }
         text
     }
+}
+
+/// The lines before those of a figure.
+fn introduce(name: &str, kind: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
+    line(format_args!("# HELP hermes_hub_{name} {}", help(name)));
+    line(format_args!("# TYPE hermes_hub_{name} {kind}"));
 }
 
 fn braced(labels: &str) -> String {
@@ -161,6 +231,39 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_figure_says_once_what_it_is_and_of_which_kind() {
+        let metrics = Metrics::default();
+        metrics.request("get_tenant", "mcp", 200, Duration::from_millis(2));
+        metrics.count("runs_ended_total", "status=\"completed\"", 3);
+        metrics.count("runs_ended_total", "status=\"failed\"", 1);
+        metrics.count("cron_fires_total", "", 1);
+        metrics.took("wake_seconds", Duration::from_millis(40));
+        let text = metrics.text(&[
+            ("tenants", "state=\"ready\"".into(), 5),
+            ("tenants", "state=\"failed\"".into(), 1),
+            ("mcp_sessions", String::new(), 0),
+        ]);
+        let mut introduced = Vec::new();
+        for line in text.lines() {
+            let mut words = line.split(' ');
+            match (words.next().unwrap(), words.next().unwrap()) {
+                ("#", "HELP") => {
+                    let name = words.next().unwrap();
+                    assert!(words.next().is_some(), "{line}");
+                    assert!(!introduced.contains(&name), "{name} twice");
+                    introduced.push(name);
+                }
+                ("#", "TYPE") => assert_eq!(words.next(), introduced.last().copied(), "{text}"),
+                (sample, _) => {
+                    let name = introduced.last().unwrap();
+                    assert!(sample.starts_with(name), "{sample} after {name}");
+                }
+            }
+        }
+        assert_eq!(introduced.len(), 8, "{text}");
+    }
 
     #[test]
     fn requests_are_counted_by_operation_and_code_and_their_time_is_summed_up() {
