@@ -221,6 +221,12 @@ impl Hub {
             clock,
             node,
         }));
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            node = hub.node(),
+            listen = %hub.settings().listen,
+            "the Hub starts"
+        );
         hub.0.work.spawn(housekeeping::run(hub.clone()));
         hub.0.work.spawn(storage::run(hub.clone()));
         hub.0.work.spawn(leftovers::clear(hub.clone(), cut_off));
@@ -250,6 +256,7 @@ impl Hub {
 
     /// Takes no further requests, lets those under way end, and writes everything down.
     pub async fn close(&self) {
+        tracing::info!("the Hub stops");
         self.begin_drain();
         self.0.work.close();
         let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
@@ -275,6 +282,7 @@ impl Hub {
         if let Some(reads) = reads {
             reads.close().await;
         }
+        tracing::info!("the Hub has stopped");
     }
 
     /// The settings in force.

@@ -90,6 +90,7 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
         via,
         operation.name,
     );
+    let actor = entry.actor.clone();
     entry.status = operation.success[0];
     entry.started = started;
     entry.request_id = request.id.to_string();
@@ -111,6 +112,12 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
     let took = started.elapsed();
     hub.metrics()
         .request(operation.name, via.word(), status, took);
+    if let Err(problem) = &result
+        && problem.code == Code::PermissionDenied
+    {
+        let reason = problem.reason.unwrap_or_default();
+        tracing::info!(parent: &span, status, reason, actor = %actor, "a request was refused: {}", problem.message);
+    }
     tracing::debug!(parent: &span, status, milliseconds = took.as_secs_f64() * 1000.0, "answered");
     result
 }

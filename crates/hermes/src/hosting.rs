@@ -3,6 +3,7 @@
 
 mod backups;
 mod isolation;
+mod open_files;
 mod opening;
 
 use std::{
@@ -92,6 +93,7 @@ pub(crate) struct Hosted {
 impl Prepared {
     /// Opens the doors.
     pub(crate) async fn start(self, runtime: Arc<dyn Runtime>) -> Result<Hosted, Failure> {
+        open_files::raise();
         let address = self.listener.local_addr()?;
         let data_dir = self.settings.data_dir.clone();
         let metrics = self

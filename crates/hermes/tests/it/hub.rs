@@ -2,6 +2,7 @@
 
 mod backup;
 mod documents;
+mod doors;
 mod examples;
 mod exit_codes;
 mod groups;

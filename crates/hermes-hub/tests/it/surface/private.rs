@@ -166,3 +166,28 @@ async fn each_kind_of_key_is_refused_where_the_other_belongs() {
     let new = inside.ask(new, Method::GET, shares, None).await;
     assert_eq!(new.status, 200, "{}", new.text);
 }
+
+#[tokio::test]
+async fn wrong_keys_are_written_down_but_do_not_fill_the_log() {
+    let inside = Inside::new().await;
+    for _ in 0..100 {
+        let answer = inside.ask("hub_rt_wrong", Method::GET, "/internal/v1/shares", None);
+        assert_eq!(answer.await.status, 401);
+    }
+    inside.site.hub.close().await;
+    let actions = async |action: &str| {
+        let query = hermes_hub::state::AuditQuery {
+            action: Some(action.to_owned()),
+            ..hermes_hub::state::AuditQuery::default()
+        };
+        let page = hermes_hub::state::Page::first(500);
+        let found = inside.site.hub.state().audit(&query, &page).await;
+        found.unwrap().items
+    };
+    let written = actions("runtime_key_refused").await.len();
+    assert!((20..40).contains(&written), "{written}");
+    let left_out = actions("refusals_left_out").await;
+    let expected = format!("{} from the private socket", 100 - written);
+    assert_eq!(left_out.len(), 1);
+    assert_eq!(left_out[0].target.as_deref(), Some(expected.as_str()));
+}
