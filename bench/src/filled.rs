@@ -9,8 +9,8 @@ use hermes_store::{
 /// Every so many messages have the word `needle`.
 const EVERY: usize = 100;
 const WORDS: usize = 30;
-/// So many messages of a chat follow each other; then it is another one's turn.
-const BURST: usize = 100;
+/// As long as what a session tells its model at the beginning.
+const PROMPT: usize = 15_000;
 
 /// How much is in a store.
 #[derive(Debug, Clone, Copy)]
@@ -19,18 +19,18 @@ pub(crate) struct Size {
     pub(crate) messages: usize,
 }
 
-/// Fills a home's store. Every chat has equally many messages.
+/// Fills a home's store. Every chat has equally many messages, which came in turns with those of all others, as they do
+/// in life: what belongs together is strewn over the whole file.
 pub(crate) async fn fill(home: &Home, size: Size) -> Result<()> {
     let store = Store::open(home, Access::ReadWrite).await?;
     for number in 0..size.chats {
         store.create_session(&session(number)?).await?;
     }
     let of_each = size.messages / size.chats;
-    for start in (0..of_each).step_by(BURST) {
+    for at in 0..of_each {
         for chat in 0..size.chats {
-            let burst = start..of_each.min(start + BURST);
-            let rows: Vec<NewMessage> = burst.map(|at| message(chat * of_each + at)).collect();
-            store.append_all(&session_id(chat)?, &rows).await?;
+            let message = message(chat * of_each + at);
+            store.append(&session_id(chat)?, &message).await?;
         }
     }
     store.close().await;
@@ -63,6 +63,7 @@ fn session(chat: usize) -> Result<NewSession> {
     let mut session = NewSession::new(session_id(chat)?, "telegram");
     session.session_key = Some(session_key(chat));
     session.origin = Some(origin(chat));
+    session.system_prompt = Some("You are helpful. ".repeat(PROMPT / 17));
     Ok(session)
 }
 

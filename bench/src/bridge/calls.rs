@@ -64,6 +64,8 @@ struct Side<'a> {
     bridge: Bridge,
     writer: Writer,
     quiet: [Samples; 3],
+    /// Reading chats that were not read before.
+    first: Samples,
     written: [Samples; 3],
 }
 
@@ -90,6 +92,11 @@ pub(super) fn measure(
         }
     }
     let [ours, theirs] = &sides;
+    report.add(Row::time(
+        "messages_read of a chat not read before, p50".to_owned(),
+        &ours.first,
+        Target::Nothing,
+    ));
     for (at, call) in Call::ALL.into_iter().enumerate() {
         let (tool, ours, theirs) = (call.tool(), &ours.quiet[at], &theirs.quiet[at]);
         report.add(Row::time(format!("{tool}, p50"), ours, MEDIAN));
@@ -124,6 +131,7 @@ impl<'a> Side<'a> {
             bridge,
             writer: Writer::start(programs, place.path())?,
             quiet: Default::default(),
+            first: Samples::default(),
             written: Default::default(),
         };
         // The log begins with the first poll at the latest.
@@ -138,8 +146,11 @@ impl<'a> Side<'a> {
     fn round(&mut self, round: usize) -> Result<()> {
         for (at, call) in Call::ALL.into_iter().enumerate() {
             let taken = self.call(call, round)?;
-            if round > 0 {
-                self.quiet[at].push(taken);
+            let is_first = matches!(call, Call::Read) && round < self.place.size.chats;
+            match round {
+                0 => {}
+                _ if is_first => self.first.push(taken),
+                _ => self.quiet[at].push(taken),
             }
         }
         Ok(())

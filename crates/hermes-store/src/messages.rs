@@ -20,6 +20,7 @@ pub use content::Content;
 pub(crate) use content::is_structured;
 pub use read::{MessageQuery, Rows, Window};
 pub use rewind::Rewound;
+pub(crate) use said::SaidCounts;
 pub use said::{Said, SaidMessage};
 
 /// The columns [`StoredMessage`] is read from.

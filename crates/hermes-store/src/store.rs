@@ -11,6 +11,7 @@ use crate::{
         self, Database, Write,
         state::{self, Layout},
     },
+    messages::SaidCounts,
 };
 
 /// What a store is opened for.
@@ -32,25 +33,35 @@ pub struct Store {
 struct Inner {
     database: Database,
     layout: Layout,
+    said: SaidCounts,
+}
+
+impl Inner {
+    fn new((database, layout): (Database, Layout)) -> Arc<Self> {
+        Arc::new(Self {
+            database,
+            layout,
+            said: SaidCounts::default(),
+        })
+    }
 }
 
 impl Store {
     /// Opens the database of a home.
     pub async fn open(home: &Home, access: Access) -> Result<Self, StoreError> {
-        let (database, layout) = match access {
+        let opened = match access {
             Access::ReadOnly => state::open_for_reading(home).await?,
             Access::ReadWrite => state::open_for_writing(home).await?,
         };
         Ok(Self {
-            inner: Arc::new(Inner { database, layout }),
+            inner: Inner::new(opened),
         })
     }
 
     /// Opens the database of a home on one connection, which stays open.
     pub(crate) async fn open_held(home: &Home) -> Result<Self, StoreError> {
-        let (database, layout) = state::open_held(home).await?;
         Ok(Self {
-            inner: Arc::new(Inner { database, layout }),
+            inner: Inner::new(state::open_held(home).await?),
         })
     }
 
@@ -75,6 +86,10 @@ impl Store {
 
     pub(crate) fn readers(&self) -> &SqlitePool {
         self.inner.database.readers()
+    }
+
+    pub(crate) fn said_counts(&self) -> &SaidCounts {
+        &self.inner.said
     }
 
     pub(crate) fn layout(&self) -> &Layout {

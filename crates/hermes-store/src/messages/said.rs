@@ -1,12 +1,26 @@
 //! What people and the model have said in a session: the newest of it, and how much there is. Messages without a text,
 //! as those that only call tools, are not among it.
 
-use std::collections::HashSet;
-
 use sqlx::sqlite::SqliteRow;
 
 use super::{Content, Role};
 use crate::{MessageId, SessionId, Store, StoreError, db::row};
+
+mod counts;
+
+pub(crate) use counts::SaidCounts;
+
+/// All in one row, since a row costs more than what is in it.
+const ACTIVE_IDS: &str = "SELECT group_concat(m.id) AS ids FROM {messages} AS m \
+    WHERE m.session_id = ?1 AND m.active = 1";
+
+/// Those of some rows that may say something.
+macro_rules! said_rows {
+    () => {
+        " FROM {messages} AS m WHERE m.id IN (SELECT value FROM json_each(?1)) \
+         AND m.role IN ('user', 'assistant') AND m.content != ''"
+    };
+}
 
 /// The end of what was said in a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,70 +44,90 @@ pub struct SaidMessage {
     pub timestamp: f64,
 }
 
-/// A message that may have been said.
-struct Candidate {
-    id: i64,
-    /// It may be made of parts; those may have no text.
-    is_structured: bool,
-}
-
 impl Store {
     /// The newest messages of people and the model that the model sees and that have a text.
     pub async fn said(&self, session: &SessionId, limit: usize) -> Result<Said, StoreError> {
         let said = async {
-            let mut ids = self.ids_of_said(session).await?;
-            let total = ids.len();
-            ids.drain(..total.saturating_sub(limit));
-            let messages = self.said_messages(&ids).await?;
+            let ids = self.active_ids(session).await?;
+            let total = self.count_said(session, &ids).await?;
+            let messages = self.newest_said(&ids, limit.min(total)).await?;
             Ok(Said { messages, total })
         };
         said.await.map_err(|error| self.error(error))
     }
 
-    /// All ids in order.
-    async fn ids_of_said(&self, session: &SessionId) -> Result<Vec<i64>, sqlx::Error> {
-        let candidates = self.candidates(session).await?;
-        let structured = candidates
-            .iter()
-            .filter(|candidate| candidate.is_structured);
-        let structured: Vec<i64> = structured.map(|candidate| candidate.id).collect();
-        let mut with_text = HashSet::new();
-        if !structured.is_empty() {
-            let messages = self.said_messages(&structured).await?;
-            with_text.extend(messages.into_iter().map(|message| message.id.0));
-        }
-        let has_text =
-            |candidate: &Candidate| !candidate.is_structured || with_text.contains(&candidate.id);
-        let said = candidates.into_iter().filter(has_text);
-        let mut ids: Vec<i64> = said.map(|candidate| candidate.id).collect();
+    /// The ids of all live rows, in order. An index has them side by side.
+    async fn active_ids(&self, session: &SessionId) -> Result<Vec<i64>, sqlx::Error> {
+        let found = sqlx::query(self.sql(ACTIVE_IDS))
+            .bind(session.as_str())
+            .fetch_one(self.readers())
+            .await?;
+        let mut ids = numbers(&row::required(&found, "ids")?);
         ids.sort_unstable();
         Ok(ids)
     }
 
-    async fn candidates(&self, session: &SessionId) -> Result<Vec<Candidate>, sqlx::Error> {
-        // All in one row, since a row costs more than what is in it. An id is negative where the text begins with
-        // NUL, as that of parts does.
-        const SQL: &str = "SELECT group_concat(CASE WHEN m.content < char(1) THEN -m.id ELSE m.id END) AS ids \
-             FROM {messages} AS m WHERE m.session_id = ?1 AND m.active = 1 \
-             AND m.role IN ('user', 'assistant') AND m.content != ''";
+    /// How many of a session's live rows say something. Those that were counted before are not read.
+    async fn count_said(&self, session: &SessionId, ids: &[i64]) -> Result<usize, sqlx::Error> {
+        let known = self.said_counts().known(session, ids);
+        let (rows, said) = known.map_or((0, 0), |known| (known.rows, known.said));
+        let new = ids.get(rows..).unwrap_or_default();
+        if new.is_empty() {
+            return Ok(said);
+        }
+        let said = said + self.count_among(new).await?;
+        self.said_counts().remember(session, ids, said);
+        Ok(said)
+    }
+
+    async fn count_among(&self, ids: &[i64]) -> Result<usize, sqlx::Error> {
+        // An id is negative where the text begins with NUL, as that of parts does: those may have no text.
+        const SQL: &str = concat!(
+            "SELECT group_concat(CASE WHEN m.content < char(1) THEN -m.id ELSE m.id END) AS ids",
+            said_rows!()
+        );
         let found = sqlx::query(self.sql(SQL))
-            .bind(session.as_str())
+            .bind(serde_json::json!(ids).to_string())
             .fetch_one(self.readers())
             .await?;
-        let ids = row::required(&found, "ids")?;
-        let ids = ids.split(',').filter_map(|id| id.parse().ok());
-        Ok(ids
-            .map(|id: i64| Candidate {
-                id: id.abs(),
-                is_structured: id < 0,
-            })
-            .collect())
+        let candidates = numbers(&row::required(&found, "ids")?);
+        let structured = candidates.iter().filter(|id| **id < 0);
+        let structured: Vec<i64> = structured.map(|id| id.abs()).collect();
+        if structured.is_empty() {
+            return Ok(candidates.len());
+        }
+        let with_text = self.said_messages(&structured).await?.len();
+        Ok(candidates.len() - structured.len() + with_text)
+    }
+
+    /// So many of the newest of these rows that say something, in order.
+    async fn newest_said(
+        &self,
+        ids: &[i64],
+        limit: usize,
+    ) -> Result<Vec<SaidMessage>, sqlx::Error> {
+        let mut messages = Vec::new();
+        let mut rest = ids;
+        while messages.len() < limit && !rest.is_empty() {
+            let missing = limit - messages.len();
+            // Calls and results of tools are in between.
+            let (earlier, last) = rest.split_at(rest.len().saturating_sub(missing * 2));
+            let mut found = self.said_messages(last).await?;
+            found.drain(..found.len().saturating_sub(missing));
+            found.append(&mut messages);
+            messages = found;
+            rest = earlier;
+        }
+        Ok(messages)
     }
 
     /// Those of these rows that have a text, in order.
     async fn said_messages(&self, ids: &[i64]) -> Result<Vec<SaidMessage>, sqlx::Error> {
-        const SQL: &str = "SELECT m.id, m.role, m.content, m.timestamp FROM {messages} AS m \
-             WHERE m.id IN (SELECT value FROM json_each(?1)) ORDER BY m.id";
+        const SQL: &str = concat!(
+            "SELECT m.id, m.role, m.content, m.timestamp",
+            said_rows!(),
+            " ORDER BY m.id"
+        );
         let rows = sqlx::query(self.sql(SQL))
             .bind(serde_json::json!(ids).to_string())
             .fetch_all(self.readers())
@@ -121,5 +155,44 @@ impl SaidMessage {
             },
             timestamp: row::real(found, "timestamp")?.unwrap_or_default(),
         })
+    }
+}
+
+/// The numbers of a list as SQLite makes them.
+fn numbers(list: &str) -> Vec<i64> {
+    list.split(',')
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Home;
+    use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+    use super::*;
+    use crate::Access;
+
+    #[tokio::test]
+    async fn which_rows_are_live_is_read_from_an_index_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&Home::at(directory.path()), Access::ReadWrite).await;
+        let store = store.unwrap();
+        let statement = store.sql(ACTIVE_IDS);
+        let explained = format!("EXPLAIN QUERY PLAN {}", statement.as_str());
+        let rows = sqlx::query(AssertSqlSafe(explained).into_sql_str())
+            .fetch_all(store.readers())
+            .await
+            .unwrap();
+        let steps: Vec<String> = rows
+            .iter()
+            .map(|found| row::required(found, "detail").unwrap())
+            .collect();
+        let index = "SEARCH m USING COVERING INDEX idx_messages_session_active";
+        assert!(
+            steps.iter().all(|step| step.starts_with(index)),
+            "{steps:?}"
+        );
+        store.close().await;
     }
 }

@@ -386,3 +386,50 @@ async fn what_was_said_is_what_has_a_text_and_was_not_put_aside() {
     let nothing = store.said(&id("20260101_010101_00000000"), 5).await;
     assert_eq!(nothing.unwrap().total, 0);
 }
+
+#[tokio::test]
+async fn what_was_said_is_counted_rightly_whatever_happens_between_two_looks() {
+    let (_directory, home, store, session) = with_session().await;
+    let said = async || {
+        let said = store.said(&session, 2).await.unwrap();
+        let texts = said.messages.into_iter().map(|message| message.text);
+        (said.total, texts.collect::<Vec<_>>())
+    };
+    let rows = [user("one"), assistant("two"), user("three")];
+    store.append_all(&session, &rows).await.unwrap();
+    assert_eq!(said().await, (3, vec!["two".into(), "three".into()]));
+    // More comes, of which some says nothing.
+    let rows = [
+        NewMessage::silent(Role::Assistant),
+        NewMessage::new(Role::Tool, "a result"),
+        NewMessage::new(Role::User, Content::Parts(json!([{"type": "image"}]))),
+        assistant("four"),
+    ];
+    store.append_all(&session, &rows).await.unwrap();
+    assert_eq!(said().await, (4, vec!["three".into(), "four".into()]));
+    // The last turn is taken back, and another one follows.
+    store.rewind_last_turn(&session).await.unwrap();
+    assert_eq!(said().await, (3, vec!["two".into(), "three".into()]));
+    store.append(&session, &user("five")).await.unwrap();
+    assert_eq!(said().await, (4, vec!["three".into(), "five".into()]));
+    // Another program puts rows aside, and brings them back.
+    python_sql(
+        &home,
+        "UPDATE messages SET active = 0 WHERE content = 'one'",
+    );
+    assert_eq!(said().await.0, 3);
+    python_sql(
+        &home,
+        "UPDATE messages SET active = 1 WHERE content = 'one'",
+    );
+    assert_eq!(said().await.0, 4);
+    // It writes the history anew.
+    python_sql(
+        &home,
+        "CREATE TEMP TABLE t AS SELECT session_id, role, content, timestamp FROM messages WHERE active = 1; \
+         DELETE FROM messages; INSERT INTO messages (session_id, role, content, timestamp) \
+         SELECT * FROM t WHERE content != 'two'",
+    );
+    assert_eq!(said().await, (3, vec!["three".into(), "five".into()]));
+    store.close().await;
+}
