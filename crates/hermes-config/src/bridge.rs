@@ -14,6 +14,8 @@ pub struct BridgeSettings {
     pub events_max: u32,
     /// `bridge.allow_media`: whether `MEDIA:` in a message to be sent uploads a file.
     pub allow_media: bool,
+    /// `bridge.platforms`: whose conversations are shown; those of messaging platforms if empty.
+    pub platforms: Vec<String>,
     /// `bridge.http.*`.
     pub http: BridgeHttpSettings,
 }
@@ -35,6 +37,7 @@ impl Default for BridgeSettings {
             max_inline_bytes: 1024 * 1024,
             events_max: 10_000,
             allow_media: false,
+            platforms: Vec::new(),
             http: BridgeHttpSettings::default(),
         }
     }
@@ -43,7 +46,13 @@ impl Default for BridgeSettings {
 pub(crate) fn bridge(root: &Fields) -> BridgeSettings {
     let default = BridgeSettings::default();
     let section = root.section("bridge");
-    section.warn_unknown(&["max_inline_bytes", "events", "allow_media", "http"]);
+    section.warn_unknown(&[
+        "max_inline_bytes",
+        "events",
+        "allow_media",
+        "platforms",
+        "http",
+    ]);
     let events = section.section("events");
     events.warn_unknown(&["max"]);
     let http = section.section("http");
@@ -56,6 +65,7 @@ pub(crate) fn bridge(root: &Fields) -> BridgeSettings {
             .unwrap_or(usize::MAX),
         events_max: events.integer("max", default.events_max, LEAST_EVENTS),
         allow_media: section.flag("allow_media", default.allow_media),
+        platforms: section.texts_or_warn("platforms").unwrap_or_default(),
         http: BridgeHttpSettings {
             // A reference that leads nowhere is no secret: it was warned of.
             token: http

@@ -21,14 +21,14 @@ mod resources;
 mod state;
 mod tools;
 
-use crate::conversations::{ConversationIndex, Entry};
+use crate::conversations::{ConversationIndex, Entries};
 use envelope::Refusal;
 use events::{Cursor, EventError, EventFeed, EventLimits};
 use state::Databases;
 
 pub use connection::Connection;
 
-use crate::send::Sender;
+use crate::{platforms::ShownPlatforms, send::Sender};
 
 /// So many calls of `events_wait` may be open.
 const MOST_WAITS: usize = 1000;
@@ -83,12 +83,14 @@ struct Log {
 }
 
 /// How a bridge behaves beyond what is configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BridgeOptions {
     /// Which tools there are.
     pub access: ToolAccess,
     /// Who gets new messages pushed.
     pub push: ChannelPush,
+    /// Whose conversations are shown.
+    pub platforms: ShownPlatforms,
     /// How long a platform may take to take a message, if not as long as usual.
     pub platform_patience: Option<Duration>,
 }
@@ -99,7 +101,7 @@ impl Bridge {
         Self {
             inner: Arc::new(Inner {
                 databases: Databases::new(home.clone()),
-                index: ConversationIndex::open(&home),
+                index: ConversationIndex::showing(&home, options.platforms.clone()),
                 home,
                 settings: Arc::new(settings),
                 options,
@@ -146,12 +148,16 @@ impl Bridge {
         self.inner.options.push
     }
 
+    fn shown(&self) -> &ShownPlatforms {
+        &self.inner.options.platforms
+    }
+
     fn databases(&self) -> &Databases {
         &self.inner.databases
     }
 
     /// The conversations, most recently active first.
-    async fn conversations(&self) -> Result<Arc<Vec<Entry>>, Refusal> {
+    async fn conversations(&self) -> Result<Entries, Refusal> {
         let entries = self.index().entries().await;
         entries.map_err(|error| Refusal::unavailable(&error))
     }
@@ -167,7 +173,7 @@ impl Bridge {
                 ..EventLimits::default()
             };
             Log {
-                feed: EventFeed::open(self.home(), limits).await,
+                feed: EventFeed::showing(self.home(), limits, self.shown().clone()).await,
                 beginning: OnceCell::new(),
             }
         };

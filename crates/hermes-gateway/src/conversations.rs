@@ -1,20 +1,24 @@
 //! The conversations of a home: every chat of the gateway that is in an open session.
 //!
 //! They come from the store, or from `sessions/sessions.json` where the store knows none. What was read is kept for
-//! as long as neither changes.
+//! as long as neither changes; after a change, only the chats that are not as they were are read again.
 
 use std::{
+    collections::HashMap,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 
 use hermes_config::Home;
-use hermes_store::{Chat, LiveStore, SessionKey, StoreError, Version, local_iso, mirror};
+use hermes_store::{
+    Chat, ChatMark, LiveStore, MessageId, OwnPlatform, Seen, SessionId, SessionKey, StoreError,
+    Version, local_iso, mirror,
+};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use crate::lock_patience::LockPatience;
+use crate::{lock_patience::LockPatience, platforms::ShownPlatforms};
 
 /// A chat and the session it is in. What is not known is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +55,14 @@ pub struct Entry {
     pub total_tokens: i64,
 }
 
+/// Conversations, the last used first. Those that have not changed are shared with what was read before.
+pub type Entries = Arc<Vec<Arc<Entry>>>;
+
 /// The conversations of a home, always as they are now.
 #[derive(Debug)]
 pub struct ConversationIndex {
     home: Home,
+    shown: ShownPlatforms,
     live: LiveStore,
     kept: Mutex<Option<Kept>>,
     /// One looks at a time, so that what has changed is read once for all who ask.
@@ -66,26 +74,45 @@ pub struct ConversationIndex {
 struct Kept {
     version: Option<Version>,
     file: Option<Stamp>,
-    entries: Arc<Vec<Entry>>,
+    entries: Entries,
+    chats: Arc<Chats>,
+}
+
+/// What was read from the store.
+#[derive(Debug, Default)]
+struct Chats {
+    entries: HashMap<ChatMark, Arc<Entry>>,
+    last_message: Option<MessageId>,
 }
 
 /// What tells one version of a file from another.
 type Stamp = (SystemTime, u64, u64);
 
 impl ConversationIndex {
-    /// Reads nothing yet.
+    /// The chats of messaging platforms. Reads nothing yet.
     pub fn open(home: &Home) -> Self {
+        Self::showing(home, ShownPlatforms::default())
+    }
+
+    /// The conversations of these platforms. Reads nothing yet.
+    pub fn showing(home: &Home, shown: ShownPlatforms) -> Self {
         Self {
             home: home.clone(),
+            shown,
             live: LiveStore::new(home),
             kept: Mutex::default(),
             turn: Semaphore::new(1),
         }
     }
 
+    /// Which platforms are shown.
+    pub fn shown(&self) -> &ShownPlatforms {
+        &self.shown
+    }
+
     /// All conversations, the last used first. A store that another process keeps locked is waited for; one that
     /// can not be read is an error, unless the file beside it knows better.
-    pub async fn entries(&self) -> Result<Arc<Vec<Entry>>, StoreError> {
+    pub async fn entries(&self) -> Result<Entries, StoreError> {
         let waiting = LockPatience::begin();
         loop {
             match self.read().await {
@@ -95,7 +122,7 @@ impl ConversationIndex {
         }
     }
 
-    async fn read(&self) -> Result<Arc<Vec<Entry>>, StoreError> {
+    async fn read(&self) -> Result<Entries, StoreError> {
         // Never closed, so a turn always comes.
         let _turn = self.turn.acquire().await;
         let file = stamp(&mirror::sessions_file(&self.home));
@@ -112,38 +139,88 @@ impl ConversationIndex {
             return Ok(Arc::clone(&kept.entries));
         }
         let chats = match seen {
-            Some(seen) => seen.store.chats().await,
-            None => Ok(Vec::new()),
+            Some(seen) => self.read_chats(&seen).await,
+            None => Ok(Chats::default()),
         };
-        let mut entries: Vec<Entry> = match chats {
-            Ok(chats) => chats.into_iter().map(from_chat).collect(),
+        let chats = match chats {
+            Ok(chats) => chats,
             Err(error) => return self.read_file_instead(error),
         };
-        if entries.is_empty() {
-            entries = self.read_file();
+        let mut entries: Vec<Arc<Entry>> = chats.entries.values().cloned().collect();
+        if entries
+            .iter()
+            .all(|entry| OwnPlatform::of_key(&entry.session_key).is_some())
+        {
+            entries.extend(self.read_file());
         }
-        sort(&mut entries);
-        let entries = Arc::new(entries);
+        let entries = self.finish(entries);
         *self.kept() = Some(Kept {
             version,
             file,
             entries: Arc::clone(&entries),
+            chats: Arc::new(chats),
         });
         Ok(entries)
     }
 
+    /// The chats of the store. Those that are as they were when they were last read are not read again.
+    async fn read_chats(&self, seen: &Seen) -> Result<Chats, StoreError> {
+        let before = self.kept().clone().filter(|kept| {
+            let version = kept.version.as_ref();
+            version.is_some_and(|version| version.is_of_same_file(&seen.version))
+        });
+        let before = before.map(|kept| kept.chats).unwrap_or_default();
+        let marks = seen
+            .store
+            .chat_marks(before.last_message, self.shown.own())
+            .await?;
+        let same = |mark: &ChatMark| {
+            let entry = before.entries.get(mark)?;
+            let grown = marks.grown.as_ref()?;
+            (!grown.contains(&entry.session_id)).then(|| Arc::clone(entry))
+        };
+        let mut entries = HashMap::with_capacity(marks.chats.len());
+        let mut changed: HashMap<SessionId, ChatMark> = HashMap::new();
+        for mark in marks.chats {
+            match (same(&mark), mark.session()) {
+                (Some(entry), _) => drop(entries.insert(mark, entry)),
+                (None, Some(session)) => drop(changed.insert(session, mark)),
+                (None, None) => {}
+            }
+        }
+        let sessions: Vec<SessionId> = changed.keys().cloned().collect();
+        for chat in seen.store.chats_in(&sessions).await? {
+            if let Some(mark) = changed.remove(&chat.session) {
+                entries.insert(mark, Arc::new(from_chat(chat)));
+            }
+        }
+        Ok(Chats {
+            entries,
+            last_message: Some(marks.last_message),
+        })
+    }
+
+    /// What is shown of these, the last used first.
+    fn finish(&self, mut entries: Vec<Arc<Entry>>) -> Entries {
+        entries.retain(|entry| self.shown.has(&entry.platform));
+        entries.sort_by(|one, other| {
+            let newest = other.updated_at.cmp(&one.updated_at);
+            newest.then_with(|| one.session_key.cmp(&other.session_key))
+        });
+        Arc::new(entries)
+    }
+
     /// What the file knows, when the store can not be read for good.
-    fn read_file_instead(&self, error: StoreError) -> Result<Arc<Vec<Entry>>, StoreError> {
+    fn read_file_instead(&self, error: StoreError) -> Result<Entries, StoreError> {
         if matches!(error, StoreError::Locked { .. }) {
             return Err(error);
         }
-        let mut entries = self.read_file();
+        let entries = self.read_file();
         if entries.is_empty() {
             return Err(error);
         }
         report(&error);
-        sort(&mut entries);
-        Ok(Arc::new(entries))
+        Ok(self.finish(entries))
     }
 
     /// Closes the connection to the store.
@@ -151,11 +228,11 @@ impl ConversationIndex {
         self.live.close().await;
     }
 
-    fn read_file(&self) -> Vec<Entry> {
+    fn read_file(&self) -> Vec<Arc<Entry>> {
         match mirror::read_sessions_json(&self.home) {
             Ok(entries) => entries
                 .iter()
-                .filter_map(|(key, value)| from_json(key, value))
+                .filter_map(|(key, value)| from_json(key, value).map(Arc::new))
                 .collect(),
             Err(error) => {
                 report(&error);
@@ -167,11 +244,6 @@ impl ConversationIndex {
     fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The last used first.
-fn sort(entries: &mut [Entry]) {
-    entries.sort_by(|one, other| other.updated_at.cmp(&one.updated_at));
 }
 
 /// The index answers with what it has.
@@ -189,6 +261,8 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 fn from_chat(chat: Chat) -> Entry {
+    let own = OwnPlatform::of_source(&chat.source)
+        .filter(|own| own.session_key(&chat.session) == chat.session_key);
     let origin = match chat.origin {
         Some(Value::Object(origin)) => origin,
         _ => columns(&chat),
@@ -197,9 +271,12 @@ fn from_chat(chat: Chat) -> Entry {
     Entry {
         session_key: chat.session_key.as_str().to_owned(),
         session_id: chat.session.as_str().to_owned(),
-        platform: chat.source,
+        platform: own.map_or(chat.source, |own| own.as_str().to_owned()),
         chat_type: filled(chat.chat_type).unwrap_or_else(|| text(&origin, "chat_type")),
-        display_name: filled(chat.display_name).unwrap_or_else(|| text(&origin, "chat_name")),
+        display_name: filled(chat.display_name).unwrap_or_else(|| match own {
+            Some(_) => filled(chat.title).unwrap_or_else(|| chat.session.as_str().to_owned()),
+            None => text(&origin, "chat_name"),
+        }),
         chat_name: text(&origin, "chat_name"),
         user_name: text(&origin, "user_name"),
         chat_id: filled(chat.chat_id).unwrap_or_else(|| text(&origin, "chat_id")),

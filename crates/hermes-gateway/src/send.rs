@@ -41,6 +41,7 @@ use self::{
     telegram::Telegram,
 };
 
+pub(crate) use self::target::is_platform;
 pub use self::{
     error::{Failure, SendError},
     known::Target,

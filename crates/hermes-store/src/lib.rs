@@ -37,8 +37,8 @@ pub use messages::{
 pub use origin::{KeyPolicy, Origin};
 pub use search::{Hit, Matching, Search, SearchOrder};
 pub use sessions::{
-    Chat, EndReason, Listing, ModelUsage, NewSession, Session, SessionOrder, SessionQuery,
-    SessionSummary, Usage, clean_title,
+    Chat, ChatMark, ChatMarks, EndReason, Listing, ModelUsage, NewSession, OwnPlatform, Session,
+    SessionOrder, SessionQuery, SessionSummary, Usage, clean_title,
 };
 pub use store::{Access, Store};
 pub use watch::{LiveStore, Seen, Version};

@@ -11,15 +11,19 @@ use crate::{
 };
 
 mod chat;
+mod chat_marks;
 mod end;
 mod list;
+mod own;
 mod routing;
 mod title;
 mod usage;
 
 pub use chat::Chat;
+pub use chat_marks::{ChatMark, ChatMarks};
 pub use end::EndReason;
 pub use list::{Listing, SessionOrder, SessionQuery, SessionSummary};
+pub use own::OwnPlatform;
 pub use title::clean_title;
 pub use usage::{ModelUsage, Usage};
 

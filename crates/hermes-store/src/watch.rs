@@ -43,6 +43,13 @@ pub struct Version {
     data: i64,
 }
 
+impl Version {
+    /// Whether both are of the same file: what was read of one tells what has changed in the other.
+    pub fn is_of_same_file(&self, other: &Self) -> bool {
+        self.opened == other.opened
+    }
+}
+
 impl LiveStore {
     /// Opens nothing yet.
     pub fn new(home: &Home) -> Self {

@@ -20,6 +20,7 @@ mod watcher;
 
 pub use event::{Cursor, Event, EventKind};
 
+use crate::platforms::ShownPlatforms;
 use tail::Tail;
 use watcher::Watcher;
 
@@ -86,6 +87,7 @@ pub struct EventFeed {
     shared: Arc<Shared>,
     requests: mpsc::Sender<oneshot::Sender<()>>,
     tasks: TaskTracker,
+    shown: Arc<ShownPlatforms>,
 }
 
 /// What the feed and its watcher share.
@@ -114,6 +116,11 @@ impl EventFeed {
     /// Begins to follow a home. Waits for the first look, so that whatever is written from now on becomes an event,
     /// but not for long: a locked database is tried again in the background.
     pub async fn open(home: &Home, limits: EventLimits) -> Self {
+        Self::showing(home, limits, ShownPlatforms::default()).await
+    }
+
+    /// The same for the conversations of these platforms. Others are in the log, but not in what is read of it.
+    pub async fn showing(home: &Home, limits: EventLimits, shown: ShownPlatforms) -> Self {
         let (requests, asked) = mpsc::channel(REQUESTS);
         let shared = Arc::new(Shared {
             tail: Mutex::default(),
@@ -127,11 +134,14 @@ impl EventFeed {
             ..limits
         };
         let tasks = TaskTracker::new();
-        tasks.spawn(Watcher::new(home.clone(), limits, Arc::clone(&shared), asked).run());
+        let with_own = !shown.own().is_empty();
+        let watcher = Watcher::new(home.clone(), limits, with_own, Arc::clone(&shared), asked);
+        tasks.spawn(watcher.run());
         let feed = Self {
             shared,
             requests,
             tasks,
+            shown: Arc::new(shown),
         };
         // Not being ready is told to whoever asks.
         let _ = feed.ready().await;
@@ -198,20 +208,33 @@ impl EventFeed {
         session_key: Option<&str>,
         limit: usize,
     ) -> Result<Page, EventError> {
-        if let Some(page) = self.shared.tail().page(after, session_key, limit) {
+        let is_wanted = |event: &Event| {
+            session_key.is_none_or(|key| event.session_key == key)
+                && self.shown.has_key(&event.session_key)
+        };
+        if let Some(page) = self.shared.tail().page(after, is_wanted, limit) {
             return Ok(page);
         }
         let log = self.shared.log().clone().ok_or(EventError::NotReady)?;
-        let page = log
-            .events_after(after.into_stored(), session_key, limit)
-            .await?;
-        let (oldest, last) = (page.oldest.map(Cursor::stored), Cursor::stored(page.last));
-        Ok(Page {
-            events: event::read_all(page.events),
-            oldest,
-            last,
-            dropped: dropped(after, oldest, last),
-        })
+        let mut events = Vec::new();
+        let mut from = after.into_stored();
+        loop {
+            let page = log.events_after(from, session_key, limit).await?;
+            let (oldest, last) = (page.oldest.map(Cursor::stored), Cursor::stored(page.last));
+            let is_end = page.events.len() < limit;
+            from = page.events.last().map_or(from, |event| event.cursor);
+            let read = event::read_all(page.events).into_iter();
+            events.extend(read.filter(is_wanted));
+            if is_end || events.len() >= limit {
+                events.truncate(limit);
+                return Ok(Page {
+                    events,
+                    oldest,
+                    last,
+                    dropped: dropped(after, oldest, last),
+                });
+            }
+        }
     }
 
     /// Has the watcher look now, so that an answer is not older than the question.

@@ -33,6 +33,11 @@ const KNOWN: [&str; 24] = [
     "relay",
 ];
 
+/// Whether there is such a platform, known here or not.
+pub(crate) fn is_platform(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
 /// A chat of a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {

@@ -5,6 +5,7 @@ mod events;
 mod faults;
 mod http;
 mod offers;
+mod own;
 mod reading;
 mod sending;
 

@@ -94,6 +94,7 @@ pub struct EventLog {
     held: Option<SqliteConnection>,
     state: Follower,
     limits: LogLimits,
+    with_own: bool,
     seen: Option<(Option<Version>, Option<i64>)>,
     retry_at: Option<Instant>,
     trim_at: Instant,
@@ -126,12 +127,19 @@ impl EventLog {
             held,
             state: Follower::new(home),
             limits,
+            with_own: false,
             seen: None,
             retry_at: None,
             trim_at: Instant::now(),
             reported: HashSet::new(),
         };
         Ok((log, keeping))
+    }
+
+    /// Logs conversations without a platform, too. From then on every process of the home does: the log is one.
+    #[must_use]
+    pub fn with_own(self, with_own: bool) -> Self {
+        Self { with_own, ..self }
     }
 
     /// Lets the log go on where another one ended, unless it is further already.
@@ -207,7 +215,8 @@ impl EventLog {
             (Some(reader), None) => ingest::Source::Store(reader),
             (None, None) => ingest::Source::Absent,
         };
-        let unread = ingest::run(&self.runtime.database, source, self.limits).await?;
+        let unread =
+            ingest::run(&self.runtime.database, source, self.limits, self.with_own).await?;
         self.trim_at = now + TRIM;
         self.retry_at = (!unread.is_empty()).then(|| now + RETRY);
         self.report(unread);

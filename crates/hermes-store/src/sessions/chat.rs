@@ -1,14 +1,26 @@
-//! The chats of the gateway, each with the session it is in, without what is long in a session's row.
+//! The chats of the gateway, each with the session it is in, without what is long in a session's row. Beside them, where
+//! that is asked for, the conversations without a platform.
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
 
+use super::OwnPlatform;
 use crate::{SessionId, SessionKey, Store, StoreError, db::row};
+
+/// What [`Chat`] is read from.
+macro_rules! chat_columns {
+    () => {
+        "s.id, s.source, s.user_id, s.session_key, s.chat_id, s.chat_type, s.thread_id, s.display_name, \
+         s.origin_json, s.title, s.started_at, s.input_tokens, s.output_tokens, \
+         COALESCE((SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id), s.started_at) \
+         AS last_active FROM {sessions} AS s"
+    };
+}
 
 /// A chat of the gateway and the session it is in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chat {
-    /// The chat.
+    /// The chat; for a conversation without a platform, a key made of its session.
     pub session_key: SessionKey,
     /// The session.
     pub session: SessionId,
@@ -24,6 +36,8 @@ pub struct Chat {
     pub thread_id: Option<String>,
     /// The chat's name for people.
     pub display_name: Option<String>,
+    /// What the session is called.
+    pub title: Option<String>,
     /// Where it takes place, as stored; none if that is no object.
     pub origin: Option<Value>,
     /// Seconds since 1970.
@@ -41,14 +55,30 @@ impl Store {
     /// the chat is in none.
     pub async fn chats(&self) -> Result<Vec<Chat>, StoreError> {
         // A few steps along the index over (session_id, timestamp) for each chat; no message is read.
-        const SQL: &str = "SELECT s.id, s.source, s.user_id, s.session_key, s.chat_id, s.chat_type, s.thread_id, \
-             s.display_name, s.origin_json, s.started_at, s.input_tokens, s.output_tokens, \
-             COALESCE((SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id), s.started_at) \
-             AS last_active FROM {sessions} AS s \
-             WHERE s.session_key IS NOT NULL AND s.ended_at IS NULL AND s.id = (\
+        const SQL: &str = concat!(
+            "SELECT ",
+            chat_columns!(),
+            " WHERE s.session_key IS NOT NULL AND s.ended_at IS NULL AND s.id = (\
              SELECT newest.id FROM {sessions} AS newest WHERE newest.session_key = s.session_key \
-             ORDER BY newest.started_at DESC LIMIT 1)";
+             ORDER BY newest.started_at DESC LIMIT 1)"
+        );
         let rows = sqlx::query(self.sql(SQL)).fetch_all(self.readers()).await;
+        rows.and_then(|rows| rows.iter().map(Chat::read).collect())
+            .map_err(|error| self.error(error))
+    }
+
+    /// The chats that are in these sessions, in no order.
+    pub async fn chats_in(&self, sessions: &[SessionId]) -> Result<Vec<Chat>, StoreError> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            chat_columns!(),
+            " WHERE s.id IN (SELECT value FROM json_each(?1))"
+        );
+        let ids = sessions.iter().map(SessionId::as_str).collect::<Value>();
+        let rows = sqlx::query(self.sql(SQL))
+            .bind(ids.to_string())
+            .fetch_all(self.readers())
+            .await;
         rows.and_then(|rows| rows.iter().map(Chat::read).collect())
             .map_err(|error| self.error(error))
     }
@@ -57,10 +87,18 @@ impl Store {
 impl Chat {
     fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
         let text = |column| row::text(found, column);
+        let session = SessionId::stored(row::required(found, "id")?);
+        let source = row::required(found, "source")?;
+        let own = OwnPlatform::of_source(&source);
+        let session_key = match (text("session_key")?, own) {
+            (None, Some(own)) => own.session_key(&session),
+            (key, _) => SessionKey::new(key.unwrap_or_default()),
+        };
         Ok(Self {
-            session_key: SessionKey::new(row::required(found, "session_key")?),
-            session: SessionId::stored(row::required(found, "id")?),
-            source: row::required(found, "source")?,
+            session_key,
+            session,
+            source,
+            title: text("title")?,
             user_id: text("user_id")?,
             chat_id: text("chat_id")?,
             chat_type: text("chat_type")?,

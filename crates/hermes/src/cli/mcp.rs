@@ -396,6 +396,7 @@ them one is made and kept in <home>/bridge/token.
 
 Examples:
   hermes mcp serve --install claude-code
+  hermes mcp serve --platforms messaging,cli,api
   hermes mcp serve --http
   hermes mcp serve --http 127.0.0.1:9000 --read-only")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -415,6 +416,10 @@ pub(crate) struct ServeArgs {
     /// Leave out the tools that send messages and decide on approvals.
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Whose conversations to show: messaging platforms by name, `cli`, `api`, `cron`, `messaging` for all messaging
+    /// platforms (the default), `all`.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) platforms: Vec<String>,
     /// Push new messages to the client as a channel of Claude Code; `auto`: if it is Claude Code.
     #[arg(long, value_name = "WHEN", value_parser = ["off", "on", "auto"], default_value = "auto")]
     pub(crate) claude_channel: String,

@@ -48,7 +48,7 @@ impl Tail {
     pub(super) fn page(
         &self,
         after: Cursor,
-        session_key: Option<&str>,
+        is_wanted: impl Fn(&Event) -> bool,
         limit: usize,
     ) -> Option<Page> {
         if after < self.after {
@@ -60,7 +60,7 @@ impl Tail {
             .range(start..)
             // What has been trimmed is gone here, too.
             .filter(|event| self.oldest.is_some_and(|oldest| oldest <= event.cursor))
-            .filter(|event| session_key.is_none_or(|key| event.session_key == key))
+            .filter(|event| is_wanted(event))
             .take(limit)
             .cloned()
             .collect();
@@ -89,6 +89,10 @@ mod tests {
         }
     }
 
+    fn every(_: &Event) -> bool {
+        true
+    }
+
     fn cursors(page: &Page) -> Vec<u64> {
         page.events.iter().map(|event| event.cursor.0).collect()
     }
@@ -98,12 +102,14 @@ mod tests {
         let mut tail = Tail::default();
         tail.begin_after(Cursor(5));
         tail.extend((6..=9).map(event).collect(), Some(Cursor(2)), Cursor(9));
-        assert_eq!(tail.page(Cursor(4), None, 9), None);
-        let page = tail.page(Cursor(5), None, 3).unwrap();
+        assert_eq!(tail.page(Cursor(4), every, 9), None);
+        let page = tail.page(Cursor(5), every, 3).unwrap();
         assert_eq!((cursors(&page), page.last), (vec![6, 7, 8], Cursor(9)));
-        let page = tail.page(Cursor(5), Some("chat 1"), 9).unwrap();
+        let page = tail
+            .page(Cursor(5), |event: &Event| event.session_key == "chat 1", 9)
+            .unwrap();
         assert_eq!(cursors(&page), [7, 9]);
-        assert_eq!(cursors(&tail.page(Cursor(12), None, 9).unwrap()), [0; 0]);
+        assert_eq!(cursors(&tail.page(Cursor(12), every, 9).unwrap()), [0; 0]);
     }
 
     #[test]
@@ -115,18 +121,18 @@ mod tests {
             Some(Cursor(1)),
             Cursor(length + 2),
         );
-        assert_eq!(tail.page(Cursor(1), None, 1), None);
-        assert_eq!(cursors(&tail.page(Cursor(2), None, 1).unwrap()), [3]);
+        assert_eq!(tail.page(Cursor(1), every, 1), None);
+        assert_eq!(cursors(&tail.page(Cursor(2), every, 1).unwrap()), [3]);
     }
 
     #[test]
     fn what_is_trimmed_counts_as_dropped() {
         let mut tail = Tail::default();
         tail.extend((1..=5).map(event).collect(), Some(Cursor(4)), Cursor(5));
-        let page = tail.page(Cursor(1), None, 9).unwrap();
+        let page = tail.page(Cursor(1), every, 9).unwrap();
         assert_eq!((cursors(&page), page.dropped), (vec![4, 5], 2));
         tail.extend(Vec::new(), None, Cursor(5));
-        let page = tail.page(Cursor(1), None, 9).unwrap();
+        let page = tail.page(Cursor(1), every, 9).unwrap();
         assert_eq!((cursors(&page), page.dropped), (vec![], 4));
     }
 }

@@ -33,6 +33,8 @@ const AFTER_WRITE: [Duration; 4] = [
 pub(super) struct Watcher {
     home: Home,
     limits: EventLimits,
+    /// Whether conversations without a platform are logged.
+    with_own: bool,
     shared: Arc<Shared>,
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     waiting: Vec<oneshot::Sender<()>>,
@@ -64,12 +66,14 @@ impl Watcher {
     pub(super) fn new(
         home: Home,
         limits: EventLimits,
+        with_own: bool,
         shared: Arc<Shared>,
         asked: mpsc::Receiver<oneshot::Sender<()>>,
     ) -> Self {
         Self {
             home,
             limits,
+            with_own,
             shared,
             asked,
             waiting: Vec::new(),
@@ -207,7 +211,8 @@ impl Watcher {
             most: self.limits.most,
             age: self.limits.age,
         };
-        let (mut log, keeping) = EventLog::open(&self.home, limits).await?;
+        let (log, keeping) = EventLog::open(&self.home, limits).await?;
+        let mut log = log.with_own(self.with_own);
         if let Keeping::Memory(error) = keeping {
             tracing::warn!(
                 %error,

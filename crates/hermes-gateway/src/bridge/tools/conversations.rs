@@ -10,6 +10,7 @@ use crate::{
         envelope::{Document, Refusal},
     },
     conversations::Entry,
+    platforms::ShownPlatforms,
 };
 
 /// Which conversations are listed.
@@ -38,10 +39,14 @@ pub(in crate::bridge) async fn list(
 ) -> Result<Document, Refusal> {
     let entries = bridge.conversations().await?;
     let found = entries.iter().filter(|entry| filter.matches(entry));
-    let conversations: Vec<Row<'_>> = found.take(limit).map(Row::of).collect();
+    let conversations: Vec<Row<'_>> = found.take(limit).map(|entry| Row::of(entry)).collect();
+    let hint = conversations
+        .is_empty()
+        .then(|| hint(bridge, filter, entries.len()));
     Ok(Document::indented(&Listed {
         count: conversations.len(),
         conversations,
+        hint,
     }))
 }
 
@@ -49,6 +54,39 @@ pub(in crate::bridge) async fn list(
 struct Listed<'a> {
     count: usize,
     conversations: Vec<Row<'a>>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Why a list is empty, and how to see more.
+fn hint(bridge: &Bridge, filter: Filter<'_>, others: usize) -> String {
+    if others > 0 {
+        return format!(
+            "None of the {others} conversations matches. Leave out `platform` and `search` to see them."
+        );
+    }
+    let shown = bridge.shown();
+    if let Some(platform) = filter.platform
+        && !shown.has(&platform.to_ascii_lowercase())
+    {
+        return format!(
+            "This bridge does not show `{platform}`. `hermes mcp serve --platforms all`, or `bridge.platforms: all` \
+             in config.yaml, shows everything."
+        );
+    }
+    if shown.is_everything() {
+        return "This home has no conversations yet.".to_owned();
+    }
+    let what = if *shown == ShownPlatforms::default() {
+        "No chat of a messaging platform is open in this home, and this bridge shows only those"
+    } else {
+        "This home has no conversations of the platforms this bridge shows"
+    };
+    format!(
+        "{what}. Those of the terminal, the API and cron jobs are shown by `hermes mcp serve --platforms all` (or \
+         `messaging,cli,api,cron`), or by `bridge.platforms: all` in config.yaml."
+    )
 }
 
 /// A conversation as it is listed.
@@ -139,6 +177,6 @@ pub(in crate::bridge) async fn find(bridge: &Bridge, key: &str) -> Result<Entry,
     let mut found = entries.iter().filter(|entry| entry.session_key == key);
     found
         .next()
-        .cloned()
+        .map(|entry| Entry::clone(entry))
         .ok_or_else(|| Refusal::new(format!("Conversation not found: {key}")))
 }

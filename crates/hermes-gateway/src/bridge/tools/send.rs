@@ -1,5 +1,7 @@
 //! `messages_send`.
 
+use hermes_store::OwnPlatform;
+
 use crate::{
     bridge::{
         Bridge,
@@ -9,6 +11,30 @@ use crate::{
     send::MediaPolicy,
 };
 
+/// The conversations that a target names and that nobody can be written to in.
+fn own(target: &str) -> Option<OwnPlatform> {
+    let platform = target.split(':').next().unwrap_or_default();
+    OwnPlatform::named(&platform.trim().to_lowercase())
+}
+
+fn reason(own: OwnPlatform) -> String {
+    let (name, why) = match own {
+        OwnPlatform::Cli => (
+            "cli",
+            "they belong to whoever sits at the terminal; resume one with `hermes --resume ID`",
+        ),
+        OwnPlatform::Api => (
+            "api",
+            "the program that began one goes on with it, over the HTTP API of `hermes gateway run`",
+        ),
+        OwnPlatform::Cron => (
+            "cron",
+            "they are runs of jobs; `hermes cron run JOB` starts another one",
+        ),
+    };
+    format!("Conversations of `{name}` can be read but not sent to: {why}")
+}
+
 pub(super) async fn messages_send(
     bridge: &Bridge,
     arguments: &Arguments,
@@ -16,6 +42,9 @@ pub(super) async fn messages_send(
     let (target, message) = (arguments.text("target"), arguments.text("message"));
     if target.is_empty() || message.is_empty() {
         return Err(Refusal::new("Both target and message are required"));
+    }
+    if let Some(own) = own(target).filter(|own| bridge.shown().own().contains(own)) {
+        return Err(Refusal::new(reason(own)));
     }
     // A client's text is text. Files of this machine go out only where the owner allows it.
     let media = if bridge.settings().bridge.allow_media {

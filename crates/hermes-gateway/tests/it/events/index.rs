@@ -2,9 +2,9 @@
 
 use std::{fs, sync::Arc};
 
-use hermes_gateway::conversations::ConversationIndex;
+use hermes_gateway::conversations::{ConversationIndex, Entry};
 use hermes_store::{
-    Access, EndReason, NewMessage, NewSession, SessionKey, Store, Usage, local_iso,
+    Access, EndReason, NewMessage, NewSession, SessionId, SessionKey, Store, Usage, local_iso,
 };
 
 use super::{KEY, chat, empty_home, id, user, with_chat};
@@ -56,6 +56,50 @@ async fn what_has_not_changed_is_not_read_again() {
     assert!(Arc::ptr_eq(&first, &index.entries().await.unwrap()));
     store.append(&session, &user("x")).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &index.entries().await.unwrap()));
+    index.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn after_a_change_only_the_chats_it_concerns_are_read_again() {
+    let (_directory, home, store, session) = with_chat().await;
+    let other = chat(&store, "s2", "another chat").await;
+    let index = ConversationIndex::open(&home);
+    let mut before = index.entries().await.unwrap();
+    // Whether each chat was read again, the one with a change and the other.
+    let mut read_again = async || {
+        let now = index.entries().await.unwrap();
+        let of = |entries: &[Arc<Entry>], session: &SessionId| {
+            let mut found = entries.iter();
+            let found = found.find(|entry| entry.session_id == session.as_str());
+            found.cloned().unwrap()
+        };
+        let is_new = |session| !Arc::ptr_eq(&of(&before, session), &of(&now, session));
+        let outcome = (is_new(&session), is_new(&other));
+        before = now;
+        (outcome, of(&before, &session))
+    };
+    let late = NewMessage {
+        timestamp: Some(4e9),
+        ..user("late")
+    };
+    store.append(&session, &late).await.unwrap();
+    let (outcome, entry) = read_again().await;
+    assert_eq!(outcome, (true, false));
+    assert_eq!(entry.updated_at, local_iso(4e9));
+    let usage = Usage {
+        output_tokens: 4,
+        ..Usage::default()
+    };
+    let recorded = store.record_usage(&session, "m", None, &usage);
+    recorded.await.unwrap();
+    let (outcome, entry) = read_again().await;
+    assert_eq!((outcome, entry.output_tokens), ((true, false), 4));
+    // Nothing of a chat.
+    let own = NewSession::new(id("own"), "cli");
+    store.create_session(&own).await.unwrap();
+    store.append(&own.id, &user("x")).await.unwrap();
+    assert_eq!(read_again().await.0, (false, false));
     index.close().await;
     store.close().await;
 }

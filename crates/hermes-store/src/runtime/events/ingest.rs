@@ -93,6 +93,7 @@ pub(super) async fn run(
     runtime: &Database,
     source: Source<'_>,
     limits: LogLimits,
+    with_own: bool,
 ) -> Result<Vec<Unread>, StoreError> {
     let error = |error| runtime.error(error);
     let mut write = runtime.begin().await?;
@@ -104,10 +105,14 @@ pub(super) async fn run(
         has_changed: false,
         now: epoch_seconds(),
     };
+    if with_own && !status.logs_own {
+        log.progress.logs_own();
+    }
+    let with_own = with_own || status.logs_own;
     let unread = match source {
         Source::Store(reader) => {
             let store = reader.store.clone();
-            messages(&mut log, &status, reader, limits)
+            messages(&mut log, &status, reader, limits, with_own)
                 .await
                 .map_err(|failure| match failure {
                     Failure::Log(error) => runtime.error(error),
@@ -154,8 +159,9 @@ async fn messages(
     status: &Status,
     reader: &mut StateReader,
     limits: LogLimits,
+    with_own: bool,
 ) -> Result<Vec<Unread>, Failure> {
-    let mut snapshot = Snapshot::take(reader).await?;
+    let mut snapshot = Snapshot::take(reader, with_own).await?;
     let known_id = status.mark.as_ref().map_or(0, |mark| mark.last_id);
     let (end, known) = snapshot.end_and(known_id).await?;
     let Some(mut mark) = status.mark.clone() else {

@@ -14,6 +14,7 @@ pub(super) const LAST_CURSOR: &str = "bridge_last_cursor";
 const GLOBAL: &str = "bridge_mark";
 const PENDING: &str = "bridge_unread";
 const APPROVALS: &str = "bridge_approvals";
+const OWN: &str = "bridge_own";
 
 /// How far `state.db` has been read, and which row that was, so that another file can be told from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,8 @@ pub(super) struct Status {
     pub(super) knows_approvals: bool,
     /// Whether there is anything to log about them.
     pub(super) has_approvals: bool,
+    /// Whether conversations without a platform are logged: since any process wanted that, all do it.
+    pub(super) logs_own: bool,
 }
 
 impl Status {
@@ -104,7 +107,7 @@ impl Status {
              (SELECT value FROM meta WHERE key = ?3) AS pending, \
              EXISTS (SELECT 1 FROM meta WHERE key = ?4) AS knows_approvals, \
              EXISTS (SELECT 1 FROM approvals WHERE logged < 2 AND (logged = 0 OR state = 'resolved')) \
-             AS has_approvals, \
+             AS has_approvals, EXISTS (SELECT 1 FROM meta WHERE key = ?5) AS logs_own, \
              (SELECT MIN(cursor) FROM bridge_events) AS oldest, \
              (SELECT created_at FROM bridge_events ORDER BY cursor LIMIT 1) AS oldest_at",
         )
@@ -112,6 +115,7 @@ impl Status {
         .bind(GLOBAL)
         .bind(PENDING)
         .bind(APPROVALS)
+        .bind(OWN)
         .fetch_one(connection)
         .await?;
         let oldest = row::optional_integer(&found, "oldest")?;
@@ -123,6 +127,7 @@ impl Status {
             pending: parsed(&found, "pending")?.unwrap_or_default(),
             knows_approvals: row::integer(&found, "knows_approvals")? != 0,
             has_approvals: row::integer(&found, "has_approvals")? != 0,
+            logs_own: row::integer(&found, "logs_own")? != 0,
         })
     }
 }
@@ -151,6 +156,10 @@ impl Progress {
 
     pub(super) fn knows_approvals(&mut self) {
         self.set(APPROVALS, &true);
+    }
+
+    pub(super) fn logs_own(&mut self) {
+        self.set(OWN, &true);
     }
 
     fn set(&mut self, key: &str, value: &impl Serialize) {

@@ -37,14 +37,34 @@ const MARKS: &str = "SELECT s.id, \
     (SELECT MAX(m.timestamp) FROM {messages} AS m WHERE m.session_id = s.id) AS max_timestamp \
     FROM {sessions} AS s WHERE s.session_key IS NOT NULL";
 
-/// Only what lies at the beginning of a row is read: one with a damaged text is still found.
-const FRESH: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
-    FROM {messages} AS m CROSS JOIN {sessions} AS s \
-    WHERE m.id > ?1 AND s.id = m.session_id AND s.session_key IS NOT NULL ORDER BY m.id";
+/// The key a session is known by. One without has a key made of its id, where such are logged, as
+/// [`OwnPlatform`](crate::OwnPlatform) makes it.
+macro_rules! key {
+    () => {
+        "COALESCE(s.session_key, CASE WHEN ?3 THEN CASE s.source WHEN 'cli' THEN 'cli:' WHEN 'tui' THEN 'cli:' \
+         WHEN 'api_server' THEN 'api:' WHEN 'cron' THEN 'cron:' END || s.id END)"
+    };
+}
 
-const FRESH_IN: &str = "SELECT m.id, m.session_id, s.session_key, s.parent_session_id IS NOT NULL AS has_parent \
-    FROM {sessions} AS s CROSS JOIN {messages} AS m \
-    WHERE s.id = ?1 AND s.session_key IS NOT NULL AND m.session_id = s.id AND m.id > ?2 ORDER BY m.id";
+/// Only what lies at the beginning of a row is read: one with a damaged text is still found.
+const FRESH: &str = concat!(
+    "SELECT m.id, m.session_id, ",
+    key!(),
+    " AS session_key, s.parent_session_id IS NOT NULL AS has_parent \
+     FROM {messages} AS m CROSS JOIN {sessions} AS s \
+     WHERE m.id > ?1 AND s.id = m.session_id AND ",
+    key!(),
+    " IS NOT NULL ORDER BY m.id"
+);
+
+const FRESH_IN: &str = concat!(
+    "SELECT m.id, m.session_id, ",
+    key!(),
+    " AS session_key, s.parent_session_id IS NOT NULL AS has_parent \
+     FROM {sessions} AS s CROSS JOIN {messages} AS m WHERE s.id = ?1 AND ",
+    key!(),
+    " IS NOT NULL AND m.session_id = s.id AND m.id > ?2 ORDER BY m.id"
+);
 
 const EXAMINE: &str = "SELECT n.id, n.role, n.timestamp, n.active, n.compacted, \
     n.content IS NOT NULL AND n.content != '' AS has_content, \
@@ -81,6 +101,8 @@ impl From<sqlx::Error> for Unreadable {
 pub(super) struct Snapshot<'a> {
     store: &'a Store,
     read: Transaction<'a, Sqlite>,
+    /// Whether conversations without a platform count.
+    with_own: bool,
 }
 
 /// A row by which a state of the store is known.
@@ -117,11 +139,15 @@ pub(super) struct Message {
 }
 
 impl<'a> Snapshot<'a> {
-    pub(super) async fn take(reader: &'a mut StateReader) -> Result<Self, Unreadable> {
+    pub(super) async fn take(
+        reader: &'a mut StateReader,
+        with_own: bool,
+    ) -> Result<Self, Unreadable> {
         let read = reader.connection.begin().await?;
         Ok(Self {
             store: &reader.store,
             read,
+            with_own,
         })
     }
 
@@ -203,6 +229,8 @@ impl<'a> Snapshot<'a> {
     pub(super) async fn fresh(&mut self, after: i64) -> Result<Vec<Fresh>, Unreadable> {
         let rows = sqlx::query(self.store.sql(FRESH))
             .bind(after)
+            .bind(None::<i64>)
+            .bind(self.with_own)
             .fetch_all(&mut *self.read)
             .await?;
         collect(&rows)
@@ -217,6 +245,7 @@ impl<'a> Snapshot<'a> {
         let rows = sqlx::query(self.store.sql(FRESH_IN))
             .bind(session)
             .bind(after)
+            .bind(self.with_own)
             .fetch_all(&mut *self.read)
             .await?;
         Ok(collect(&rows)?.pop())

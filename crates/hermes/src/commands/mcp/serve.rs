@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hermes_gateway::bridge::{Bridge, BridgeOptions, ChannelPush, ToolAccess};
+use hermes_config::Settings;
+use hermes_gateway::{
+    bridge::{Bridge, BridgeOptions, ChannelPush, ToolAccess},
+    platforms::ShownPlatforms,
+};
 use hermes_mcp::serve::stdio;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -20,11 +24,12 @@ use http::Endpoint;
 const CLOSING: Duration = Duration::from_millis(300);
 
 pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let platforms = platforms(args, &settings)?;
     if let Some(client) = &args.install {
         return install::run(context, args, client);
     }
     logging::to_stderr_or_else(if args.verbose { "debug" } else { "warn" })?;
-    let settings = context.written_settings()?;
     let endpoint = match &args.http {
         Some(address) => Some(Endpoint::prepare(context, args, address, &settings)?),
         None => None,
@@ -40,6 +45,7 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
             "on" => ChannelPush::On,
             _ => ChannelPush::Auto,
         },
+        platforms,
         ..BridgeOptions::default()
     };
     context.run_to_end(async {
@@ -59,6 +65,22 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         let (outcome, signals, _) = tokio::join!(serving, end_at_signal(&stop), opening);
         let _ = tokio::time::timeout(CLOSING, bridge.close()).await;
         outcome.and(signals)
+    })
+}
+
+/// Whose conversations are shown: what the arguments say, else the configuration.
+fn platforms(args: &ServeArgs, settings: &Settings) -> Result<ShownPlatforms, Failure> {
+    let (names, place) = if args.platforms.is_empty() {
+        (&settings.bridge.platforms, "config.yaml: bridge.platforms")
+    } else {
+        (&args.platforms, "--platforms")
+    };
+    let names: Vec<&str> = names.iter().flat_map(|name| name.split(',')).collect();
+    ShownPlatforms::named(&names).map_err(|unknown| {
+        let words = ShownPlatforms::WORDS.join(", ");
+        Failure::usage(format!("{place}: {unknown}")).hint(format!(
+            "name messaging platforms such as telegram, or {words}"
+        ))
     })
 }
 

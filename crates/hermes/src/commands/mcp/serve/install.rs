@@ -46,6 +46,10 @@ pub(super) fn run(context: &Context, args: &ServeArgs, client: &str) -> Result<(
 fn entry(context: &Context, args: &ServeArgs, source: Source) -> Result<Value, Failure> {
     let program = context.guard()?.path;
     let mut words = vec!["mcp", "serve"];
+    let platforms = args.platforms.join(",");
+    if !platforms.is_empty() {
+        words.extend(["--platforms", &platforms]);
+    }
     if args.read_only {
         words.push("--read-only");
     }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// The fields of events only ours has.
-const ADDED: [&str; 3] = ["oldest_cursor", "last_cursor", "dropped"];
+/// The fields only ours has: of events, and of an empty list.
+const ADDED: [&str; 4] = ["oldest_cursor", "last_cursor", "dropped", "hint"];
 
 /// A time zone in which local time can not be taken for universal time.
 const ZONE: &str = "Asia/Kolkata";
