@@ -143,7 +143,8 @@ impl ConfigFile {
         self.finish(path, edited.flatten());
     }
 
-    fn unset(&mut self, path: &[&str]) -> bool {
+    /// Removes the value at a path of keys and the comment lines directly above it; `false` if there was none.
+    pub fn unset(&mut self, path: &[&str]) -> bool {
         let mut wanted = self.document.clone();
         if !document::remove(&mut wanted, path) {
             return false;

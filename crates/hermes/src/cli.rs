@@ -7,11 +7,13 @@ mod chat;
 mod cron;
 mod gateway;
 mod group;
+mod home;
 mod hub;
 mod hub_args;
 mod later;
 mod mcp;
 mod model;
+pub mod original;
 mod policy;
 mod secret;
 mod send;
@@ -20,6 +22,7 @@ mod share;
 mod skills;
 mod tenant;
 mod token;
+mod unknown;
 
 use crate::failure::Failure;
 
@@ -30,6 +33,7 @@ pub(crate) use cron::{
 };
 pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
 pub(crate) use group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand};
+pub(crate) use home::{ConfigArgs, ConfigCommand, ConfigSetArgs, HomeDoctorArgs, SetupArgs};
 pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
     HubConfigCommand, HubDoctorArgs, HubServeArgs, RestoreArgs,
@@ -59,6 +63,7 @@ pub(crate) use tenant::{
     TenantRunsArgs, TenantSkillCommand, TenantUpdateArgs,
 };
 pub(crate) use token::{TokenArgs, TokenCommand};
+pub(crate) use unknown::{Meant, meant};
 
 /// An AI agent whose tools come from MCP servers.
 #[derive(Debug, Parser)]
@@ -67,7 +72,7 @@ pub(crate) use token::{TokenArgs, TokenCommand};
     version,
     propagate_version = true,
     after_help = "Without a command, `hermes` is `hermes chat`; its options may stand before the command or after \
-                  it.\nTo begin with servers, `hermes up` writes a configuration if there is none, connects every MCP \
+                  it. A question in quotes is asked: hermes \"What time is it in Bern?\"\nTo begin with servers, `hermes up` writes a configuration if there is none, connects every MCP \
                   server and shows their tools.\nThe home is $HERMES_HOME, else ~/.hermes."
 )]
 pub struct Cli {
@@ -137,12 +142,20 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Chat(Box<ChatArgs>),
     /// Run everything: connect all MCP servers and show them live until Ctrl-C.
     Up(UpArgs),
+    /// Begin: choose a model, add a first server, enter tokens of messaging platforms.
+    Setup(Later<SetupArgs>),
+    /// Look at every part of this home: what is wrong, and what to do about it.
+    Doctor(Later<HomeDoctorArgs>),
+    /// Show the state of every part of this home.
+    Status,
     /// What stays and works for this home: cron jobs, and the local HTTP API.
     Gateway(Later<GatewayArgs>),
     /// MCP servers: add, list, test, call and more.
     Mcp(Later<McpArgs>),
     /// Show or choose the model.
     Model(Later<ModelArgs>),
+    /// Show and change the configuration.
+    Config(Later<ConfigArgs>),
     /// Conversations: list, show, search, export and delete.
     Sessions(Later<Verbs<SessionsCommand>>),
     /// Send a message to a chat on Telegram, Discord or Slack.
@@ -171,6 +184,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Token(Later<TokenArgs>),
     /// Show logs of this home.
     Logs(LogsArgs),
+    /// Print the version of this program, and which home it uses.
+    Version,
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example: hermes completions bash > ~/.local/share/bash-completion/completions/hermes"

@@ -10,7 +10,9 @@ use crate::{
 mod channels;
 mod chat;
 mod completions;
+mod config;
 mod cron;
+mod doctor;
 mod gateway;
 mod group;
 mod hub;
@@ -21,12 +23,14 @@ mod policy;
 mod secret;
 mod send;
 mod sessions;
+mod setup;
 mod share;
 mod skills;
 mod state;
 mod tenant;
 mod token;
 mod up;
+mod version;
 
 /// Runs a command.
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
@@ -41,6 +45,10 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Chat(args) => chat::run(context, &args),
         Command::Up(args) => up::run(context, &args),
+        Command::Setup(args) => setup::run(context, &args),
+        Command::Doctor(args) => doctor::run(context, &args),
+        Command::Status => doctor::status(context),
+        Command::Config(args) => config::run(context, args.into_inner().command),
         Command::Gateway(args) => gateway::run(context, args.into_inner()),
         Command::Mcp(args) => mcp::run(context, args.into_inner().command),
         Command::Model(args) => model::run(context, &args),
@@ -58,6 +66,10 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Specialization(args) => policy::specialization(context, args.into_inner()),
         Command::Token(args) => token::run(context, args.into_inner()),
         Command::Logs(args) => logs::run(context, &args),
+        Command::Version => {
+            version::run(context);
+            Ok(())
+        }
         Command::Completions { shell } => {
             completions::run(context, shell);
             Ok(())

@@ -21,11 +21,12 @@ pub mod runtime;
 #[cfg(unix)]
 mod teams;
 
-use std::{io::Write, mem::ManuallyDrop, process::ExitCode};
+use std::{ffi::OsString, io::Write, mem::ManuallyDrop, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches};
+use cli::Meant;
 
-pub use cli::Cli;
+pub use cli::{Cli, original};
 
 /// The argument that turns the program into the guard of local servers' processes.
 pub const GUARD_ARGUMENT: &str = "__guard";
@@ -39,13 +40,28 @@ pub fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     crash::install();
-    let cli = match parsed() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut outcome = parsed(&arguments);
+    let mut unknown = None;
+    if let Err(error) = &outcome {
+        match cli::meant(error, &arguments) {
+            Some(Meant::Question(asked)) => outcome = parsed(&asked),
+            Some(Meant::Nothing(failure)) => unknown = Some(failure),
+            None => {}
+        }
+    }
+    let cli = match outcome {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failures and go to stdout; clap knows which is which.
             if !error.use_stderr() {
                 let _ = error.print();
                 return ExitCode::SUCCESS;
+            }
+            if let Some(failure) = unknown {
+                let is_json = arguments.iter().any(|argument| argument == "--json");
+                output::Output::new(is_json).failure(&failure);
+                return ExitCode::from(failure.exit_code());
             }
             let failure = failure::Failure::usage(error.to_string());
             let is_given = |word: &str| std::env::args_os().any(|argument| argument == word);
@@ -74,9 +90,9 @@ pub fn run() -> ExitCode {
 }
 
 /// The description of the arguments is left to the end of the process: taking it apart would take longer.
-fn parsed() -> Result<Cli, clap::Error> {
+fn parsed(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = ManuallyDrop::new(Cli::command());
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

@@ -32,8 +32,10 @@ mod status;
 mod test;
 mod tools;
 
+pub(super) use doctor::trouble;
 pub(super) use list::tone;
 pub(super) use save::reload_running;
+pub(super) use status::ready_servers;
 
 pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
     let Some(command) = command else {

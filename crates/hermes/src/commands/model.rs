@@ -7,6 +7,8 @@ mod choose;
 mod pick;
 mod show;
 
+pub(super) use ask::run as ask;
+
 pub(super) fn run(context: &Context, args: &ModelArgs) -> Result<(), Failure> {
     match &args.name {
         Some(name) => choose::run(context, name, args),

@@ -28,6 +28,7 @@ use crate::{
 
 mod configuration;
 mod first_config;
+pub(super) use first_config::write_if_missing as write_first_config;
 mod frame;
 mod hub;
 mod live_table;

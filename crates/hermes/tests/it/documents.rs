@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
-use hermes::Cli;
+use hermes::{Cli, original::ORIGINAL_COMMANDS};
 use hermes_config::{Settings, Variables};
 
 /// Set to write the generated reference instead of comparing it.
@@ -98,7 +98,11 @@ fn every_command_shown_is_one() {
     for path in documents() {
         for line in command_lines(&read(&path)) {
             shown += 1;
-            let words = words(&line);
+            let mut words = words(&line);
+            // A question in quotes, which the program takes for `-q`.
+            if words.get(1).is_some_and(|word| word.contains(' ')) {
+                words.insert(1, "-q".into());
+            }
             if let Err(error) = Cli::try_parse_from(&words)
                 && error.use_stderr()
             {
@@ -223,6 +227,63 @@ fn the_reference_of_commands_is_the_programs_own() {
         written == generated,
         "{REFERENCE} is out of date: run `{WRITE}=1 cargo nextest run -p hermes -E 'test(the_reference_of_commands)'`"
     );
+}
+
+#[test]
+fn the_commands_of_the_original_in_the_guide_are_the_programs_own_list() {
+    const GUIDE: &str = "docs/guide/migration.md";
+    const BEGIN: &str = "<!-- commands: generated -->\n";
+    const END: &str = "<!-- end -->\n";
+    let mut rows = String::from("| command of 0.19 | | here |\n|---|---|---|\n");
+    for command in ORIGINAL_COMMANDS {
+        let _ = writeln!(
+            rows,
+            "| `{}` | {} | {} |",
+            command.name,
+            command.standing.as_str(),
+            command.here
+        );
+    }
+    let text = read(GUIDE);
+    let (head, rest) = text.split_once(BEGIN).unwrap();
+    let (written, tail) = rest.split_once(END).unwrap();
+    if std::env::var_os(WRITE).is_some() {
+        let text = format!("{head}{BEGIN}{rows}{END}{tail}");
+        fs::write(workspace().join(GUIDE), text).unwrap();
+        return;
+    }
+    assert!(
+        written == rows,
+        "{GUIDE} is out of date: run `{WRITE}=1 cargo nextest run -p hermes -E 'test(the_commands_of_the_original)'`"
+    );
+}
+
+/// Hermes Agent (Python) itself, which needs the equipment.
+mod real_servers {
+    use std::{collections::BTreeSet, process::Command};
+
+    use super::*;
+
+    #[test]
+    fn the_original_has_the_commands_that_are_listed_and_no_others() {
+        let venv = std::env::var("HERMES_TEST_VENV_HERMES")
+            .expect("HERMES_TEST_VENV_HERMES names the environment of Hermes Agent");
+        let home = tempfile::tempdir().unwrap();
+        let output = Command::new(format!("{venv}/bin/hermes"))
+            .arg("--help")
+            .env("HERMES_HOME", home.path())
+            .output()
+            .unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let (_, rest) = help.split_once('{').unwrap();
+        let (names, _) = rest.split_once('}').unwrap();
+        let theirs: BTreeSet<&str> = names.split(',').map(str::trim).collect();
+        let listed: BTreeSet<&str> = ORIGINAL_COMMANDS
+            .iter()
+            .map(|command| command.name)
+            .collect();
+        assert_eq!(listed, theirs);
+    }
 }
 
 fn command_reference() -> String {

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod asking;
+mod beginning;
 mod chat;
 mod cron;
 mod documents;

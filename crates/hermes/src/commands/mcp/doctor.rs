@@ -87,6 +87,38 @@ impl Check {
 }
 
 pub(super) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
+    report(context.output, &checks(context, args.probe)?)
+}
+
+/// The worst of what was found.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct Trouble {
+    pub(in crate::commands) first_failure: Option<String>,
+    pub(in crate::commands) first_warning: Option<String>,
+}
+
+/// What is wrong with the servers, in short.
+pub(in crate::commands) fn trouble(context: &Context, probe: bool) -> Result<Trouble, Failure> {
+    let checks = checks(context, probe)?;
+    let first = |level| {
+        let mut found = checks
+            .iter()
+            .filter(|check| check.level == level && check.server.is_some());
+        let first = found.next()?;
+        let server = first.server.as_ref()?;
+        let others = match found.count() {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        Some(format!("`{server}`: {}{others}", first.message))
+    };
+    Ok(Trouble {
+        first_failure: first(Level::Fail),
+        first_warning: first(Level::Warn),
+    })
+}
+
+fn checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
     let mut checks = Vec::new();
     // What was written before anybody asks for it: a question clears dead sockets away.
     checks.extend(processes::check(&context.home));
@@ -102,12 +134,12 @@ pub(super) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
             let remembered = Remembered::new(&context.home, &settings);
             checks.extend(tools::check(&remembered));
             checks.extend(safety::check_tools(&context.home, &remembered));
-            if args.probe {
+            if probe {
                 checks.extend(sessions::probe(context, &settings)?);
             }
         }
     }
-    report(context.output, &checks)
+    Ok(checks)
 }
 
 fn report(output: Output, checks: &[Check]) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use hermes_config::Settings;
 use hermes_mcp::{
     control::{self, Answer, Question},
+    link::Status,
     status::ServerStatus,
 };
 use serde_json::json;
@@ -64,6 +65,22 @@ pub(super) fn overview(context: &Context) -> Result<(), Failure> {
         output.line(format!("  {:<10} {about}", verb.get_name()));
     }
     Ok(())
+}
+
+/// How many servers the running processes of this home have ready; none if there is no such process.
+pub(in crate::commands) fn ready_servers(context: &Context) -> Option<usize> {
+    let replies = control::ask(&context.home, &Question::Status, PATIENCE);
+    let told = replies.into_iter().filter_map(|reply| match reply.answer {
+        Answer::Status { servers } => Some(servers),
+        _ => None,
+    });
+    let ready = |servers: Vec<ServerStatus>| {
+        let ready = servers
+            .iter()
+            .filter(|server| server.status == Status::Ready);
+        ready.count()
+    };
+    told.map(ready).max()
 }
 
 fn ask(context: &Context) -> Result<Known, Failure> {

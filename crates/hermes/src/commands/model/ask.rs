@@ -33,7 +33,7 @@ enum Entry {
     Address,
 }
 
-pub(super) fn run(context: &Context) -> Result<(), Failure> {
+pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
     let questions = Questions::new(false);
     if !questions.can_ask() {
         let message = "there is no terminal to ask on: which model?";

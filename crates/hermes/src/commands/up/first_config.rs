@@ -38,7 +38,7 @@ mcp_servers:
 ";
 
 /// Writes the file for its owner alone, unless there is one.
-pub(super) fn write_if_missing(context: &Context) -> Result<(), Failure> {
+pub(in crate::commands) fn write_if_missing(context: &Context) -> Result<(), Failure> {
     let path = context.home.config_file();
     let refused = |error: std::io::Error| {
         Failure::failed(format!("`{}` can not be written: {error}", path.display()))

@@ -1,0 +1,166 @@
+//! `hermes doctor`: every part of a home, one line each, with what to do about it. `hermes status` tells the same without
+//! judging. `hermes mcp doctor` looks closer at the servers.
+
+use hermes_config::{Settings, Variables};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    cli::HomeDoctorArgs,
+    context::Context,
+    failure::{Failure, Kind},
+    output::{Output, Tone, printable},
+};
+
+mod parts;
+
+/// One part of a home, as it was found.
+#[derive(Debug, Serialize)]
+pub(super) struct Part {
+    id: &'static str,
+    level: Level,
+    message: String,
+    fix: Option<String>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Part {
+    fn new(id: &'static str, level: Level, message: impl Into<String>) -> Self {
+        Self {
+            id,
+            level,
+            message: message.into(),
+            fix: None,
+        }
+    }
+
+    fn ok(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(id, Level::Ok, message)
+    }
+
+    fn warn(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(id, Level::Warn, message)
+    }
+
+    fn fail(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(id, Level::Fail, message)
+    }
+
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// What is printed: one line, without what could steer a terminal.
+    fn line(&self) -> String {
+        let message = printable(&self.message);
+        message.lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+/// Looks at every part.
+fn examine(context: &Context, probe: bool) -> Result<Vec<Part>, Failure> {
+    let (settings, config) = match Settings::load(&context.home) {
+        Ok(settings) => {
+            let part = parts::config(&context.home, &settings);
+            (settings, part)
+        }
+        // The rest can be looked at without it.
+        Err(error) => {
+            let part = parts::unreadable(&error);
+            let (variables, _) = Variables::load(&context.home, None);
+            (Settings::parse("", variables)?, part)
+        }
+    };
+    let is_readable = config.level != Level::Fail;
+    let mut parts = vec![config, parts::secrets(&context.home, &settings)];
+    if is_readable {
+        parts.push(parts::model(context, &settings)?);
+        parts.push(parts::servers(context, &settings, probe)?);
+    }
+    parts.push(parts::platforms(&settings));
+    parts.push(parts::store(context)?);
+    parts.push(parts::gateway(context, &settings));
+    parts.push(parts::hub(context));
+    Ok(parts)
+}
+
+pub(super) fn run(context: &Context, args: &HomeDoctorArgs) -> Result<(), Failure> {
+    let parts = examine(context, args.probe)?;
+    let output = context.output;
+    for part in &parts {
+        let (word, tone) = match part.level {
+            Level::Ok => ("ok  ", Tone::Good),
+            Level::Warn => ("warn", Tone::Warning),
+            Level::Fail => ("fail", Tone::Bad),
+        };
+        print(output, part, &output.tint(tone, word));
+        if let Some(fix) = &part.fix {
+            let fix = format!("{:17}{fix}", "");
+            output.line(output.tint(Tone::Faint, &fix));
+        }
+    }
+    let number = |level| parts.iter().filter(|part| part.level == level).count();
+    let (warned, failed) = (number(Level::Warn), number(Level::Fail));
+    let summary = match (warned, failed) {
+        (0, 0) => "Everything is as it should be.".to_owned(),
+        _ => format!(
+            "{} of {} as it should be, {warned} to look at, {failed} to mend",
+            parts.len() - warned - failed,
+            parts.len()
+        ),
+    };
+    output.line(format!("\n{summary}"));
+    let found = json!({"home": context.home.path().to_string_lossy(), "checks": parts});
+    if failed == 0 {
+        output.json(found);
+        return Ok(());
+    }
+    output.json_failure(&summary, found);
+    Err(Failure::new(Kind::Told, summary))
+}
+
+/// `hermes status`.
+pub(super) fn status(context: &Context) -> Result<(), Failure> {
+    let parts = examine(context, false)?;
+    let output = context.output;
+    output.line(format!(
+        "hermes {}, home {}",
+        env!("CARGO_PKG_VERSION"),
+        context.home.path().display()
+    ));
+    for part in &parts {
+        let sign = match part.level {
+            Level::Ok => output.tint(Tone::Good, "-"),
+            Level::Warn | Level::Fail => output.tint(Tone::Warning, "!"),
+        };
+        print(output, part, &sign);
+    }
+    if parts.iter().any(|part| part.level != Level::Ok) {
+        output.line("\n`hermes doctor` says what to do about what is marked.");
+    }
+    let members = parts.iter().map(|part| {
+        (
+            part.id.to_owned(),
+            json!({"ok": part.level == Level::Ok, "state": part.message}),
+        )
+    });
+    output.json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "home": context.home.path().to_string_lossy(),
+        "parts": members.collect::<serde_json::Map<_, _>>(),
+    }));
+    Ok(())
+}
+
+fn print(output: Output, part: &Part, sign: &str) {
+    output.line(format!("{sign} {:<11} {}", part.id, part.line()));
+}
