@@ -110,7 +110,7 @@ struct Stdout;
 
 impl Outlet for Stdout {
     fn send(&self, message: &Value) -> bool {
-        let mut line = message.to_string();
+        let mut line = wire::text(message);
         line.push('\n');
         io::stdout().lock().write_all(line.as_bytes()).is_ok()
     }

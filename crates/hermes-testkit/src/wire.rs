@@ -57,6 +57,26 @@ pub(crate) fn response(id: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
+/// Stands in a message for an array that is nested this deep, which no [`Value`] should be.
+pub(crate) fn nested(levels: usize) -> Value {
+    json!(format!("{NESTED}{levels}"))
+}
+
+const NESTED: &str = "testkit:nested:";
+
+/// A message as it is sent.
+pub(crate) fn text(message: &Value) -> String {
+    let text = message.to_string();
+    let expanded = || {
+        let (before, rest) = text.split_once(&format!("\"{NESTED}"))?;
+        let (levels, after) = rest.split_once('"')?;
+        let levels = levels.parse().ok()?;
+        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        Some(format!("{before}{open}{close}{after}"))
+    };
+    expanded().unwrap_or(text)
+}
+
 pub(crate) fn request(id: &Value, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }

@@ -7,11 +7,14 @@
 use std::collections::HashMap;
 
 use rmcp::model::{
-    CallToolResult, ClientRequest, JsonRpcMessage, ListToolsResult, RequestId,
+    CallToolResult, ClientRequest, ErrorData, JsonRpcMessage, ListToolsResult, RequestId,
     ServerJsonRpcMessage, ServerResult,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
+
+/// As deep as `serde_json` reads: what is nested deeper could use up the stack.
+const MOST_LEVELS: usize = 127;
 
 /// What a request in flight asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +123,7 @@ pub(super) fn message(
         .inspect_err(|error| tracing::debug!(%error, "skipped a line that is no JSON-RPC"))
         .ok()?;
     let mut kind = Asked::Other;
+    let mut answered = None;
     if let (Some(id), None) = (envelope.id, envelope.method) {
         let Some(known) = known_id(asked, &id).and_then(|id| asked.remove(&id)) else {
             tracing::debug!(%id, "skipped an answer to nothing that was asked");
@@ -131,10 +135,71 @@ pub(super) fn message(
         {
             return Some(JsonRpcMessage::response(result, id));
         }
+        answered = Some(id);
     }
-    answer(line, kind)
-        .inspect_err(|error| tracing::debug!(%error, "skipped a message of no known shape"))
-        .ok()
+    match answer(line, kind) {
+        Ok(message) => Some(message),
+        // Somebody waits for this one.
+        Err(error) if answered.is_some() => {
+            Some(JsonRpcMessage::error(unreadable(line, &error), answered))
+        }
+        Err(error) => {
+            tracing::debug!(%error, "skipped a message of no known shape");
+            None
+        }
+    }
+}
+
+/// The id of an answer that can not be read otherwise.
+pub(super) fn answered_id(text: &[u8]) -> Option<RequestId> {
+    let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
+    envelope.id.filter(|_| envelope.method.is_none())
+}
+
+/// What a request fails with whose answer can not be read.
+pub(super) fn unreadable(text: &[u8], error: &serde_json::Error) -> ErrorData {
+    let levels = levels(text);
+    let reason = if levels > MOST_LEVELS {
+        format!("it is nested {levels} levels deep, and at most {MOST_LEVELS} are read")
+    } else {
+        error.to_string()
+    };
+    ErrorData::internal_error(
+        format!("the server's answer can not be read: {reason}"),
+        None,
+    )
+}
+
+/// The error that an answer becomes which is nested too deep for anybody to read; rmcp would leave it out.
+pub(super) fn too_deep(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    // Most texts do not have as many brackets at all.
+    memchr::memchr2_iter(b'[', b'{', text).nth(MOST_LEVELS)?;
+    if levels(text) <= MOST_LEVELS {
+        return None;
+    }
+    let id = answered_id(text)?;
+    let error = serde_json::from_slice::<Value>(text).err()?;
+    Some(JsonRpcMessage::error(unreadable(text, &error), Some(id)))
+}
+
+/// How deep arrays and objects are nested in a JSON text.
+fn levels(text: &[u8]) -> usize {
+    let (mut depth, mut deepest): (usize, usize) = (0, 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The request that an answer belongs to. Some servers send numbers back as text.
@@ -219,6 +284,36 @@ mod tests {
         let answer = tool_answer(CALL.as_bytes(), &mut asked);
         assert!(answer.is_some(), "it is read in one pass");
         assert_eq!(asked.len(), 1);
+    }
+
+    #[test]
+    fn an_answer_that_is_nested_too_deep_fails_its_request_and_names_the_cause() {
+        for levels in [200, 200_000] {
+            let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            let line = CALL.replace("\"a\"", &format!("\"a\",\"x\":{deep}"));
+            for kind in [Asked::ToolCall, Asked::Tools, Asked::Offer, Asked::Other] {
+                let mut asked = asked(&[(2, kind)]);
+                let Some(JsonRpcMessage::Error(error)) = message(line.as_bytes(), &mut asked)
+                else {
+                    panic!("{kind:?}")
+                };
+                assert_eq!(error.id, Some(RequestId::Number(2)));
+                let text = error.error.message.as_ref();
+                assert!(
+                    text.contains(&format!("{} levels deep", levels + 4)),
+                    "{text}"
+                );
+                assert!(asked.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn as_deep_as_is_read_is_not_too_deep() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(serde_json::from_str::<Value>(&deep(MOST_LEVELS)).is_ok());
+        assert!(serde_json::from_str::<Value>(&deep(MOST_LEVELS + 1)).is_err());
+        assert_eq!(levels(br#"{"a[[[":["\"[[",{}]}"#), 3);
     }
 
     #[test]

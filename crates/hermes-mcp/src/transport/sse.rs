@@ -92,9 +92,13 @@ impl SseTransport {
             return None;
         }
         let data = event.data.as_deref()?.as_bytes();
-        let message: ServerJsonRpcMessage = serde_json::from_slice(data)
-            .inspect_err(|error| tracing::debug!("skipping an event that is no message: {error}"))
-            .ok()?;
+        let message: ServerJsonRpcMessage = match serde_json::from_slice(data) {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::debug!("an event is no message: {error}");
+                decode::too_deep(data)?
+            }
+        };
         let id = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),

@@ -24,6 +24,8 @@ pub struct Calls {
     pub secrets_in_errors: bool,
     /// The `resultType` of tool results, where the era has one.
     pub result_type: Option<String>,
+    /// The structured content of every result is nested this deep.
+    pub nested_levels: Option<usize>,
     /// A stateless tool that needs input never has enough of it.
     pub endless_input: bool,
     /// How many sampling requests `sample` makes at once.

@@ -31,7 +31,9 @@ impl Event {
 
     fn encode(&self) -> Bytes {
         match self {
-            Self::Message(message) => format!("event: message\ndata: {message}\n\n").into(),
+            Self::Message(message) => {
+                format!("event: message\ndata: {}\n\n", wire::text(message)).into()
+            }
             Self::Oversized(bytes) => format!("data: {}\n\n", "x".repeat(*bytes)).into(),
         }
     }

@@ -254,7 +254,7 @@ fn find_session(
 
 fn json(status: StatusCode, body: &Value) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/json")];
-    (status, kind, body.to_string()).into_response()
+    (status, kind, wire::text(body)).into_response()
 }
 
 /// The legacy stream for what is no answer.

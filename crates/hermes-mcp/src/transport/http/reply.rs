@@ -67,6 +67,11 @@ pub(super) async fn to_post(
             Ok(reply) => Ok(PostReply::Json(reply, session_id)),
             // Only a request needs a reply; some servers send `{}` or `null` for the rest.
             Err(_) if request_id.is_none() => Ok(PostReply::Accepted),
+            Err(error) if decode::answered_id(&body).is_some() => {
+                let unreadable = decode::unreadable(&body, &error);
+                let reply = ServerJsonRpcMessage::error(unreadable, request_id.cloned());
+                Ok(PostReply::Json(reply, session_id))
+            }
             Err(error) => Err(StreamableHttpError::UnexpectedServerResponse(
                 format!("no JSON-RPC message: {error}: {}", size::excerpt_of(&body)).into(),
             )),
@@ -81,13 +86,19 @@ pub(super) async fn to_post(
 /// An event in the form in which rmcp reads it as [`decode::answer`] does.
 fn kept_whole(event: Result<Sse, SseError>, asked: Asked) -> Result<Sse, SseError> {
     let mut event = event?;
+    let Some(data) = &event.data else {
+        return Ok(event);
+    };
     if asked.is_offer()
-        && let Some(data) = &event.data
         && let Ok(JsonRpcMessage::Response(response)) = decode::answer(data.as_bytes(), asked)
         && matches!(response.result, ServerResult::CustomResult(_))
         && let Ok(whole) = serde_json::to_string(&response)
     {
         event.data = Some(whole);
+    } else if let Some(reply) = decode::too_deep(data.as_bytes())
+        && let Ok(reply) = serde_json::to_string(&reply)
+    {
+        event.data = Some(reply);
     }
     Ok(event)
 }

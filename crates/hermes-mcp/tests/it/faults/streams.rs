@@ -147,6 +147,23 @@ async fn a_line_over_the_cap_fails_the_calls_in_flight_at_once_and_names_the_cap
 }
 
 #[tokio::test]
+async fn an_answer_nested_far_too_deep_fails_its_call_at_once_and_names_the_cause() {
+    for era in [Era::Legacy, Era::Stateless] {
+        let deep = Behaviour::new()
+            .era(era)
+            .calls(|calls| calls.nested_levels = Some(200_000));
+        let setup = Setup::start(with_neighbour(json!({ "s": stdio(&deep) }))).await;
+        let began = Instant::now();
+        let error = setup.error("mcp_s_echo", json!({ "text": "hi" })).await;
+        assert!(error.contains("levels deep"), "{era:?}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(50));
+        setup.assert_ready("s");
+        assert_eq!(setup.status("s").restarts, 0);
+        setup.assert_neighbour_is_well().await;
+    }
+}
+
+#[tokio::test]
 async fn a_line_of_a_hundred_megabytes_takes_no_hundred_megabytes() {
     let setup = Setup::start(with_neighbour(
         json!({ "s": stdio(&oversized("big", 100)) }),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hermes_mcp::link::Status;
-use hermes_testkit::{Behaviour, Era, Fault, Reply, Trouble};
+use hermes_testkit::{Behaviour, Era, Fault, HttpTransport, Reply, Trouble};
 use serde_json::json;
 
 use super::{beside_neighbour, count};
@@ -35,6 +35,36 @@ async fn a_web_page_instead_of_an_answer_fails_that_call_only() {
         assert_eq!(told, json!({ "result": "hi" }));
         setup.assert_ready("s");
         setup.assert_neighbour_is_well().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_nested_far_too_deep_fails_its_call_at_once_and_names_the_cause() {
+    let wires = [
+        (HttpTransport::Streamable, Reply::Json),
+        (HttpTransport::Streamable, Reply::Sse),
+        (HttpTransport::Sse, Reply::Sse),
+    ];
+    for (transport, reply) in wires {
+        let behaviour = Behaviour::new()
+            .era(Era::Legacy)
+            .calls(|calls| calls.nested_levels = Some(200_000))
+            .http(|http| {
+                http.transport = transport;
+                http.reply = reply;
+            });
+        let keys = match transport {
+            HttpTransport::Streamable => json!({}),
+            HttpTransport::Sse => json!({ "transport": "sse" }),
+        };
+        let (setup, _server) = beside_neighbour(behaviour, keys).await;
+        let began = Instant::now();
+        let error = setup.error("mcp_s_counter", json!({})).await;
+        let context = format!("{transport:?}, {reply:?}");
+        assert!(error.contains("levels deep"), "{context}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(50), "{context}");
+        setup.assert_ready("s");
+        assert_eq!(setup.status("s").restarts, 0, "{context}");
     }
 }
 
