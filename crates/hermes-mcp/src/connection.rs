@@ -20,6 +20,7 @@ use crate::{
     breaker::Breaker,
     catalog::Catalog,
     counters::Counters,
+    host::RememberedTools,
     inquiry::Inquiries,
     link::{Advice, Link, LinkError, Status},
     manifest,
@@ -29,6 +30,7 @@ use crate::{
     process::Processes,
 };
 
+mod attempt_processes;
 mod backoff;
 mod connect;
 mod failure;
@@ -36,6 +38,7 @@ mod handshake;
 mod keepalive;
 mod pinning;
 mod serve;
+mod stdio_probe;
 mod subscriptions;
 
 pub(crate) use connect::resolve;
@@ -63,6 +66,8 @@ pub(crate) struct Surroundings {
     pub(crate) pins: Arc<PinQueue>,
     /// Tells the host that what it publishes may have changed.
     pub(crate) changed: Arc<dyn Fn() + Send + Sync>,
+    pub(crate) remembered_tools: RememberedTools,
+    pub(crate) fetch_limit: Option<Duration>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -139,16 +144,24 @@ impl Connection {
     }
 
     async fn live(&mut self) -> Option<oneshot::Sender<()>> {
-        if self.shared.server.load().lazy
-            && let Some(manifest) = self
-                .shared
-                .manifest_path()
-                .as_deref()
-                .and_then(manifest::read)
-        {
+        let is_lazy = self.shared.server.load().lazy;
+        let offers_remembered =
+            self.shared.surroundings.remembered_tools == RememberedTools::Offered;
+        let manifest = self
+            .shared
+            .manifest_path()
+            .filter(|_| is_lazy || offers_remembered);
+        if let Some(manifest) = manifest.as_deref().and_then(manifest::read) {
             let mut catalog = manifest.catalog();
             self.shared.withhold(&mut catalog);
-            self.shared.publish_catalog(Arc::new(catalog), Status::Lazy);
+            let status = if is_lazy {
+                Status::Lazy
+            } else {
+                Status::Connecting
+            };
+            self.shared.publish_catalog(Arc::new(catalog), status);
+        }
+        if self.shared.link.borrow().status == Status::Lazy {
             self.resolved = None;
             if let Woken::Stop(reply) = self.wait(None).await {
                 return reply;

@@ -1,7 +1,8 @@
 //! Which of the two eras of the protocol a server speaks, and how that is found out.
 //!
 //! The stateless revision is asked for first (`server/discover`). Whatever else comes back, an error of any code, an
-//! empty answer, silence, the end of the process, means that the server is an older one and wants `initialize`.
+//! empty answer, the end of the process, means that the server is an older one and wants `initialize`. Silence means
+//! nothing yet: a local server that is silent is asked both.
 
 use hermes_config::server::ProtocolChoice;
 use serde::{Deserialize, Serialize};

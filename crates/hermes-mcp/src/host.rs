@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use hermes_config::{Home, ReferencePolicy, ServerName, Settings, ToolNaming};
+use hermes_config::{Home, ReferencePolicy, ServerName, Settings, ToolNaming, TransportSettings};
 use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -22,6 +22,7 @@ use crate::{
     link::{Link, Status},
     names::Naming,
     owner::Owner,
+    package_runner,
     pins::PinQueue,
     process::{GuardProgram, Processes},
     registry::{Contribution, Registry},
@@ -43,6 +44,9 @@ pub use resources::ResourceWatch;
 /// How long all servers together may take to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 
+/// How long an attempt that is over may take to say so.
+const FAILING: Duration = Duration::from_secs(1);
+
 /// What a host needs to know besides the configuration.
 pub struct HostOptions {
     /// The home whose servers are hosted.
@@ -57,6 +61,20 @@ pub struct HostOptions {
     pub references: ReferencePolicy,
     /// What the kernel has to confine servers with; `None` asks it when that is first needed.
     pub support: Option<Support>,
+    /// Whether tools of an earlier run are offered while their server connects.
+    pub remembered_tools: RememberedTools,
+    /// How long a package runner gets that still fetches its server, where that is more than `connect_timeout`.
+    pub fetch_limit: Option<Duration>,
+}
+
+/// Whether the tools that a server had when it was last connected are offered while it connects; a call waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RememberedTools {
+    /// They are.
+    Offered,
+    /// Only a lazy server's are.
+    #[default]
+    Hidden,
 }
 
 impl HostOptions {
@@ -69,6 +87,8 @@ impl HostOptions {
             reserved_names: HashSet::new(),
             references: ReferencePolicy::owner(),
             support: None,
+            remembered_tools: RememberedTools::default(),
+            fetch_limit: None,
         }
     }
 }
@@ -122,6 +142,8 @@ impl Host {
             inquiries: options.inquiries,
             pins: Arc::new(PinQueue::new(&options.home)),
             changed,
+            remembered_tools: options.remembered_tools,
+            fetch_limit: options.fetch_limit,
             stop: CancellationToken::new(),
             home: options.home,
         });
@@ -222,11 +244,52 @@ impl Host {
         owners.retain(|owner| is_meant(&owner.name));
         let waits = owners.iter().map(async |owner| {
             let mut link = owner.link.clone();
-            let _ = link
-                .wait_for(|link| link.attempts_ended > 0 || link.status != Status::Connecting)
-                .await;
+            let _ = link.wait_for(|link| !link.is_first_attempt()).await;
         });
         let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
+        self.tell_discovered(&owners)
+    }
+
+    /// Waits until each of these servers has tools to offer, be they of an earlier run, or has failed once, or its
+    /// `connect_timeout` is over, or the time is up that is given instead. Returns those that are missing.
+    pub async fn offering_among(
+        &self,
+        limit: Option<Duration>,
+        is_meant: impl Fn(&ServerName) -> bool,
+    ) -> Vec<ServerName> {
+        let mut owners = self.owners();
+        owners.retain(|owner| is_meant(&owner.name));
+        let waits = owners.iter().map(async |owner| {
+            let mut link = owner.link.clone();
+            // An attempt that has run out of time says so a moment later.
+            let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILING);
+            let offers = link.wait_for(|link| !link.is_first_attempt() || link.offered().is_some());
+            let _ = tokio::time::timeout(limit, offers).await;
+        });
+        futures::future::join_all(waits).await;
+        self.tell_discovered(&owners)
+    }
+
+    /// What a server's package runner has to do before the server can answer, in words for people.
+    pub fn describe_fetch(&self, server: &ServerName) -> Option<String> {
+        match &self.owner(server)?.settings().transport {
+            TransportSettings::Stdio(settings) => package_runner::describe_fetch(settings),
+            TransportSettings::Http(_) | TransportSettings::Sse(_) => None,
+        }
+    }
+
+    /// The servers that have nothing to offer because they are being connected for the first time.
+    pub fn awaited(&self) -> Vec<ServerName> {
+        let mut owners = self.owners();
+        owners.retain(|owner| {
+            let link = owner.link.borrow();
+            link.is_first_attempt() && link.offered().is_none()
+        });
+        owners.iter().map(|owner| owner.name.clone()).collect()
+    }
+
+    /// Logs what a discovery has found, and returns the servers that are missing.
+    fn tell_discovered(&self, owners: &[Arc<Owner>]) -> Vec<ServerName> {
         let missing: Vec<ServerName> = owners
             .iter()
             .filter(|owner| {
@@ -234,11 +297,17 @@ impl Host {
             })
             .map(|owner| owner.name.clone())
             .collect();
+        let connecting = owners
+            .iter()
+            .filter(|owner| missing.contains(&owner.name))
+            .filter(|owner| owner.link.borrow().is_first_attempt())
+            .count();
         let registry = self.registry();
         tracing::info!(
             tools = registry.tools().count(),
             servers = owners.len() - missing.len(),
-            failed = missing.len(),
+            connecting,
+            failed = missing.len() - connecting,
             "MCP servers discovered"
         );
         missing

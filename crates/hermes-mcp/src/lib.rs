@@ -26,6 +26,7 @@ pub mod oauth;
 mod osv;
 pub mod outcome;
 mod owner;
+mod package_runner;
 pub mod pins;
 pub mod process;
 pub mod registry;
@@ -39,7 +40,7 @@ pub mod transport;
 pub mod watch;
 
 pub use call::{CallError, CallOptions};
-pub use host::{Host, HostOptions, ReloadReport};
+pub use host::{Host, HostOptions, ReloadReport, RememberedTools};
 pub use inquiry::Inquiries;
 pub use names::{RegisteredName, ToolName};
 pub use outcome::Outcome;

@@ -149,6 +149,11 @@ impl Link {
         }
     }
 
+    /// Whether it is being connected for the first time, or again without having failed before.
+    pub fn is_first_attempt(&self) -> bool {
+        self.status == Status::Connecting && self.attempts_ended == 0
+    }
+
     /// The catalog as far as its tools are offered now.
     pub fn offered(&self) -> Option<&Arc<Catalog>> {
         self.catalog.as_ref().filter(|_| self.status.offers_tools())

@@ -28,7 +28,10 @@ pub mod stderr_log;
 mod utc;
 mod wire;
 
-pub(crate) use self::processes::{Processes, Running, StartError};
+pub(crate) use self::{
+    process_table::has_children,
+    processes::{Processes, Running, StartError},
+};
 pub use self::{
     process_table::{Tree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees},
     server_process::{Exit, ServerProcess, StopError},

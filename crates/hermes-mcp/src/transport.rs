@@ -2,6 +2,7 @@
 
 mod decode;
 pub mod http;
+pub(crate) mod replay;
 pub mod sse;
 pub mod stdio;
 pub mod tls;

@@ -241,6 +241,10 @@ pub enum Discover {
     Exit,
     /// No answer, now or later.
     Silent,
+    /// No answer, and none to anything that follows on the connection.
+    Mute,
+    /// No answer to anything, whether it was asked or not.
+    Deaf,
     /// The result is `{}`.
     EmptyObject,
     /// Unknown method.

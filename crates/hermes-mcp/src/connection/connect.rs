@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use hermes_config::{
     Redactor, Resolved, Server, ServerName, TransportSettings,
-    server::{Auth, HttpSettings},
+    server::{Auth, HttpSettings, ProtocolChoice, StdioSettings},
 };
 use rmcp::{
     RoleClient,
@@ -19,13 +19,18 @@ use rmcp::{
     },
     service::RunningService,
 };
-use tokio::sync::{Mutex, broadcast};
+use tokio::{
+    net::unix::pipe::{Receiver, Sender},
+    sync::{Mutex, broadcast},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Surroundings,
-    failure::{Cause, ConnectError, LastWords},
-    handshake::{self, OpenError, Silence},
+    attempt_processes::AttemptProcesses,
+    failure::{Cause, ConnectError},
+    handshake::{self, Silence},
+    stdio_probe::{self, ProbeTimes, Winner},
 };
 use crate::{
     catalog::{self, Catalog},
@@ -35,6 +40,7 @@ use crate::{
     manifest::{self, Remembered},
     oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
     osv::{self, Package},
+    package_runner::{Fetch, is_package_runner},
     process::Running,
     session::{Handler, Session, Traffic},
     transport::{
@@ -45,10 +51,12 @@ use crate::{
     },
 };
 
-/// The longest a probe for the stateless era waits for any answer.
+/// The longest a probe of a remote server waits for any answer.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
-/// How long an exit status is waited for once the connection broke.
-const EXIT_GRACE: Duration = Duration::from_millis(300);
+/// How often a package runner is looked at that takes longer than its server's `connect_timeout`.
+const FETCH_LOOK: Duration = Duration::from_millis(500);
+/// How long a local server may leave `server/discover` without an answer before `initialize` follows.
+const INITIALIZE_AFTER: Duration = Duration::from_secs(3);
 
 /// A session just opened.
 pub(super) struct Live {
@@ -58,22 +66,6 @@ pub(super) struct Live {
     pub(super) catalog: Catalog,
     /// What the manifest says.
     pub(super) remembered: Option<Remembered>,
-}
-
-/// What is left to say when a local server has failed.
-pub(super) async fn last_words(process: &mut Running) -> LastWords {
-    match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
-        Ok(exit) => LastWords {
-            exit: Some(exit.to_string()),
-            stderr: process.last_lines().await,
-            confined: process.confined().cloned(),
-        },
-        Err(_) => LastWords {
-            exit: None,
-            stderr: process.lines(),
-            confined: process.confined().cloned(),
-        },
-    }
 }
 
 /// Everything an attempt needs, apart from the connection's mailbox.
@@ -88,7 +80,9 @@ pub(super) struct Connector {
     authorizer: Arc<ArcSwapOption<Authorizer>>,
     /// The references, where they were filled in a moment ago.
     resolved: Option<Resolved>,
-    /// Held while a process is being started or stopped.
+    /// What a package runner has to do before its server can answer.
+    fetch: Fetch,
+    /// Held while a process is being started.
     handling_process: Mutex<()>,
 }
 
@@ -104,6 +98,7 @@ impl Shared {
             resource_updates: self.resource_updates.clone(),
             token_files: self.token_files.clone(),
             authorizer: self.authorizer.clone(),
+            fetch: Fetch::default(),
             handling_process: Mutex::new(()),
         }
     }
@@ -115,9 +110,8 @@ impl Connector {
         mut self,
         given_up: CancellationToken,
     ) -> Result<Live, ConnectError> {
-        let mut process = None;
+        let mut processes = AttemptProcesses::default();
         let resolved = self.resolved.take();
-        let limit = self.server.connect_timeout;
         let outcome = tokio::select! {
             biased;
             () = async {
@@ -125,35 +119,50 @@ impl Connector {
                 // A process that is on its way is waited for: what is not known yet can not be stopped.
                 let _done = self.handling_process.lock().await;
             } => None,
-            outcome = tokio::time::timeout(limit, Box::pin(self.attempt(resolved, &mut process))) => Some(outcome),
+            outcome = Box::pin(self.attempt(resolved, &mut processes)) => Some(outcome),
+            waited = self.time_is_up() => Some(Err(Cause::Timeout(waited))),
         };
         let Some(outcome) = outcome else {
-            if let Some(process) = process {
-                process.stop().await;
-            }
+            processes.stop().await;
             return Err(ConnectError::GivenUp);
         };
-        let cause = match outcome.unwrap_or(Err(Cause::Timeout(limit))) {
-            Ok(live) => return Ok(Live { process, ..live }),
+        let cause = match outcome {
+            Ok(live) => {
+                let process = processes.take_kept();
+                return Ok(Live { process, ..live });
+            }
             Err(cause) => cause,
         };
-        let mut last = LastWords::default();
-        if let Some(mut process) = process {
-            last = last_words(&mut process).await;
-            process.stop().await;
-        }
+        let last = processes.last_words().await;
+        processes.stop().await;
         Err(cause.explain(&last, |text| self.redacted(text)))
+    }
+
+    /// Returns when the server has had its time, and says how long that was.
+    async fn time_is_up(&self) -> Duration {
+        let limit = self.server.connect_timeout;
+        tokio::time::sleep(limit).await;
+        let mut waited = limit;
+        while let Some(longest) = self.surroundings.fetch_limit
+            && waited < longest
+            && self.fetch.is_under_way()
+        {
+            let pause = FETCH_LOOK.min(longest.saturating_sub(waited));
+            tokio::time::sleep(pause).await;
+            waited += pause;
+        }
+        waited
     }
 
     fn redacted(&self, text: &str) -> String {
         self.redactor.load().redact(text).into_owned()
     }
 
-    /// The process is left outside, so that it can be stopped whatever becomes of the attempt.
+    /// The processes are left outside, so that they can be stopped whatever becomes of the attempt.
     async fn attempt(
         &self,
         resolved: Option<Resolved>,
-        process: &mut Option<Running>,
+        processes: &mut AttemptProcesses,
     ) -> Result<Live, Cause> {
         let resolved = if let Some(resolved) = resolved {
             resolved
@@ -167,7 +176,9 @@ impl Connector {
             &self.surroundings.home,
             &resolved.fingerprint,
         ));
-        if remembered.is_none() {
+        if remembered.is_some() {
+            self.fetch.expect_nothing_to_fetch();
+        } else {
             self.preflight(&resolved).await?;
         }
         let mut offers = self.offers(&resolved);
@@ -176,10 +187,9 @@ impl Connector {
             remembered.map(|remembered| remembered.era),
         );
         let mut remaining = openings.iter();
-        let mut was_late = false;
         let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
         let (service, era, handler) = loop {
-            match self.open(opening, &resolved, offers, process).await {
+            match self.open(opening, &resolved, offers, processes).await {
                 Ok(opened) => break opened,
                 Err(Cause::Open(error)) => {
                     let reduced = Offers {
@@ -189,9 +199,6 @@ impl Connector {
                     if error.is_about_parameters() && reduced != offers {
                         offers = reduced;
                         opening = Opening::Initialize;
-                    } else if matches!(error, OpenError::Late) && !was_late {
-                        // It was slow, perhaps installing itself; this time it can answer the same question.
-                        was_late = true;
                     } else if error.may_be_the_era()
                         && let Some(next) = remaining.next()
                     {
@@ -202,10 +209,7 @@ impl Connector {
                     let error = self.redacted(&error.to_string());
                     tracing::debug!(server = %self.name, error, ?opening, "trying another way to open the session");
                     // A process that met one handshake badly is not asked for another.
-                    if let Some(old) = process.take() {
-                        let _stopping = self.handling_process.lock().await;
-                        old.stop().await;
-                    }
+                    processes.clear(&self.surroundings.processes).await;
                 }
                 Err(other) => return Err(other),
             }
@@ -225,13 +229,18 @@ impl Connector {
                 .collect(),
             ..Catalog::default()
         };
+        let process = processes.kept();
+        if let Some(process) = process {
+            // What it said to the probe is not what it will die of.
+            process.forget_lines();
+        }
         let session = Arc::new(Session {
             server: self.name.clone(),
             peer: service.peer().clone(),
             era,
             info,
-            pid: process.as_ref().map(Running::pid),
-            confined: process.as_ref().and_then(Running::confined).cloned(),
+            pid: process.map(Running::pid),
+            confined: process.and_then(Running::confined).cloned(),
             since: Instant::now(),
             ended: CancellationToken::new(),
             traffic: handler.traffic.clone(),
@@ -279,7 +288,7 @@ impl Connector {
         opening: Opening,
         resolved: &Resolved,
         offers: Offers,
-        process: &mut Option<Running>,
+        processes: &mut AttemptProcesses,
     ) -> Result<(RunningService<RoleClient, Handler>, Era, Handler), Cause> {
         let handler = Handler {
             config: client_config(offers),
@@ -292,34 +301,11 @@ impl Connector {
             redactor: self.redactor.load_full(),
             elicitation_timeout: self.server.elicitation.timeout,
         };
-        let silence = self.silence(opening, &resolved.transport);
+        let silence = self.silence(opening);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
-                let (reader, writer) = {
-                    let _starting = self.handling_process.lock().await;
-                    let Surroundings {
-                        processes, home, ..
-                    } = &*self.surroundings;
-                    let (running, pipes) = processes
-                        .start(
-                            &self.name,
-                            settings,
-                            &resolved.sandbox,
-                            home,
-                            self.redactor.load_full(),
-                        )
-                        .await?;
-                    *process = Some(running);
-                    pipes
-                };
-                let transport = LineTransport::new(reader, writer);
-                Box::pin(handshake::open(
-                    handler.clone(),
-                    transport,
-                    opening,
-                    silence,
-                ))
-                .await?
+                let opened = self.open_local(&handler, opening, settings, resolved, processes);
+                Box::pin(opened).await?
             }
             TransportSettings::Http(settings) => {
                 let transport = http::transport(settings, self.peer(settings, resolved)?);
@@ -353,19 +339,97 @@ impl Connector {
         Ok((service, era, handler))
     }
 
-    /// How long a probe may stay without any answer.
-    fn silence(&self, opening: Opening, transport: &TransportSettings) -> Silence {
-        let half = self.server.connect_timeout / 2;
-        match (opening, transport) {
-            // Killed while it installs, a package runner leaves a broken cache behind.
-            (Opening::Probe, TransportSettings::Stdio(stdio))
-                if is_package_runner(&stdio.command) =>
-            {
-                Silence::IsWaitedOut
-            }
-            (Opening::Probe, _) => Silence::EndsAfter(PROBE_LIMIT.min(half)),
+    /// Opens a session with a process. Nobody is ended for being slow: only the limit of the whole attempt does that.
+    async fn open_local(
+        &self,
+        handler: &Handler,
+        opening: Opening,
+        settings: &StdioSettings,
+        resolved: &Resolved,
+        processes: &mut AttemptProcesses,
+    ) -> Result<(RunningService<RoleClient, Handler>, Era), Cause> {
+        let started = Instant::now();
+        let transport = self.start(settings, resolved, processes).await?;
+        let Some(times) = self.probe_times(opening, settings) else {
+            let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
+            return Ok(Box::pin(opened).await?);
+        };
+        let start_second = async || {
+            let seconds = started.elapsed().as_secs_f32();
+            tracing::info!(server = %self.name, "no answer after {seconds:.0} s; a second process is started beside the first");
+            self.start(settings, resolved, processes)
+                .await
+                .inspect_err(
+                    |error| tracing::debug!(server = %self.name, %error, "no second process"),
+                )
+                .ok()
+        };
+        let probed = Box::pin(stdio_probe::probe(
+            transport,
+            &handler.config,
+            times,
+            start_second,
+        ))
+        .await?;
+        let kept = match probed.winner {
+            Winner::First => 0,
+            Winner::Second => 1,
+        };
+        processes.keep(kept, &self.surroundings.processes);
+        let (transport, opening) = (probed.transport, probed.opening);
+        let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
+        Ok(Box::pin(opened).await?)
+    }
+
+    /// Starts a process of the server.
+    async fn start(
+        &self,
+        settings: &StdioSettings,
+        resolved: &Resolved,
+        processes: &mut AttemptProcesses,
+    ) -> Result<LineTransport<Receiver, Sender>, Cause> {
+        let _starting = self.handling_process.lock().await;
+        let surroundings = &self.surroundings;
+        let starting = surroundings.processes.start(
+            &self.name,
+            settings,
+            &resolved.sandbox,
+            &surroundings.home,
+            self.redactor.load_full(),
+        );
+        let (running, (reader, writer)) = starting.await?;
+        self.fetch.begin(&settings.command, running.pid());
+        processes.add(running);
+        Ok(LineTransport::new(reader, writer))
+    }
+
+    /// When a silent process is asked in another way; `None` where there is one way only.
+    fn probe_times(&self, opening: Opening, settings: &StdioSettings) -> Option<ProbeTimes> {
+        let limit = self.server.connect_timeout;
+        // It is at work before it can speak: a second one would fetch the same beside it, into the same cache, and
+        // `npx` breaks that, `docker run --name` refuses.
+        let second = (!is_package_runner(&settings.command)).then_some(limit / 2);
+        match (self.server.protocol, opening) {
+            (ProtocolChoice::Auto, Opening::Probe) => Some(ProbeTimes {
+                initialize: Some(INITIALIZE_AFTER.min(limit / 4)),
+                second,
+            }),
             // A remembered era is given more time: it fitted before.
-            _ => Silence::EndsAfter(half),
+            (ProtocolChoice::Auto, Opening::Discover) => Some(ProbeTimes {
+                initialize: second.is_none().then_some(limit / 2),
+                second,
+            }),
+            _ => None,
+        }
+    }
+
+    /// How long a remote server may leave a probe without any answer.
+    fn silence(&self, opening: Opening) -> Silence {
+        let half = self.server.connect_timeout / 2;
+        match opening {
+            Opening::Probe => Silence::EndsAfter(PROBE_LIMIT.min(half)),
+            // A remembered era is given more time: it fitted before.
+            Opening::Discover | Opening::Initialize => Silence::EndsAfter(half),
         }
     }
 
@@ -464,17 +528,6 @@ fn has_slow_references(server: &Server) -> bool {
     let transport = serde_json::to_string(&server.transport).unwrap_or_default();
     let text = format!("{transport}{:?}", server.oauth);
     text.contains("${cmd:") || text.contains("${keyring:")
-}
-
-/// Programs that fetch a server before they run it.
-fn is_package_runner(command: &str) -> bool {
-    let program = std::path::Path::new(command.trim()).file_stem();
-    let runners = [
-        "npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman",
-    ];
-    program
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| runners.contains(&name))
 }
 
 /// What the client says of itself: only what a handler is there for.

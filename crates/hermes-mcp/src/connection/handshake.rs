@@ -30,8 +30,6 @@ pub(super) enum OpenError {
     Auth { challenge: Option<String> },
     #[error("the server did not answer `server/discover`")]
     Silent,
-    #[error("the server answered `server/discover` only after it had been given up")]
-    Late,
     #[error("the server refused the handshake: {message} (code {code})")]
     Refused { code: i32, message: String },
     #[error("{0}")]
@@ -47,9 +45,7 @@ impl OpenError {
     pub(super) fn may_be_the_era(&self) -> bool {
         match self {
             Self::Auth { .. } => false,
-            Self::Silent | Self::Late | Self::Refused { .. } | Self::Closed | Self::Other(_) => {
-                true
-            }
+            Self::Silent | Self::Refused { .. } | Self::Closed | Self::Other(_) => true,
             Self::Http(failure) => matches!(failure, HttpFailure::Status(400..=499)),
         }
     }
@@ -77,8 +73,6 @@ impl OpenError {
                 code: error.code.0,
                 message: error.message.to_string(),
             },
-            ClientInitializeError::ConflictInitResponseId(..)
-            | ClientInitializeError::UncorrelatedErrorResponse { .. } => Self::Late,
             ClientInitializeError::ConnectionClosed(_)
             | ClientInitializeError::TransportError { .. } => Self::Closed,
             other => Self::Other(other.to_string()),
@@ -91,8 +85,7 @@ impl OpenError {
 pub(super) enum Silence {
     /// After this long the server is given up, to be started afresh.
     EndsAfter(Duration),
-    /// It may be at work before it can speak, and ending it in the middle would harm: `initialize` follows on the same
-    /// connection, and only the limit of the whole attempt ends the waiting.
+    /// Only the limit of the whole attempt ends the waiting.
     IsWaitedOut,
 }
 

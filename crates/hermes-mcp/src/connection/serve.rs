@@ -9,10 +9,8 @@ use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use rmcp::{RoleClient, service::Peer};
 
 use super::{
-    Command, Connection, End, Shared,
-    connect::{self, Live},
-    keepalive::Keepalive,
-    subscriptions,
+    Command, Connection, End, Shared, attempt_processes::last_words, connect::Live,
+    keepalive::Keepalive, subscriptions,
 };
 use crate::{
     catalog::{self, Catalog, ListError, Listed, ToolChanges},
@@ -189,7 +187,7 @@ impl Shared {
     }
 
     async fn with_last_words(&self, reason: String, process: &mut Running) -> String {
-        let last = connect::last_words(process).await;
+        let last = last_words(process).await;
         let mut text = match last.exit {
             Some(exit) => format!("the server's process ended ({exit})"),
             None => reason,

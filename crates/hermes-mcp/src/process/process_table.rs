@@ -101,6 +101,11 @@ pub fn trees(roots: &[u32]) -> Vec<Tree> {
     trees
 }
 
+/// Whether a process has children that run.
+pub(crate) fn has_children(pid: u32) -> bool {
+    rows().iter().any(|row| row.parent == pid && !row.has_ended)
+}
+
 /// Whether the calling process is in a session that its parent has opened, as guards do: nobody else is in it.
 pub fn is_in_session_of_parent() -> bool {
     row(std::process::id()).is_some_and(|row| row.session == row.parent && row.session != 0)

@@ -14,6 +14,7 @@ use hermes_config::{
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
     sync::OnceCell,
+    task::JoinHandle,
 };
 use tokio_util::task::TaskTracker;
 
@@ -183,6 +184,11 @@ impl Processes {
         Ok((running, (stdout, stdin)))
     }
 
+    /// Stops a process in a task of its own, which the host waits for when it ends.
+    pub(crate) fn stop_apart(&self, running: Running) -> JoinHandle<()> {
+        self.tasks.spawn(running.stop())
+    }
+
     /// Confines a server that is about to be started, and gives it a directory of its own.
     fn confine(
         &self,
@@ -263,6 +269,11 @@ impl Running {
     /// The last lines of its stderr so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.stderr.tail()
+    }
+
+    /// Leaves the lines so far out of what is told later. The log has them.
+    pub(crate) fn forget_lines(&self) {
+        self.stderr.forget();
     }
 
     /// Ends the server and all it has started. Its stdin must be closed already.

@@ -13,14 +13,15 @@ use hermes_mcp::{
     Inquiries,
     era::Era,
     inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
+    link::Status,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
 };
-use hermes_testkit::{Behaviour, Discover, Era as Spoken, HttpServer, recorded};
+use hermes_testkit::{Behaviour, Discover, Era as Spoken, HttpServer, eventually, recorded};
 use serde_json::{Value, json};
 
-use crate::host::{TestHost, kill, pids, stdio, with};
+use crate::host::{SOON, TestHost, kill, pids, stdio, with};
 
 /// What a server heard from the client about itself.
 async fn protocol(host: &TestHost, server: &str) -> Value {
@@ -123,22 +124,25 @@ async fn a_remote_server_that_knows_nothing_of_the_probe_ends_ready_too() {
 }
 
 #[tokio::test]
-async fn silence_to_the_probe_costs_its_limit_once() {
+async fn silence_to_the_probe_is_met_with_initialize_on_the_same_process_once() {
     let directory = tempfile::tempdir().unwrap();
-    let record = directory.path().join("record");
+    let (record, file) = (
+        directory.path().join("record"),
+        directory.path().join("pids"),
+    );
     let behaviour = Behaviour::new()
         .era(Spoken::Legacy)
         .discover(Discover::Silent)
-        .record(&record);
-    // Half of the time to connect is the most that a probe may take.
-    let entry = with(stdio(&behaviour), "connect_timeout", 6);
+        .record(&record)
+        .process(|process| process.pid_file = Some(file.clone()));
+    // A quarter of the time to connect is the most that `initialize` waits for.
+    let entry = with(stdio(&behaviour), "connect_timeout", 8);
     let servers = [("silent", entry)];
     let host = TestHost::start(&servers).await;
-    let started = Instant::now();
-    host.ready("silent").await;
-    assert!(started.elapsed() >= Duration::from_secs(2));
-    assert!(started.elapsed() < Duration::from_secs(6));
+    let session = host.ready("silent").await;
+    assert_eq!(session.era, Era::Legacy);
     assert_eq!(recorded(&record, "server/discover").len(), 1);
+    assert_eq!(pids(&file), [host.pid("silent")]);
     host.remembered("silent").await;
     let home = host.end().await;
 
@@ -150,6 +154,89 @@ async fn silence_to_the_probe_costs_its_limit_once() {
         "the era is remembered, so there is no second probe"
     );
     assert_eq!(recorded(&record, "initialize").len(), 2);
+}
+
+/// Starts a server that takes this long of a time to connect of 12 s, and waits until it is ready.
+async fn slow(era: Spoken, discover: Discover, start: Duration) -> (Era, Duration, usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let behaviour = Behaviour::new()
+        .era(era)
+        .discover(discover)
+        .process(|process| {
+            process.start_delay_ms = u64::try_from(start.as_millis()).unwrap();
+            process.pid_file = Some(file.clone());
+        });
+    let entry = with(stdio(&behaviour), "connect_timeout", 12);
+    let began = Instant::now();
+    let host = TestHost::start(&[("slow", entry)]).await;
+    let session = host.ready("slow").await;
+    let ready = began.elapsed();
+    let started = pids(&file);
+    assert!(started.contains(&session.pid.unwrap()));
+    assert_eq!(host.text("slow", "echo", json!({ "text": "a" })).await, "a");
+    assert_eq!(host.status("slow").restarts, 0);
+    host.end().await;
+    for pid in &started {
+        assert!(!hermes_testkit::process_exists(*pid), "{pid} is left");
+    }
+    (session.era, ready, started.len())
+}
+
+#[tokio::test]
+async fn a_slow_server_is_started_once_in_either_era() {
+    // `initialize` follows the probe after 3 s, a second process would after 6.
+    let start = Duration::from_millis(4_500);
+    let servers = [
+        (Spoken::Legacy, Discover::Ok),
+        (Spoken::Stateless, Discover::Ok),
+        (Spoken::Legacy, Discover::Silent),
+        (Spoken::Legacy, Discover::EmptyObject),
+    ];
+    let slow = servers.map(|(era, discover)| Box::pin(slow(era, discover, start)));
+    let outcomes = futures::future::join_all(slow).await;
+    let eras: Vec<Era> = outcomes.iter().map(|(era, ..)| *era).collect();
+    assert_eq!(
+        eras,
+        [Era::Legacy, Era::Stateless, Era::Legacy, Era::Legacy]
+    );
+    for (_, ready, starts) in outcomes {
+        assert_eq!(starts, 1);
+        // Not the end of its time, and not a second start of it.
+        assert!(ready < 2 * start, "{ready:?}");
+    }
+}
+
+#[tokio::test]
+async fn beyond_half_of_its_time_a_second_process_is_started_and_one_stays() {
+    let start = Duration::from_secs(7);
+    let slow =
+        [Spoken::Legacy, Spoken::Stateless].map(|era| Box::pin(slow(era, Discover::Ok, start)));
+    let outcomes = futures::future::join_all(slow).await;
+    assert_eq!(outcomes[0].0, Era::Legacy);
+    assert_eq!(outcomes[1].0, Era::Stateless);
+    for (_, ready, starts) in outcomes {
+        assert_eq!(starts, 2);
+        assert!(ready < Duration::from_secs(12), "{ready:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_the_probe_leaves_mute_is_reached_by_a_second_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let behaviour = Behaviour::new()
+        .era(Spoken::Legacy)
+        .discover(Discover::Mute)
+        .process(|process| process.pid_file = Some(file.clone()));
+    let entry = with(stdio(&behaviour), "connect_timeout", 4);
+    let host = TestHost::start(&[("mute", entry)]).await;
+    host.ready("mute").await;
+    let started = pids(&file);
+    assert_eq!(started.len(), 2);
+    assert_eq!(host.pid("mute"), started[1]);
+    let is_gone = || !hermes_testkit::process_exists(started[0]);
+    assert!(eventually(SOON, is_gone).await, "the first is left");
 }
 
 #[tokio::test]
@@ -170,12 +257,12 @@ async fn a_server_spoilt_by_the_probe_gets_a_fresh_process() {
 }
 
 #[tokio::test]
-async fn a_package_runner_may_take_its_time_before_the_first_answer() {
+async fn a_package_runner_is_not_started_beside_itself() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");
     let runner = directory.path().join("npx");
     std::os::unix::fs::symlink(hermes_testkit::binary("testkit-stdio"), &runner).unwrap();
-    // Longer than a probe of any other program would wait.
+    // Longer than half of its time.
     let slow = Behaviour::new().process(|process| {
         process.start_delay_ms = 3500;
         process.pid_file = Some(file.clone());
@@ -184,6 +271,25 @@ async fn a_package_runner_may_take_its_time_before_the_first_answer() {
     let host = TestHost::start(&[("slow", with(entry, "connect_timeout", 6))]).await;
     host.ready("slow").await;
     assert_eq!(pids(&file), [host.pid("slow")]);
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_the_probe_is_not_what_it_dies_of() {
+    let noisy = Behaviour::new().era(Spoken::Legacy).process(|process| {
+        process.stderr_on_discover = "Failed to validate request: server/discover".into();
+    });
+    let host = TestHost::start(&[("noisy", stdio(&noisy))]).await;
+    let session = host.ready("noisy").await;
+    kill(session.pid.unwrap());
+    let link = host
+        .until("noisy", |link| link.status == Status::Reconnecting)
+        .await;
+    let error = link.error.unwrap().text;
+    assert!(error.contains("signal 9"), "{error}");
+    assert!(!error.contains("validate"), "{error}");
+    let log = host.home.path().join("logs/mcp-stderr.log");
+    let is_logged = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("validate"));
+    assert!(eventually(SOON, is_logged).await, "the log has it");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Servers that others wrote, pinned to a version: a second opinion on the protocol.
 
+mod cold;
 mod everything;
 mod node;
 mod python;

@@ -17,6 +17,8 @@ pub struct Process {
     pub junk_stdout: Vec<String>,
     /// Bytes of text written to stderr at start, in lines of 100.
     pub stderr_flood: usize,
+    /// What `server/discover` makes it say on stderr, as servers do that check what they are asked.
+    pub stderr_on_discover: String,
     /// One line of this size on stdout, at a chosen moment.
     pub oversized_line: Option<OversizedLine>,
     /// Goes on living when stdin is closed.

@@ -1,5 +1,6 @@
 //! The two ways to begin, and the check that a request belongs to an era this server speaks.
 
+use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
@@ -50,6 +51,7 @@ impl Script {
             return Ok(());
         }
         if method == "server/discover" && self.behaviour.era == Era::Legacy {
+            self.complain_of_probe();
             return Err(Error::new(wire::METHOD_NOT_FOUND, "Method not found"));
         }
         if method == "initialize" || method == "ping" {
@@ -85,13 +87,14 @@ impl Script {
 
     pub(super) fn discover(&self, request: &Request) -> Answer {
         request.mark_discovered();
+        self.complain_of_probe();
         match self.behaviour.discover {
             Discover::Ok => Answer::Result(json!({
                 "supportedVersions": self.supported_versions(),
                 "capabilities": self.capabilities(),
                 "instructions": self.behaviour.instructions,
             })),
-            Discover::Exit | Discover::Silent => Answer::Silence,
+            Discover::Exit | Discover::Silent | Discover::Mute | Discover::Deaf => Answer::Silence,
             Discover::EmptyObject => Answer::Result(json!({})),
             Discover::MethodNotFound => {
                 Answer::Error(Error::new(wire::METHOD_NOT_FOUND, "Method not found"))
@@ -104,6 +107,14 @@ impl Script {
                 let requested = wire::stateless_version(&request.params).unwrap_or_default();
                 Answer::Error(self.unsupported_version(requested))
             }
+        }
+    }
+
+    /// Says on stderr what the behaviour wants it to say of the probe.
+    pub(super) fn complain_of_probe(&self) {
+        let text = &self.behaviour.process.stderr_on_discover;
+        if !text.is_empty() {
+            let _ = writeln!(io::stderr(), "{text}");
         }
     }
 

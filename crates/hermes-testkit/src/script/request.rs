@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{Outlet, Script, lock};
-use crate::behaviour::{Era, OnCancel, WrongId};
+use crate::behaviour::{Discover, Era, OnCancel, WrongId};
 use crate::wire;
 
 /// One client as the server knows it: a connection, an MCP session, or a single stateless POST.
@@ -205,6 +205,14 @@ impl Request {
 
     /// Finds the answer and sends it.
     pub(super) fn run(self) {
+        let is_mute = match self.script.behaviour.discover {
+            Discover::Mute => self.session.discovered.load(Ordering::SeqCst),
+            discover => discover == Discover::Deaf,
+        };
+        if is_mute {
+            lock(&self.script.held).push(Arc::clone(&self.outlet));
+            return;
+        }
         let answer = self
             .oversized()
             .unwrap_or_else(|| self.script.answer(&self));
@@ -261,6 +269,12 @@ impl Request {
             && let Some(kind) = &self.script.behaviour.calls.result_type
         {
             object.insert("resultType".to_owned(), json!(kind));
+        }
+        if self.method == "tools/call"
+            && let Some(levels) = self.script.behaviour.calls.nested_levels
+        {
+            let deep = json!({ "deep": wire::nested(levels) });
+            object.insert("structuredContent".to_owned(), deep);
         }
         // An empty discover result is a misbehaviour: leave it empty.
         let discover_is_odd = self.method == "server/discover" && object.is_empty();

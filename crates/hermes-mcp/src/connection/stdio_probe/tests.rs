@@ -1,0 +1,287 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
+    task::JoinSet,
+};
+
+use super::*;
+use crate::{connection::connect::client_config, inquiry::Offers, transport::stdio::LineTransport};
+
+type Memory = LineTransport<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+/// What a server in memory does with one request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Answer,
+    AnswerEmpty,
+    Refuse,
+    Ignore,
+    Die,
+}
+
+/// A server that reads nothing before its start is over.
+#[derive(Clone, Copy)]
+struct Plays {
+    start: Duration,
+    discover: Does,
+    initialize: Does,
+}
+
+impl Plays {
+    fn legacy(seconds: u64) -> Self {
+        Self {
+            start: Duration::from_secs(seconds),
+            discover: Does::Refuse,
+            initialize: Does::Answer,
+        }
+    }
+
+    fn stateless(seconds: u64) -> Self {
+        Self {
+            start: Duration::from_secs(seconds),
+            discover: Does::Answer,
+            initialize: Does::Refuse,
+        }
+    }
+
+    async fn serve(self, wire: DuplexStream, heard: Arc<Mutex<Vec<Value>>>) {
+        tokio::time::sleep(self.start).await;
+        let (reader, mut writer) = tokio::io::split(wire);
+        let mut lines = BufReader::new(reader).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            heard.lock().unwrap().push(message.clone());
+            let (does, answer) = match message["method"].as_str().unwrap_or_default() {
+                "server/discover" => (
+                    self.discover,
+                    json!({
+                        "supportedVersions": ["2026-07-28"], "capabilities": {},
+                        "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                    }),
+                ),
+                "initialize" => (
+                    self.initialize,
+                    json!({
+                        "protocolVersion": "2025-11-25", "capabilities": {},
+                        "serverInfo": { "name": "memory", "version": "1" },
+                    }),
+                ),
+                _ => continue,
+            };
+            let mut reply = json!({ "jsonrpc": "2.0", "id": message["id"] });
+            match does {
+                Does::Answer => reply["result"] = answer,
+                Does::AnswerEmpty => reply["result"] = json!({}),
+                Does::Refuse => reply["error"] = json!({ "code": -32601, "message": "no" }),
+                Does::Ignore => continue,
+                Does::Die => return,
+            }
+            writer
+                .write_all(format!("{reply}\n").as_bytes())
+                .await
+                .unwrap();
+        }
+    }
+}
+
+/// How a probe went.
+struct Went {
+    outcome: Result<(Opening, Winner), OpenError>,
+    after: Duration,
+    starts: usize,
+    /// What the first process heard.
+    heard: Vec<Value>,
+}
+
+impl Went {
+    fn methods(&self) -> Vec<&str> {
+        let methods = self.heard.iter().map(|message| &message["method"]);
+        methods.filter_map(Value::as_str).collect()
+    }
+}
+
+/// A connection of 60 s to a server whose first and second process behave like this.
+async fn went(first: Plays, second: Plays) -> Went {
+    let mut servers = JoinSet::new();
+    let heard = Arc::<Mutex<Vec<Value>>>::default();
+    let mut starts = 0;
+    let mut start = |plays: Plays, heard: Arc<Mutex<Vec<Value>>>| {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        servers.spawn(plays.serve(theirs, heard));
+        starts += 1;
+        let (reader, writer) = tokio::io::split(ours);
+        Memory::new(reader, writer)
+    };
+    let began = Instant::now();
+    let times = ProbeTimes {
+        initialize: Some(Duration::from_secs(3)),
+        second: Some(Duration::from_secs(30)),
+    };
+    let transport = start(first, heard.clone());
+    let config = client_config(Offers::default());
+    let probed = probe(transport, &config, times, async || {
+        Some(start(second, Arc::default()))
+    });
+    let outcome = tokio::time::timeout(Duration::from_mins(1), probed).await;
+    let outcome = outcome.unwrap_or(Err(OpenError::Silent));
+    let after = began.elapsed();
+    let outcome = outcome.map(|probed| (probed.opening, probed.winner));
+    let heard = heard.lock().unwrap().clone();
+    Went {
+        outcome,
+        after,
+        starts,
+        heard,
+    }
+}
+
+const LITTLE: Duration = Duration::from_millis(1500);
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_of_either_era_is_ready_when_it_has_started_and_is_started_once() {
+    for seconds in [1, 8, 12, 20, 29] {
+        for (plays, opening) in [
+            (Plays::legacy(seconds), Opening::Initialize),
+            (Plays::stateless(seconds), Opening::Discover),
+        ] {
+            let went = went(plays, plays).await;
+            let (answered, winner) = went.outcome.as_ref().unwrap();
+            assert_eq!(
+                (*answered, *winner),
+                (opening, Winner::First),
+                "{seconds} s"
+            );
+            assert_eq!(went.starts, 1, "{seconds} s");
+            let start = Duration::from_secs(seconds);
+            assert!(went.after < start + LITTLE, "{seconds} s: {:?}", went.after);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_half_of_its_time_a_server_is_started_twice_and_still_as_fast() {
+    for (plays, opening) in [
+        (Plays::legacy(45), Opening::Initialize),
+        (Plays::stateless(45), Opening::Discover),
+    ] {
+        let went = went(plays, plays).await;
+        let (answered, winner) = went.outcome.as_ref().unwrap();
+        assert_eq!((*answered, *winner), (opening, Winner::First));
+        assert_eq!(went.starts, 2);
+        assert!(
+            went.after < Duration::from_secs(45) + LITTLE,
+            "{:?}",
+            went.after
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fast_server_is_asked_no_more_than_it_takes() {
+    let stateless = went(Plays::stateless(1), Plays::stateless(1)).await;
+    assert_eq!(stateless.methods(), ["server/discover"]);
+    let legacy = went(Plays::legacy(1), Plays::legacy(1)).await;
+    assert_eq!(legacy.methods(), ["server/discover", "initialize"]);
+    assert!(legacy.after < Duration::from_secs(1) + LITTLE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_probe_is_initialized_after_three_seconds() {
+    let plays = Plays {
+        discover: Does::Ignore,
+        ..Plays::legacy(0)
+    };
+    let went = went(plays, plays).await;
+    assert_eq!(went.outcome.unwrap(), (Opening::Initialize, Winner::First));
+    assert_eq!(went.starts, 1);
+    assert!(went.after >= Duration::from_secs(3) && went.after < Duration::from_secs(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_the_probe_leaves_mute_gets_a_second_process() {
+    let mute = Plays {
+        discover: Does::Ignore,
+        initialize: Does::Ignore,
+        ..Plays::legacy(0)
+    };
+    let went = went(mute, Plays::legacy(2)).await;
+    assert_eq!(went.outcome.unwrap(), (Opening::Initialize, Winner::Second));
+    assert_eq!(went.starts, 2);
+    assert!(went.after < Duration::from_secs(32) + LITTLE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_that_ignores_the_probe_or_answers_nothing_in_it_needs_no_second_process() {
+    for discover in [Does::Ignore, Does::AnswerEmpty] {
+        let plays = Plays {
+            discover,
+            ..Plays::legacy(12)
+        };
+        let went = went(plays, plays).await;
+        assert_eq!(went.outcome.unwrap(), (Opening::Initialize, Winner::First));
+        assert_eq!(went.starts, 1);
+        assert!(went.after < Duration::from_secs(12) + LITTLE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_spoils_a_process_is_told_at_once() {
+    let mortal = Plays {
+        discover: Does::Die,
+        ..Plays::legacy(12)
+    };
+    let died = went(mortal, mortal).await;
+    assert!(matches!(died.outcome, Err(OpenError::Closed)));
+    assert!(died.after < Duration::from_secs(12) + LITTLE);
+
+    let empty = Plays {
+        discover: Does::AnswerEmpty,
+        ..Plays::legacy(1)
+    };
+    let answered = went(empty, empty).await;
+    assert!(matches!(answered.outcome, Err(OpenError::Other(_))));
+    assert_eq!(answered.methods(), ["server/discover"]);
+
+    let strict = Plays {
+        initialize: Does::Refuse,
+        ..Plays::legacy(1)
+    };
+    let refused = went(strict, strict).await;
+    let Err(OpenError::Refused { code, .. }) = refused.outcome else {
+        panic!("{:?}", refused.outcome)
+    };
+    assert_eq!(code, -32601);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_death_of_one_process_leaves_the_other_its_time() {
+    let mortal = Plays {
+        discover: Does::Die,
+        ..Plays::legacy(35)
+    };
+    let first_dies = went(mortal, Plays::legacy(10)).await;
+    assert_eq!(
+        first_dies.outcome.unwrap(),
+        (Opening::Initialize, Winner::Second)
+    );
+    assert!(first_dies.after < Duration::from_secs(40) + LITTLE);
+
+    let mortal = Plays {
+        initialize: Does::Die,
+        ..Plays::legacy(1)
+    };
+    let second_dies = went(Plays::stateless(40), mortal).await;
+    assert_eq!(
+        second_dies.outcome.unwrap(),
+        (Opening::Discover, Winner::First)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_number_is_used_twice_on_one_connection() {
+    let went = went(Plays::legacy(8), Plays::legacy(8)).await;
+    let numbers: Vec<&Value> = went.heard.iter().map(|message| &message["id"]).collect();
+    assert_eq!(numbers, [&json!(DISCOVER), &json!(INITIALIZE)]);
+}
