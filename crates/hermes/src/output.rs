@@ -170,9 +170,14 @@ impl Output {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
+    /// Whether there is a terminal to show progress on.
+    pub(crate) fn shows_progress(self) -> bool {
+        std::io::stderr().is_terminal() && !self.is_json
+    }
+
     /// A line on a terminal's stderr that is replaced while something takes its time.
     pub(crate) fn progress(self, text: &str) {
-        if std::io::stderr().is_terminal() && !self.is_json {
+        if self.shows_progress() {
             eprint!("\r\x1b[2K{text}");
             let _ = std::io::stderr().flush();
         }

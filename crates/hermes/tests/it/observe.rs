@@ -1,5 +1,6 @@
 //! The commands that tell about servers, with real servers and a real `hermes up`.
 
+mod connecting;
 mod demo;
 mod doctor;
 mod logs;

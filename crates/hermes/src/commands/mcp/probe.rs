@@ -9,7 +9,6 @@ use hermes_config::{ServerEntry, ServerName, Settings};
 use hermes_mcp::{
     Host, HostOptions, Inquiries,
     catalog::Catalog,
-    inquiry::NobodyToAsk,
     link::{Advice, Link, Status},
     session::Session,
 };
@@ -22,16 +21,33 @@ use crate::{
 
 /// How long a probe takes where nothing else is said.
 pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
+/// How long a package runner may fetch its server.
+const FETCH_LIMIT: Duration = Duration::from_mins(5);
+/// From then on a package runner that is silent is taken to be fetching.
+const FETCHING_AFTER: Duration = Duration::from_secs(3);
 /// Things that are over sooner need no progress line.
 const PROGRESS_AFTER: Duration = Duration::from_millis(300);
 
-/// A host with the wanted servers only, and nobody whom they could ask.
+/// A host with the wanted servers only, and nobody whom they could ask. Package runners may take their time.
 pub(super) async fn host(
     context: &Context,
     settings: &Settings,
     wanted: &[&ServerName],
 ) -> Result<Host, Failure> {
-    host_answering(context, settings, wanted, Arc::new(NobodyToAsk)).await
+    start(context, settings, wanted, |options| HostOptions {
+        fetch_limit: Some(FETCH_LIMIT),
+        ..options
+    })
+    .await
+}
+
+/// The same with limits that hold for package runners, too.
+pub(super) async fn host_within_limits(
+    context: &Context,
+    settings: &Settings,
+    wanted: &[&ServerName],
+) -> Result<Host, Failure> {
+    start(context, settings, wanted, |options| options).await
 }
 
 /// The same with somebody who answers their questions.
@@ -40,6 +56,19 @@ pub(super) async fn host_answering(
     settings: &Settings,
     wanted: &[&ServerName],
     inquiries: Arc<dyn Inquiries>,
+) -> Result<Host, Failure> {
+    start(context, settings, wanted, |options| HostOptions {
+        inquiries,
+        ..options
+    })
+    .await
+}
+
+async fn start(
+    context: &Context,
+    settings: &Settings,
+    wanted: &[&ServerName],
+    change: impl FnOnce(HostOptions) -> HostOptions,
 ) -> Result<Host, Failure> {
     let mut settings = settings.clone();
     settings
@@ -50,10 +79,7 @@ pub(super) async fn host_answering(
             context.output.warning(warning);
         }
     }
-    let options = HostOptions {
-        inquiries,
-        ..HostOptions::new(context.home.clone(), context.guard()?)
-    };
+    let options = change(HostOptions::new(context.home.clone(), context.guard()?));
     Ok(Host::start(options, &settings).await)
 }
 
@@ -125,6 +151,8 @@ pub(super) async fn answer(
     };
     // A lazy server is to be started for this.
     host.wake(server);
+    let fetch = host.describe_fetch(server);
+    let mut is_told = false;
     let settled = {
         let wait = link.wait_for(done);
         let mut wait = std::pin::pin!(wait);
@@ -132,8 +160,19 @@ pub(super) async fn answer(
             tokio::select! {
                 settled = &mut wait => break settled.map(|link| link.clone()),
                 () = tokio::time::sleep(PROGRESS_AFTER) => {
-                    let seconds = began.elapsed().as_secs_f32();
-                    context.output.progress(&format!("connecting to {server} … {seconds:.1} s"));
+                    let elapsed = began.elapsed();
+                    let seconds = elapsed.as_secs_f32();
+                    match fetch.as_ref().filter(|_| elapsed > FETCHING_AFTER) {
+                        Some(fetch) => {
+                            let waiting = format!("{server}: waiting for {fetch}");
+                            if !is_told && !context.output.shows_progress() {
+                                context.output.note(format!("{waiting} and start it …"));
+                            }
+                            is_told = true;
+                            context.output.progress(&format!("{waiting} and start it … {seconds:.0} s"));
+                        }
+                        None => context.output.progress(&format!("connecting to {server} … {seconds:.1} s")),
+                    }
                 }
             }
         }

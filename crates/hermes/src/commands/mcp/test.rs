@@ -80,7 +80,12 @@ async fn test(
         Duration::from_millis(500),
     );
     let settings = probe::with_limit(settings, name, seconds)?;
-    let host = probe::host(context, &offer::without_pins(&settings), &[name]).await?;
+    let looked_at = offer::without_pins(&settings);
+    // Who gives a limit means it.
+    let host = match seconds {
+        None => probe::host(context, &looked_at, &[name]).await?,
+        Some(_) => probe::host_within_limits(context, &looked_at, &[name]).await?,
+    };
     let outcome = probe::answer(context, &host, name, Need::Everything).await;
     let pins = probe::entry(&settings, name.as_str())?.server.as_ref().ok();
     let report = outcome.map(|answered| {
