@@ -8,7 +8,7 @@ use std::{
 };
 
 use hermes_config::ServerName;
-use hermes_mcp::{CallOptions, Host, host::ResourceWatch};
+use hermes_mcp::{CallOptions, Host, host::ResourceWatch, link::Status};
 use tokio::sync::broadcast::{self, error::TryRecvError};
 
 use crate::{
@@ -96,6 +96,22 @@ impl Mentions {
             }
         };
         (content, warnings)
+    }
+
+    /// The servers that a message mentions and that have to be connected before they can be asked.
+    pub fn awaited(&self, message: &str) -> Vec<ServerName> {
+        let mut awaited = Vec::new();
+        for Mention { target, .. } in find::mentions(message, &self.host.servers()) {
+            let Target::Resource { server, .. } = target else {
+                continue;
+            };
+            let link = self.host.link(&server);
+            let is_ready = link.is_some_and(|link| link.borrow().status == Status::Ready);
+            if !is_ready && !awaited.contains(&server) {
+                awaited.push(server);
+            }
+        }
+        awaited
     }
 
     /// Reads every resource that a message mentions, and watches it.

@@ -71,6 +71,8 @@ pub struct McpSettings {
     pub auto_reload: bool,
     /// `mcp_discovery_timeout`: the wait at an interactive first turn.
     pub discovery_timeout: Duration,
+    /// The same for a single question, where it is set; each server has its `connect_timeout` otherwise.
+    pub one_shot_timeout: Option<Duration>,
     /// `approvals.mcp_reload_confirm`.
     pub reload_confirm: bool,
     /// `delegation.inherit_mcp_toolsets`.
@@ -83,6 +85,7 @@ impl Default for McpSettings {
             naming: ToolNaming::default(),
             auto_reload: true,
             discovery_timeout: Duration::from_millis(1500),
+            one_shot_timeout: None,
             reload_confirm: true,
             inherit_toolsets: true,
         }

@@ -1,10 +1,17 @@
 //! What all conversations of one home share: settings, store, servers, and the way to models.
 
-use std::{collections::HashSet, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use arc_swap::ArcSwap;
-use hermes_config::{AuxiliaryTask, Home, Redactor, ReferencePolicy, Settings, Variables};
-use hermes_mcp::{Host, ReloadReport, link::Status};
+use hermes_config::{
+    AuxiliaryTask, Home, Redactor, ReferencePolicy, ServerName, Settings, Variables,
+};
+use hermes_mcp::{Host, ReloadReport, link::Status, status::ServerStatus};
 use hermes_store::{Store, skills::Skills};
 
 use crate::{
@@ -73,7 +80,7 @@ impl AgentParts {
 pub struct MissingServer {
     /// Its name.
     pub name: String,
-    /// Why, in one line.
+    /// Why; with the last words of a server that has died, in several lines.
     pub reason: String,
 }
 
@@ -262,25 +269,44 @@ impl Agent {
         };
         let missing = host.settled_among(limit, |name| is_needed(name.as_str()));
         let missing = missing.await;
-        let is_invalid = |status: Status| status == Status::Invalid;
-        let statuses = host.status().into_iter().filter(|server| {
-            is_invalid(server.status) && is_needed(&server.name)
-                || missing.iter().any(|name| name.as_str() == server.name)
-        });
-        let reason = |status: Status, error: Option<String>| {
-            let first_line = |text: String| {
-                let mut lines = text.lines().map(str::trim);
-                lines.find(|line| !line.is_empty()).map(str::to_owned)
-            };
-            error
-                .and_then(first_line)
-                .unwrap_or_else(|| format!("it is {status}"))
-        };
-        statuses
-            .map(|server| MissingServer {
-                reason: reason(server.status, server.error),
-                name: server.name,
-            })
-            .collect()
+        missing_servers(host, &missing, is_needed)
     }
+
+    /// Waits until every server has tools to offer, be they of an earlier run, or has failed once, or its
+    /// `connect_timeout` is over; `limit` stands for all of these times if it is given. Tells which are not to be had.
+    pub async fn wait_for_tools(&self, limit: Option<Duration>) -> Vec<MissingServer> {
+        let Some(host) = self.host() else {
+            return Vec::new();
+        };
+        let missing = host.offering_among(limit, |_| true).await;
+        missing_servers(host, &missing, |_| true)
+    }
+}
+
+/// Why servers are not to be had: those that are missing, and those that can not be used as they are configured.
+fn missing_servers(
+    host: &Host,
+    missing: &[ServerName],
+    is_needed: impl Fn(&str) -> bool,
+) -> Vec<MissingServer> {
+    let is_invalid = |status: Status| status == Status::Invalid;
+    let statuses = host.status().into_iter().filter(|server| {
+        is_invalid(server.status) && is_needed(&server.name)
+            || missing.iter().any(|name| name.as_str() == server.name)
+    });
+    let reason = |server: &ServerStatus| match &server.error {
+        Some(error) if !error.trim().is_empty() => error.trim().to_owned(),
+        _ if server.status == Status::Connecting => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let since = now.map_or(0, |now| now.as_secs().saturating_sub(server.since));
+            format!("it is still connecting, after {since} s")
+        }
+        _ => format!("it is {}", server.status),
+    };
+    statuses
+        .map(|server| MissingServer {
+            reason: reason(&server),
+            name: server.name,
+        })
+        .collect()
 }

@@ -74,6 +74,9 @@ impl Occasion<'_> {
     }
 }
 
+/// As much as the model is told of why a server is away, in characters.
+const LONGEST_REASON: usize = 1_000;
+
 /// What the model is told about servers that are away. It holds for one run, so it is not stored.
 pub(super) fn missing(servers: &[MissingServer]) -> Option<String> {
     if servers.is_empty() {
@@ -83,7 +86,10 @@ pub(super) fn missing(servers: &[MissingServer]) -> Option<String> {
                     so."
         .to_owned();
     for server in servers {
-        let _ = write!(text, "\n- {}: {}", server.name, server.reason);
+        let end = server.reason.char_indices().nth(LONGEST_REASON);
+        let end = end.map_or(server.reason.len(), |(end, _)| end);
+        let reason = server.reason[..end].replace('\n', "\n  ");
+        let _ = write!(text, "\n- {}: {reason}", server.name);
     }
     Some(text)
 }

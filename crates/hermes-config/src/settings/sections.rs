@@ -41,12 +41,16 @@ pub(super) fn mcp(root: &Fields) -> McpSettings {
         ("single", ToolNaming::Single),
         ("double", ToolNaming::Double),
     ];
+    let discovery_timeout = root
+        .seconds_or_off("mcp_discovery_timeout", Some(default.discovery_timeout))
+        .unwrap_or_default();
     McpSettings {
         naming: section.choice("tool_naming", &naming, default.naming),
         auto_reload: section.flag("auto_reload_on_config_change", default.auto_reload),
-        discovery_timeout: root
-            .seconds_or_off("mcp_discovery_timeout", Some(default.discovery_timeout))
-            .unwrap_or_default(),
+        discovery_timeout,
+        one_shot_timeout: root
+            .is_set("mcp_discovery_timeout")
+            .then_some(discovery_timeout),
         reload_confirm: root
             .section("approvals")
             .flag("mcp_reload_confirm", default.reload_confirm),

@@ -129,6 +129,7 @@ fn every_top_level_key_is_read() {
             naming: ToolNaming::Double,
             auto_reload: false,
             discovery_timeout: Duration::ZERO,
+            one_shot_timeout: Some(Duration::ZERO),
             reload_confirm: false,
             inherit_toolsets: false,
         }

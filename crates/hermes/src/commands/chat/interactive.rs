@@ -8,6 +8,7 @@ use hermes_agent::{
     mention::Mentions,
     turn::TurnEnd,
 };
+use hermes_mcp::RememberedTools;
 use hermes_store::{EndReason, SessionId};
 use tokio_util::sync::CancellationToken;
 
@@ -81,7 +82,8 @@ async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     let floor = Floor::new(screen.clone(), Presence::Person);
     let seat = Seat::new(context, &settings, floor.clone());
     seat.answers.expect_model();
-    let agent = start::agent(context, settings, seat.answers.inquiries()).await?;
+    let inquiries = seat.answers.inquiries();
+    let agent = start::agent(context, settings, inquiries, RememberedTools::Hidden).await?;
     let approver = consent::published(context, &floor, &screen);
     let setup = setup(context, args, approver.clone(), &floor, &screen);
     let conversation = match setup {

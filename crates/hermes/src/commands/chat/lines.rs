@@ -8,6 +8,7 @@ use hermes_agent::{
     message::Content,
     turn::TurnEnd,
 };
+use hermes_mcp::RememberedTools;
 use hermes_store::EndReason;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
@@ -32,10 +33,14 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<(), Failur
         let settings = start::settings(context, args)?;
         let answers = Answers::without_person(context, &settings);
         answers.expect_model();
-        let agent = start::agent(context, settings, answers.inquiries()).await?;
-        let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
-        setup.titles = Titles::ByHand;
-        let outcome = match start::conversation(&agent, args, setup).await {
+        let remembered = RememberedTools::Hidden;
+        let agent = start::agent(context, settings, answers.inquiries(), remembered).await?;
+        let begun = async {
+            let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
+            setup.titles = Titles::ByHand;
+            start::conversation(&agent, args, setup).await
+        };
+        let outcome = match begun.await {
             Ok(mut conversation) => {
                 let outcome = converse(context, args, &mut conversation, &answers, &cancel).await;
                 let closed = conversation.close(EndReason::CliClose).await;
@@ -66,7 +71,8 @@ async fn converse(
     }
     while let Some(line) = next(&mut lines, cancel).await? {
         if !has_waited {
-            once::wait_for_servers(context, conversation, cancel).await?;
+            let wanted = once::Wanted::Servers;
+            once::wait_for_servers(context, conversation, wanted, cancel).await?;
             has_waited = true;
         }
         let outcome = if let Some(slash) = Slash::read(&line) {

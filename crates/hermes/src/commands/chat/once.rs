@@ -1,12 +1,18 @@
 //! One message and its answer: -q and -z.
 
-use std::{io::Read, sync::Arc, time::Duration};
+use std::{
+    io::Read,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hermes_agent::{
     approval::{NobodyDecides, Published},
     conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
     turn::{TurnEnd, TurnEvent},
 };
+use hermes_config::ServerName;
+use hermes_mcp::{Host, RememberedTools};
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
@@ -34,8 +40,8 @@ use crate::{
     question::Questions,
 };
 
-/// How long servers are waited for, all together.
-const DISCOVERY: Duration = Duration::from_secs(15);
+/// What is over sooner needs no line that says whom it waits for.
+const SHOWN_AFTER: Duration = Duration::from_millis(300);
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +90,8 @@ pub(super) async fn run(
         start::leave_out_unused_servers(args, &mut settings);
         let answers = Answers::without_person(context, &settings);
         answers.expect_model();
-        let agent = start::agent(context, settings, answers.inquiries()).await?;
+        let remembered = RememberedTools::Offered;
+        let agent = start::agent(context, settings, answers.inquiries(), remembered).await?;
         let outcome = converse(context, args, &question, &agent, &answers, &cancel).await;
         start::stop(&agent).await;
         outcome
@@ -223,7 +230,12 @@ async fn ask(
         }
         answers.use_model(&found.map_err(|error| start::failure(&error))?);
     }
-    wait_for_servers(context, conversation, cancel).await?;
+    let wanted = if slash.is_some() {
+        Wanted::Servers
+    } else {
+        Wanted::Tools
+    };
+    wait_for_servers(context, conversation, wanted, cancel).await?;
     if let Some(slash) = slash {
         let mut desk = Desk::default();
         let done = command(context, conversation, answers, &mut desk, slash, cancel).await?;
@@ -245,7 +257,11 @@ async fn ask(
         let options = mentions::options(conversation, cancel);
         let mut mentions = mentions::of(conversation);
         let warn = |text: &str| context.output.warning(text);
-        said = mentions::complete(mentions.as_mut(), said, &options, warn).await;
+        let text = said.text();
+        let awaited = mentions.as_ref().map(|mentions| mentions.awaited(&text));
+        let awaited = awaited.unwrap_or_default();
+        let completed = mentions::complete(mentions.as_mut(), said, &options, warn);
+        said = telling_whom(context, || awaited.clone(), completed).await;
     }
     let is_shown = question.report == Report::Everything;
     if is_shown {
@@ -274,23 +290,81 @@ async fn ask(
     }
 }
 
-/// Waits until every server is ready or has failed once; the model is told which are away.
+/// What a message or command needs of the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Tools to offer; those of an earlier run will do, since a call waits for its server.
+    Tools,
+    /// The servers themselves.
+    Servers,
+}
+
+/// Waits until every server is there or has failed once, or its time is over; the model is told which are away.
 pub(super) async fn wait_for_servers(
     context: &Context,
     conversation: &mut Conversation,
+    wanted: Wanted,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let agent = conversation.agent().clone();
+    let settings = agent.settings();
+    let limit = settings.mcp.one_shot_timeout;
+    let waiting = async {
+        match wanted {
+            Wanted::Tools => agent.wait_for_tools(limit).await,
+            Wanted::Servers => {
+                let servers = settings
+                    .servers
+                    .iter()
+                    .filter_map(|entry| entry.server.as_ref().ok());
+                let longest = servers.map(|server| server.connect_timeout).max();
+                let limit = limit.or(longest).unwrap_or_default();
+                agent.wait_for_servers(limit).await
+            }
+        }
+    };
+    let awaited = || agent.host().map(Host::awaited).unwrap_or_default();
+    let waiting = telling_whom(context, awaited, waiting);
     let missing = tokio::select! {
-        missing = agent.wait_for_servers(DISCOVERY) => missing,
-        () = cancel.cancelled() => return Err(Failure::interrupted()),
+        missing = waiting => missing,
+        () = cancel.cancelled() => {
+            context.output.end_progress();
+            return Err(Failure::interrupted());
+        }
     };
     for server in &missing {
-        let text = format!("MCP server `{}` is missing: {}", server.name, server.reason);
+        let reason = server.reason.replace('\n', "\n  ");
+        let text = format!("MCP server `{}` is missing: {reason}", server.name);
         context.output.warning(text);
     }
     conversation.tell_missing(&missing);
     Ok(())
+}
+
+/// Shows on a terminal which servers are waited for.
+async fn telling_whom<T>(
+    context: &Context,
+    awaited: impl Fn() -> Vec<ServerName>,
+    waiting: impl Future<Output = T>,
+) -> T {
+    let began = Instant::now();
+    let mut waiting = std::pin::pin!(waiting);
+    let done = loop {
+        tokio::select! {
+            done = &mut waiting => break done,
+            () = tokio::time::sleep(SHOWN_AFTER) => {
+                let servers = awaited();
+                let names: Vec<&str> = servers.iter().map(ServerName::as_str).collect();
+                if !names.is_empty() {
+                    let seconds = began.elapsed().as_secs();
+                    let names = names.join(", ");
+                    context.output.progress(&format!("waiting for {names} … {seconds} s"));
+                }
+            }
+        }
+    };
+    context.output.end_progress();
+    done
 }
 
 /// Runs a command of the conversation where nobody can be asked. What is left to do is to say something, or nothing.

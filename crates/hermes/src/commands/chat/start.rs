@@ -11,7 +11,7 @@ use hermes_agent::{
     tools::TOOLSETS,
 };
 use hermes_config::{Settings, Variables};
-use hermes_mcp::{Host, HostOptions, Inquiries};
+use hermes_mcp::{Host, HostOptions, Inquiries, RememberedTools};
 use hermes_store::{Access, Store};
 
 use crate::{cli::ChatArgs, context::Context, failure::Failure};
@@ -61,6 +61,7 @@ pub(super) async fn agent(
     context: &Context,
     settings: Settings,
     inquiries: Arc<dyn Inquiries>,
+    remembered_tools: RememberedTools,
 ) -> Result<Agent, Failure> {
     let store = Store::open(&context.home, Access::ReadWrite).await?;
     let host = if context.is_safe_mode() {
@@ -69,6 +70,7 @@ pub(super) async fn agent(
         let options = HostOptions {
             inquiries,
             reserved_names: Agent::reserved_names(),
+            remembered_tools,
             ..HostOptions::new(context.home.clone(), context.guard()?)
         };
         Some(Host::start(options, &settings).await)

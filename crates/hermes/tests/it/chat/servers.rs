@@ -1,8 +1,9 @@
 //! MCP servers in a conversation.
 
 use hermes_testkit::{
-    Behaviour,
+    Behaviour, ExitAtStart, Grandchild, binary,
     model::{Answer, Script},
+    process_exists,
 };
 use serde_json::{Value, json};
 
@@ -80,6 +81,97 @@ fn the_model_is_told_which_servers_are_missing() {
     assert!(prompt.contains("- gone: "), "{prompt}");
     assert!(!prompt.contains("- kit: "), "{prompt}");
     assert!(chat.tools(0).contains(&"mcp_kit_echo".to_owned()));
+}
+
+#[test]
+fn the_last_words_of_a_server_that_died_are_told_whole() {
+    let dying = Behaviour::new().process(|process| {
+        process.exit_at_start = Some(ExitAtStart {
+            code: 3,
+            stderr: "Traceback:\nboom: there is no index".into(),
+        });
+    });
+    let chat = Chat::with_servers(Script::echo(), &[("dying", entry(&dying))]);
+    let ran = chat.run(&["-z", "hi"]).ok();
+    let told = "its last words:\n  Traceback:\n  boom: there is no index\n";
+    assert!(ran.stderr.contains(told), "{ran:?}");
+    let prompt = chat.prompt(0);
+    assert!(prompt.contains("boom: there is no index"), "{prompt}");
+}
+
+#[test]
+fn a_question_waits_no_longer_than_the_discovery_timeout_or_a_servers_own() {
+    let never = Behaviour::new().process(|process| process.start_delay_ms = 600_000);
+    let slow = json!({"mcp_servers": {"slow": entry(&never)}, "mcp_discovery_timeout": 0.2});
+    let chat = Chat::with_config(Script::echo(), slow);
+    chat.run(&["-z", "hi"]).ok();
+    let prompt = chat.prompt(0);
+    let told = "- slow: it is still connecting, after ";
+    assert!(prompt.contains(told), "{prompt}");
+
+    let mut slow = entry(&never);
+    slow["connect_timeout"] = json!(1);
+    let chat = Chat::with_servers(Script::echo(), &[("slow", slow)]);
+    chat.run(&["-z", "hi"]).ok();
+    let prompt = chat.prompt(0);
+    assert!(prompt.contains("- slow: no answer within 1 s"), "{prompt}");
+}
+
+#[test]
+fn a_server_known_from_an_earlier_run_is_not_waited_for_but_its_call_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("behaviour.json");
+    let behave = |delay: u64| {
+        let behaviour = Behaviour::new().process(|process| process.start_delay_ms = delay);
+        std::fs::write(&file, serde_json::to_vec(&behaviour).unwrap()).unwrap();
+    };
+    let argument = format!("@{}", file.display());
+    let kit = json!({"command": binary("testkit-stdio"), "args": [argument]});
+    let script = Script::new([
+        Answer::text("Hello."),
+        Answer::call("mcp_kit_add", &json!({"a": 2, "b": 40})),
+        Answer::text("Forty-two."),
+    ]);
+    let chat = Chat::with_servers(script, &[("kit", kit)]);
+    behave(0);
+    chat.run(&["-z", "hi"]).ok();
+    assert!(chat.hermes.home.path().join("cache/mcp").exists());
+
+    // It is slower than anybody waits for it.
+    let config = chat
+        .hermes
+        .config()
+        .replacen('{', "{\"mcp_discovery_timeout\": 0, ", 1);
+    chat.hermes.home.write_config(&config);
+    behave(2_000);
+    let ran = chat.run(&["-q", "add them"]).ok();
+    assert!(!ran.stderr.contains("is missing"), "{ran:?}");
+    assert!(chat.tools(1).contains(&"mcp_kit_add".to_owned()));
+    let result = chat.asked(2)[2]["content"].as_str().unwrap().to_owned();
+    assert!(result.contains("42"), "{result}");
+}
+
+#[test]
+fn a_server_that_is_still_starting_does_not_outlive_the_question() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let starting = Behaviour::new().process(|process| {
+        process.start_delay_ms = 600_000;
+        process.ignore_sigterm = true;
+        process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
+        process.pid_file = Some(file.clone());
+    });
+    let config = json!({
+        "mcp_servers": {"starting": entry(&starting)},
+        "mcp_discovery_timeout": 0.5,
+    });
+    let chat = Chat::with_config(Script::echo(), config);
+    chat.run(&["-z", "hi"]).ok();
+    let pids = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(pids.lines().count(), 3);
+    for pid in pids.lines() {
+        assert!(!process_exists(pid.parse().unwrap()), "{pid} is left");
+    }
 }
 
 #[test]
