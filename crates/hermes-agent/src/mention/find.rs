@@ -60,7 +60,9 @@ fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
             server: server.clone(),
             uri: uri.to_owned(),
         },
-        None if is_like_name(name) && uri.contains(':') => Target::Unknown(name.to_owned()),
+        None if is_like_name(name) && (is_like_address(uri) || is_mistyped(name, servers)) => {
+            Target::Unknown(name.to_owned())
+        }
         None => return None,
     };
     Some(Mention { target, written })
@@ -90,6 +92,17 @@ fn unopened(uri: &str, open: char, close: char) -> Option<&str> {
 fn is_like_name(name: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || "-_.".contains(character);
     !name.is_empty() && name.chars().all(is_part)
+}
+
+/// People are spoken to with `@`, too, and what is said to them has no such signs inside.
+fn is_like_address(uri: &str) -> bool {
+    uri.contains([':', '/']) || uri.contains('.') && !uri.contains("..")
+}
+
+/// Whether only the case keeps a name from being a server's.
+fn is_mistyped(name: &str, servers: &[ServerName]) -> bool {
+    let mut names = servers.iter().map(ServerName::as_str);
+    names.any(|server| server.to_lowercase() == name.to_lowercase())
 }
 
 #[cfg(test)]
@@ -147,5 +160,9 @@ mod tests {
     #[test]
     fn a_mention_of_an_unknown_server_is_noticed() {
         assert_eq!(found("@other:file:///x"), ["?other"]);
+        assert_eq!(found("@other:readme.md"), ["?other"]);
+        assert_eq!(found("@other:docs/readme"), ["?other"]);
+        assert_eq!(found("@My.Docs:readme"), ["?My.Docs"]);
+        assert_eq!(found("@S:readme"), ["?S"]);
     }
 }

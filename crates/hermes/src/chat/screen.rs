@@ -10,6 +10,7 @@ use hermes_agent::{
     printable::{Stripper, printable},
     turn::TurnEvent,
 };
+use hermes_config::ServerName;
 
 use super::{calls::Running, markdown::Markdown, style::Paint, terminal};
 use crate::output::Output;
@@ -169,6 +170,13 @@ impl Screen {
     pub(crate) fn begin_turn(&self) {
         let mut inner = self.lock();
         inner.waiting = Some(Waiting::new());
+        inner.redraw();
+    }
+
+    /// Servers are waited for before the model can be asked.
+    pub(crate) fn wait_for_servers(&self, servers: &[ServerName]) {
+        let mut inner = self.lock();
+        inner.waiting = Some(Waiting::for_servers(servers));
         inner.redraw();
     }
 

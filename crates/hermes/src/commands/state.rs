@@ -6,14 +6,14 @@ use hermes_mcp::status::ServerStatus;
 
 /// What a person should know besides the state itself: the next attempt, the last error, or a warning.
 pub(super) fn note(status: &ServerStatus, now: u64) -> String {
-    let error = status.error.as_deref().and_then(first_line);
+    let error = status.error.as_deref().and_then(in_one_line);
     let next = status
         .next_attempt_at
         .map(|at| format!("next attempt in {} s", at.saturating_sub(now)));
     match (next, error) {
         (Some(next), Some(error)) => format!("{next}; {error}"),
         (Some(text), None) => text,
-        (None, Some(error)) => error.to_owned(),
+        (None, Some(error)) => error,
         (None, None) => match status.warnings.as_slice() {
             [] => String::new(),
             [only] => format!("warning: {only}"),
@@ -22,8 +22,15 @@ pub(super) fn note(status: &ServerStatus, now: u64) -> String {
     }
 }
 
-fn first_line(text: &str) -> Option<&str> {
-    text.lines().map(str::trim).find(|line| !line.is_empty())
+/// The first line of an error, and of the words that it ends with the last.
+fn in_one_line(error: &str) -> Option<String> {
+    let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    let last = lines.next_back().filter(|_| first.ends_with(':'));
+    Some(match last {
+        Some(last) => format!("{first} {last}"),
+        None => first.to_owned(),
+    })
 }
 
 /// Whole seconds since 1970.
@@ -58,17 +65,17 @@ mod tests {
 
     fn reconnecting() -> ServerStatus {
         ServerStatus {
-            error: Some("\nit ended (exit code 1); its last words:\nboom".into()),
+            error: Some("\nit ended (exit code 1); its last words:\nTraceback\nboom".into()),
             next_attempt_at: Some(103),
             ..ServerStatus::unconnected(&ServerName::new("a"), "stdio", Status::Reconnecting)
         }
     }
 
     #[test]
-    fn a_note_says_when_it_is_tried_again_and_the_first_line_of_why() {
+    fn a_note_says_when_it_is_tried_again_and_why_with_the_very_last_words() {
         assert_eq!(
             note(&reconnecting(), 100),
-            "next attempt in 3 s; it ended (exit code 1); its last words:"
+            "next attempt in 3 s; it ended (exit code 1); its last words: boom"
         );
     }
 

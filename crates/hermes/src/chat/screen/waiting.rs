@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use hermes_agent::printable::printable;
+use hermes_config::ServerName;
 
 use crate::chat::{
     calls::SPIN,
@@ -29,6 +30,15 @@ impl Waiting {
             since: Instant::now(),
             what: "thinking".into(),
             thoughts: String::new(),
+        }
+    }
+
+    /// Waiting for servers, before the model is asked.
+    pub(super) fn for_servers(servers: &[ServerName]) -> Self {
+        let names: Vec<&str> = servers.iter().map(ServerName::as_str).collect();
+        Self {
+            what: format!("waiting for {}", printable(&names.join(", "))),
+            ..Self::new()
         }
     }
 
@@ -98,6 +108,9 @@ mod tests {
         let line = waiting.line(Paint::Plain, 40);
         assert!(line.ends_with("the end") && line.width() <= 40, "{line}");
         assert!(line.contains("thinking 0 s"), "{line}");
+        let servers = ["a", "b"].map(ServerName::new);
+        let line = Waiting::for_servers(&servers).line(Paint::Plain, 40);
+        assert!(line.contains("waiting for a, b 0 s"), "{line}");
         waiting.call("read_file");
         assert!(waiting.line(Paint::Plain, 40).contains("calling read_file"));
     }

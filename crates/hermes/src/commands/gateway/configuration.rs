@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_gateway::gateway::Gateway;
-use hermes_mcp::watch::ConfigWatch;
+use hermes_mcp::{Host, watch::ConfigWatch};
 
 use crate::answers::Answers;
 
@@ -28,7 +28,11 @@ pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>, mut watch:
         answers.use_settings(&settings);
         match gateway.reload(settings).await {
             Some(report) if !report.is_quiet() => tracing::info!(?report, "reloaded"),
-            _ => tracing::info!("reloaded: nothing to start or stop"),
+            _ => {
+                let host = gateway.agent().host();
+                let connecting = host.map(Host::awaited).unwrap_or_default();
+                tracing::info!(?connecting, "reloaded: nothing to start or stop");
+            }
         }
     }
 }

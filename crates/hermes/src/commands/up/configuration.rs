@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use hermes_config::{Home, ServerEntry, Settings, SettingsError, Variables};
+use hermes_config::{Home, ServerEntry, ServerName, Settings, SettingsError, Variables};
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::{Host, ReloadReport, watch::ConfigWatch};
 use serde_json::json;
@@ -161,7 +161,7 @@ impl Configuration {
             .map(|warning| format!("warning: {warning}"))
             .collect();
         let report = apply(users, settings.clone()).await;
-        messages.push(describe(&report));
+        messages.push(describe(&report, &users.host.awaited()));
         *current = settings;
         messages
     }
@@ -194,8 +194,19 @@ async fn apply(users: &Users, settings: Settings) -> ReloadReport {
 }
 
 /// `Reloaded: added a, b; restarted c; 3 unchanged.`
-fn describe(report: &ReloadReport) -> String {
-    if report.is_quiet() {
+fn describe(report: &ReloadReport, awaited: &[ServerName]) -> String {
+    let is_new = |name: &&ServerName| {
+        let started = report.added.iter().chain(&report.restarted);
+        !started
+            .chain(&report.retried)
+            .any(|new| new == name.as_str())
+    };
+    let on_their_way: Vec<&str> = awaited
+        .iter()
+        .filter(is_new)
+        .map(ServerName::as_str)
+        .collect();
+    if report.is_quiet() && on_their_way.is_empty() {
         return "Reloaded: nothing to start or stop.".to_owned();
     }
     let named = [
@@ -209,8 +220,12 @@ fn describe(report: &ReloadReport) -> String {
         .filter(|(_, names)| !names.is_empty())
         .map(|(verb, names)| format!("{verb} {}", names.join(", ")))
         .collect();
-    if !report.unchanged.is_empty() {
-        parts.push(format!("{} unchanged", report.unchanged.len()));
+    if !on_their_way.is_empty() {
+        parts.push(format!("still connecting: {}", on_their_way.join(", ")));
+    }
+    let unchanged = report.unchanged.len().saturating_sub(on_their_way.len());
+    if unchanged > 0 {
+        parts.push(format!("{unchanged} unchanged"));
     }
     format!("Reloaded: {}.", parts.join("; "))
 }
@@ -228,13 +243,17 @@ mod tests {
             ..ReloadReport::default()
         };
         assert_eq!(
-            describe(&report),
+            describe(&report, &[ServerName::new("a")]),
             "Reloaded: added a, b; restarted c; 1 unchanged."
         );
         let quiet = ReloadReport {
             unchanged: vec!["d".into()],
             ..ReloadReport::default()
         };
-        assert_eq!(describe(&quiet), "Reloaded: nothing to start or stop.");
+        assert_eq!(describe(&quiet, &[]), "Reloaded: nothing to start or stop.");
+        assert_eq!(
+            describe(&quiet, &[ServerName::new("d")]),
+            "Reloaded: still connecting: d."
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_testkit::{
-    Behaviour, Era,
+    Behaviour, Era, ExitAtStart,
     model::{Answer, Script},
     wait_until,
 };
@@ -213,6 +213,36 @@ fn what_servers_asked_is_counted_for_other_processes() {
     assert_eq!(kit["sampling"]["requests"], 1, "{status}");
     assert_eq!(kit["elicitation"]["requests"], 1, "{status}");
     assert_eq!(kit["elicitation"]["accepted"], 1, "{status}");
+}
+
+#[test]
+fn a_mention_of_a_server_that_connects_says_whom_it_waits_for() {
+    let late = Behaviour::new().process(|process| process.start_delay_ms = 2_500);
+    let place = Place::new(
+        Some(Script::echo()),
+        &[("late", &late)],
+        "mcp_discovery_timeout: 0\n",
+    );
+    let talk = place.talk(&[]);
+    talk.line("look at @late:test://text");
+    talk.sees("waiting for late");
+    talk.until("answer", |_| {
+        !place.model.as_ref().unwrap().requests().is_empty()
+    });
+    assert!(last(&place, 0).contains("contents of test://text"));
+}
+
+#[test]
+fn the_last_words_of_a_server_are_shown_whole() {
+    let dying = Behaviour::new().process(|process| {
+        process.exit_at_start = Some(ExitAtStart {
+            code: 3,
+            stderr: "Traceback:\nboom: there is no index".into(),
+        });
+    });
+    let place = Place::without_model(&[("dying", &dying)]);
+    let talk = place.talk(&[]);
+    talk.sees("its last words:\n  Traceback:\n  boom: there is no index");
 }
 
 #[test]

@@ -64,7 +64,12 @@ impl News {
         let lines = self.lines(&host.status());
         words::renew(&self.vocabulary, conversation);
         for line in lines {
-            screen.note(&strip::one_line(&line, screen.width()));
+            // The last words of a server are lines of their own, each of which has to fit.
+            for (place, line) in line.lines().enumerate() {
+                let indent = if place == 0 { "" } else { "  " };
+                let width = screen.width().saturating_sub(indent.len());
+                screen.note(&format!("{indent}{}", strip::one_line(line, width)));
+            }
         }
     }
 
@@ -82,10 +87,8 @@ impl News {
             }
             self.last.insert(server.name.clone(), server.status);
             let name = &server.name;
-            let why = server.error.as_deref().and_then(|error| {
-                let mut lines = error.lines().map(str::trim);
-                lines.find(|line| !line.is_empty())
-            });
+            let why = server.error.as_deref().map(str::trim);
+            let why = why.filter(|why| !why.is_empty());
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             match server.status {
                 Status::Ready => ready.push(format!("{name} ({})", count(server.tools, "tool"))),
@@ -142,13 +145,17 @@ mod tests {
         assert_eq!(news.lines(&ready), ["ready: a (2 tools), b (2 tools)"]);
         assert!(news.lines(&ready).is_empty());
         let trouble = [
-            server("a", Status::Reconnecting, Some("\nit ended")),
+            server(
+                "a",
+                Status::Reconnecting,
+                Some("\nit ended; its last words:\nTraceback\nboom\n"),
+            ),
             server("b", Status::NeedsAuth, None),
         ];
         assert_eq!(
             news.lines(&trouble),
             [
-                "a was lost and is being reconnected: it ended",
+                "a was lost and is being reconnected: it ended; its last words:\nTraceback\nboom",
                 "b needs a login: `/mcp login b`"
             ]
         );

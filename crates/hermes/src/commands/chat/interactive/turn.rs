@@ -8,6 +8,7 @@ use hermes_agent::{
     message::Content,
     turn::TurnEvent,
 };
+use hermes_mcp::Host;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -43,6 +44,10 @@ impl Turn<'_> {
         let selection = self.conversation.find_model().await?;
         self.answers.use_model(&selection);
         let agent = self.conversation.agent().clone();
+        let awaited = agent.host().map(Host::awaited).unwrap_or_default();
+        if !awaited.is_empty() && !self.patience.is_zero() {
+            self.screen.wait_for_servers(&awaited);
+        }
         tokio::select! {
             missing = agent.wait_for_servers(self.patience) => {
                 self.conversation.tell_missing(&missing);
@@ -55,6 +60,7 @@ impl Turn<'_> {
             Said::Line(line) => Some(self.attach(line).await),
         };
         let screen = self.screen;
+        screen.begin_turn();
         let mut display = |event: TurnEvent| screen.show(&event);
         let cancel = self.cancel.clone();
         match content {
@@ -69,6 +75,10 @@ impl Turn<'_> {
         let Some(mentions) = self.mentions.as_deref_mut() else {
             return content;
         };
+        let awaited = mentions.awaited(&content.text());
+        if !awaited.is_empty() {
+            self.screen.wait_for_servers(&awaited);
+        }
         let options = mentions::options(self.conversation, self.cancel);
         let (content, warnings) = mentions.complete(content, &options).await;
         for warning in warnings {
