@@ -44,8 +44,8 @@ pub use resources::ResourceWatch;
 /// How long all servers together may take to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long an attempt that is over may take to say so.
-const FAILING: Duration = Duration::from_secs(1);
+/// How long an attempt that is over may take to say so: first it ends its process, which may resist for a while.
+const FAILING: Duration = Duration::from_secs(5);
 
 /// What a host needs to know besides the configuration.
 pub struct HostOptions {
@@ -261,7 +261,6 @@ impl Host {
         owners.retain(|owner| is_meant(&owner.name));
         let waits = owners.iter().map(async |owner| {
             let mut link = owner.link.clone();
-            // An attempt that has run out of time says so a moment later.
             let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILING);
             let offers = link.wait_for(|link| !link.is_first_attempt() || link.offered().is_some());
             let _ = tokio::time::timeout(limit, offers).await;

@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use hermes_config::{
     Redactor, Resolved, Server, ServerName, TransportSettings,
-    server::{Auth, HttpSettings, ProtocolChoice, StdioSettings},
+    server::{Auth, HttpSettings},
 };
 use rmcp::{
     RoleClient,
@@ -19,10 +19,7 @@ use rmcp::{
     },
     service::RunningService,
 };
-use tokio::{
-    net::unix::pipe::{Receiver, Sender},
-    sync::{Mutex, broadcast},
-};
+use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -30,7 +27,6 @@ use super::{
     attempt_processes::AttemptProcesses,
     failure::{Cause, ConnectError},
     handshake::{self, Silence},
-    stdio_probe::{self, ProbeTimes, Winner},
 };
 use crate::{
     catalog::{self, Catalog},
@@ -40,23 +36,22 @@ use crate::{
     manifest::{self, Remembered},
     oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
     osv::{self, Package},
-    package_runner::{Fetch, is_package_runner},
+    package_runner::Fetch,
     process::Running,
     session::{Handler, Session, Traffic},
     transport::{
         http::{self, HttpFailure, HttpPeer},
         sse::SseTransport,
-        stdio::LineTransport,
         tls,
     },
 };
+
+mod local;
 
 /// The longest a probe of a remote server waits for any answer.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// How often a package runner is looked at that takes longer than its server's `connect_timeout`.
 const FETCH_LOOK: Duration = Duration::from_millis(500);
-/// How long a local server may leave `server/discover` without an answer before `initialize` follows.
-const INITIALIZE_AFTER: Duration = Duration::from_secs(3);
 
 /// A session just opened.
 pub(super) struct Live {
@@ -337,90 +332,6 @@ impl Connector {
             }
         };
         Ok((service, era, handler))
-    }
-
-    /// Opens a session with a process. Nobody is ended for being slow: only the limit of the whole attempt does that.
-    async fn open_local(
-        &self,
-        handler: &Handler,
-        opening: Opening,
-        settings: &StdioSettings,
-        resolved: &Resolved,
-        processes: &mut AttemptProcesses,
-    ) -> Result<(RunningService<RoleClient, Handler>, Era), Cause> {
-        let started = Instant::now();
-        let transport = self.start(settings, resolved, processes).await?;
-        let Some(times) = self.probe_times(opening, settings) else {
-            let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
-            return Ok(Box::pin(opened).await?);
-        };
-        let start_second = async || {
-            let seconds = started.elapsed().as_secs_f32();
-            tracing::info!(server = %self.name, "no answer after {seconds:.0} s; a second process is started beside the first");
-            self.start(settings, resolved, processes)
-                .await
-                .inspect_err(
-                    |error| tracing::debug!(server = %self.name, %error, "no second process"),
-                )
-                .ok()
-        };
-        let probed = Box::pin(stdio_probe::probe(
-            transport,
-            &handler.config,
-            times,
-            start_second,
-        ))
-        .await?;
-        let kept = match probed.winner {
-            Winner::First => 0,
-            Winner::Second => 1,
-        };
-        processes.keep(kept, &self.surroundings.processes);
-        let (transport, opening) = (probed.transport, probed.opening);
-        let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
-        Ok(Box::pin(opened).await?)
-    }
-
-    /// Starts a process of the server.
-    async fn start(
-        &self,
-        settings: &StdioSettings,
-        resolved: &Resolved,
-        processes: &mut AttemptProcesses,
-    ) -> Result<LineTransport<Receiver, Sender>, Cause> {
-        let _starting = self.handling_process.lock().await;
-        let surroundings = &self.surroundings;
-        let starting = surroundings.processes.start(
-            &self.name,
-            settings,
-            &resolved.sandbox,
-            &surroundings.home,
-            self.redactor.load_full(),
-        );
-        let (running, (reader, writer)) = starting.await?;
-        self.fetch.begin(&settings.command, running.pid());
-        processes.add(running);
-        Ok(LineTransport::new(reader, writer))
-    }
-
-    /// When a silent process is asked in another way; `None` where there is one way only.
-    fn probe_times(&self, opening: Opening, settings: &StdioSettings) -> Option<ProbeTimes> {
-        let limit = self.server.connect_timeout;
-        // It is at work before it can speak: a second one would fetch the same beside it, into the same cache, and
-        // `npx` breaks that, `docker run --name` refuses.
-        let second = (!is_package_runner(&settings.command)).then_some(limit / 2);
-        match (self.server.protocol, opening) {
-            (ProtocolChoice::Auto, Opening::Probe) => Some(ProbeTimes {
-                initialize: Some(INITIALIZE_AFTER.min(limit / 4)),
-                second,
-            }),
-            // A remembered era is given more time: it fitted before.
-            (ProtocolChoice::Auto, Opening::Discover) => Some(ProbeTimes {
-                initialize: second.is_none().then_some(limit / 2),
-                second,
-            }),
-            _ => None,
-        }
     }
 
     /// How long a remote server may leave a probe without any answer.

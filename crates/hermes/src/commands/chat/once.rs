@@ -40,6 +40,8 @@ use crate::{
     question::Questions,
 };
 
+/// How long an attempt that is over may take to say so.
+const FAILING: Duration = Duration::from_secs(5);
 /// What is over sooner needs no line that says whom it waits for.
 const SHOWN_AFTER: Duration = Duration::from_millis(300);
 
@@ -318,7 +320,7 @@ pub(super) async fn wait_for_servers(
                     .iter()
                     .filter_map(|entry| entry.server.as_ref().ok());
                 let longest = servers.map(|server| server.connect_timeout).max();
-                let limit = limit.or(longest).unwrap_or_default();
+                let limit = limit.unwrap_or(longest.unwrap_or_default() + FAILING);
                 agent.wait_for_servers(limit).await
             }
         }
