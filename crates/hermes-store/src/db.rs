@@ -8,7 +8,10 @@ use std::{
     fs, io,
     ops::{Deref, DerefMut},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,12 +23,15 @@ use sqlx::{
 
 use crate::{StoreError, file, random};
 
+mod group;
 mod migrate;
 mod open;
 pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod state;
 
+use group::Group;
+pub use group::GroupWrite;
 pub(crate) use migrate::{Before, migrate};
 pub use open::{Durability, Opening, copy_database};
 
@@ -58,6 +64,8 @@ pub struct Database {
     writes: AtomicU32,
     /// Writes whose checkpoint was put off.
     put_off: AtomicU32,
+    /// Writes that share commits.
+    group: Arc<Group>,
 }
 
 impl Database {
@@ -70,6 +78,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
+            group: Group::new(),
         }
     }
 
@@ -82,6 +91,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
+            group: Group::new(),
         }
     }
 
@@ -95,6 +105,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
+            group: Group::new(),
         }
     }
 
@@ -107,6 +118,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
+            group: Group::new(),
         }
     }
 
@@ -174,6 +186,7 @@ impl Database {
 
     /// Copies the log back, empties it, and closes every connection.
     pub async fn close(&self) {
+        self.group.abandon();
         self.readers.close().await;
         if let Some(writer) = &self.writer {
             if !writer.is_closed() {

@@ -1,0 +1,327 @@
+//! Writes that wait at the same time are committed together: each commit waits for the disk, and one wait is enough for
+//! all of them.
+//!
+//! Writers take turns. One that is done lets those in who wait already, and queues behind them; whoever's turn comes
+//! first after that commits for all. So a lone writer commits at once, and nobody waits for anybody who is not there.
+//! A write that fails is rolled back alone, by a savepoint. Nobody is told of success before the commit.
+
+use std::{
+    any::Any,
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering},
+};
+
+use scopeguard::ScopeGuard;
+use sqlx::{Sqlite, SqliteConnection, Transaction};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Database;
+use crate::StoreError;
+
+/// The savepoint of each write after the first of a batch; the innermost of that name is meant.
+const SAVEPOINT: &str = "SAVEPOINT member";
+const ROLL_BACK: &str = "ROLLBACK TO member";
+
+/// Writes that share a transaction.
+pub(super) struct Group {
+    /// Whose holder may use what is open. Fair.
+    turn: Arc<Semaphore>,
+    open: Mutex<Option<Open>>,
+}
+
+impl Group {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            turn: Arc::new(Semaphore::new(1)),
+            open: Mutex::default(),
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of what nobody commits any more.
+    pub(super) fn abandon(&self) {
+        drop(self.open().take());
+    }
+
+    async fn take_turn(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        turn.map_err(|_| sqlx::Error::PoolClosed)
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").finish_non_exhaustive()
+    }
+}
+
+/// A transaction that several writes share. Dropped before the commit, none of them happened.
+struct Open {
+    group: Arc<Group>,
+    transaction: Transaction<'static, Sqlite>,
+    batch: Arc<Batch>,
+    /// Writes that are complete and wait for the commit.
+    members: u32,
+    /// A write failed. SQLite may have ended the whole transaction with it, as on a full disk; so nothing is added any
+    /// more, and the commit tells.
+    is_doubtful: bool,
+    /// What writers of this batch leave to the next; forgotten when one is rolled back.
+    note: Option<Box<dyn Any + Send>>,
+}
+
+impl Open {
+    /// Makes all of it last, and tells everybody.
+    async fn commit(mut self, database: &Database) {
+        let batch = Arc::clone(&self.batch);
+        let committed = async move {
+            if self.is_doubtful {
+                sqlx::query(ROLL_BACK)
+                    .execute(&mut *self.transaction)
+                    .await?;
+            }
+            self.transaction.commit().await
+        };
+        batch.tell(match committed.await {
+            Ok(()) => {
+                database.put_off.fetch_add(1, Ordering::Relaxed);
+                Outcome::Committed
+            }
+            Err(error) => match database.error(error) {
+                StoreError::DiskFull { .. } => Outcome::DiskFull,
+                error => Outcome::Failed(error.to_string()),
+            },
+        });
+    }
+}
+
+/// What became of writes that share a transaction.
+#[derive(Default)]
+struct Batch(OnceLock<Outcome>);
+
+#[derive(Clone)]
+enum Outcome {
+    Committed,
+    DiskFull,
+    Failed(String),
+}
+
+impl Batch {
+    fn tell(&self, outcome: Outcome) {
+        // Told once; the first word counts.
+        let _ = self.0.set(outcome);
+    }
+}
+
+/// A write that is left without a commit: it is taken back, and those before it stay.
+fn leave(mut open: Open) {
+    if open.members > 0 {
+        open.is_doubtful = true;
+        open.note = None;
+        let group = Arc::clone(&open.group);
+        *group.open() = Some(open);
+    }
+    // Else nothing of it is left: the transaction takes itself back.
+}
+
+/// A write that may share its commit with others. Dropped without a commit, it never happened.
+pub struct GroupWrite<'a> {
+    open: ScopeGuard<Open, fn(Open)>,
+    /// Given up after what is open was given back.
+    turn: OwnedSemaphorePermit,
+    database: &'a Database,
+}
+
+impl Database {
+    /// Begins a write that may share its commit with others that wait at the same time.
+    pub async fn begin_in_group(&self) -> Result<GroupWrite<'_>, StoreError> {
+        let attempt = async {
+            let turn = self
+                .group
+                .take_turn()
+                .await
+                .map_err(|error| self.error(error))?;
+            let open = self.join().await?;
+            Ok::<_, StoreError>(GroupWrite {
+                open: scopeguard::guard(open, leave as fn(Open)),
+                turn,
+                database: self,
+            })
+        };
+        match tokio::time::timeout(self.patience, attempt).await {
+            Ok(begun) => begun,
+            Err(_) => Err(StoreError::Locked {
+                path: self.path.clone(),
+            }),
+        }
+    }
+
+    /// What is open, or a new transaction. The caller has the turn.
+    async fn join(&self) -> Result<Open, StoreError> {
+        let before = self.group.open().take();
+        if let Some(open) = before {
+            if open.is_doubtful {
+                open.commit(self).await;
+            } else {
+                let mut open = scopeguard::guard(open, leave as fn(Open));
+                sqlx::query(SAVEPOINT)
+                    .execute(&mut *open.transaction)
+                    .await
+                    .map_err(|error| self.error(error))?;
+                return Ok(ScopeGuard::into_inner(open));
+            }
+        }
+        Ok(Open {
+            group: Arc::clone(&self.group),
+            transaction: self.begin().await?.transaction,
+            batch: Arc::default(),
+            members: 0,
+            is_doubtful: false,
+            note: None,
+        })
+    }
+}
+
+impl GroupWrite<'_> {
+    /// Makes the write last, together with those of all who wait.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        let Self {
+            open,
+            turn,
+            database,
+        } = self;
+        let mut open = ScopeGuard::into_inner(open);
+        open.members += 1;
+        let (group, batch) = (Arc::clone(&open.group), Arc::clone(&open.batch));
+        *group.open() = Some(open);
+        drop(turn);
+        let turn = group.take_turn().await;
+        if batch.0.get().is_none() {
+            let open = group.open().take();
+            if let Some(open) = open {
+                open.commit(database).await;
+            }
+        }
+        drop(turn);
+        match batch.0.get() {
+            Some(Outcome::Committed) => Ok(()),
+            Some(Outcome::DiskFull) => Err(StoreError::DiskFull {
+                path: database.path.clone(),
+            }),
+            Some(Outcome::Failed(reason)) => Err(lost(database, reason.clone())),
+            None => Err(lost(database, "the transaction was given up".to_owned())),
+        }
+    }
+
+    /// What writers of this batch left to the next. It is forgotten when one of them is rolled back.
+    pub fn note(&mut self) -> &mut Option<Box<dyn Any + Send>> {
+        &mut self.open.note
+    }
+}
+
+fn lost(database: &Database, reason: String) -> StoreError {
+    database.error(sqlx::Error::Protocol(reason))
+}
+
+impl Deref for GroupWrite<'_> {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.open.transaction
+    }
+}
+
+impl DerefMut for GroupWrite<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.open.transaction
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::future::join_all;
+
+    use super::*;
+    use crate::db::{Durability, Opening};
+
+    async fn open(directory: &std::path::Path) -> Database {
+        let opening = Opening {
+            steps: &["CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT"],
+            durability: Durability::Power,
+            patience: Duration::from_secs(20),
+        };
+        Database::open(&directory.join("a.db"), opening)
+            .await
+            .unwrap()
+    }
+
+    async fn add(database: &Database, number: i64) -> Result<(), StoreError> {
+        let mut write = database.begin_in_group().await?;
+        sqlx::query("INSERT INTO t VALUES (?1)")
+            .bind(number)
+            .execute(&mut *write)
+            .await
+            .map_err(|error| database.error(error))?;
+        write.commit().await
+    }
+
+    async fn numbers(database: &Database) -> Vec<i64> {
+        sqlx::query_scalar("SELECT n FROM t ORDER BY n")
+            .fetch_all(database.readers())
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn writes_that_wait_together_are_all_there_and_share_commits() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = open(directory.path()).await;
+        let before = database.put_off.load(Ordering::Relaxed);
+        let added = join_all((0..100).map(|number| add(&database, number))).await;
+        assert!(added.iter().all(Result::is_ok), "{added:?}");
+        assert_eq!(numbers(&database).await, (0..100).collect::<Vec<_>>());
+        let commits = database.put_off.load(Ordering::Relaxed) - before;
+        assert!(commits < 10, "{commits} commits for 100 writes");
+        database.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_takes_no_other_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = open(directory.path()).await;
+        // Every third number is there already by then.
+        let wanted: Vec<i64> = (0..60).map(|n| if n % 3 == 0 { 0 } else { n }).collect();
+        let added = join_all(wanted.iter().map(|number| add(&database, *number))).await;
+        let taken: Vec<i64> = wanted
+            .iter()
+            .zip(&added)
+            .filter(|(_, added)| added.is_ok())
+            .map(|(number, _)| *number)
+            .collect();
+        assert_eq!(taken.len(), 41, "{taken:?}");
+        let mut expected = taken.clone();
+        expected.sort_unstable();
+        assert_eq!(numbers(&database).await, expected);
+        database.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_write_that_is_left_never_happened() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = open(directory.path()).await;
+        let mut left = database.begin_in_group().await.unwrap();
+        sqlx::query("INSERT INTO t VALUES (1)")
+            .execute(&mut *left)
+            .await
+            .unwrap();
+        drop(left);
+        add(&database, 2).await.unwrap();
+        assert_eq!(numbers(&database).await, [2]);
+        database.close().await;
+    }
+}
