@@ -24,7 +24,7 @@ pub use job::{
 };
 pub use limits::JobLimits;
 pub use output::{last_output, write_output};
-pub use schedule::{Schedule, ScheduleError};
+pub use schedule::{Schedule, ScheduleError, Understood};
 pub use tick::{TickLock, beat, forget_beat, ticker_age};
 
 /// The time zone of a home's schedules: `timezone` in its configuration, else that of the system.

@@ -92,7 +92,7 @@ impl Tool for Cronjob {
                 "action": {"type": "string", "enum": ACTIONS},
                 "job_id": {"type": "string", "description": "update, pause, resume, remove, run: the job's id or its name"},
                 "prompt": {"type": "string", "description": "What to do"},
-                "schedule": {"type": "string", "description": "`30m` (once, from now), `every 2h`, `0 9 * * 1` (cron), or `2030-01-31T09:00`"},
+                "schedule": {"type": "string", "description": "`30m` (once, from now), `every 2h`, `weekdays at 9am`, `0 9 * * 1` (cron), or `2030-01-31T09:00`"},
                 "name": {"type": "string"},
                 "repeat": {"type": "integer", "description": "How many times; 0 is for ever", "minimum": 0},
                 "deliver": {"type": "string", "description": "origin, local, all, a platform, or platform:chat; several separated by commas"},

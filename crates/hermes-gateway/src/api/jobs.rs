@@ -87,7 +87,7 @@ pub(super) async fn create(
             }
             Ok(job)
         });
-        Ok(json!({"job": job.await?.as_json()}))
+        Ok(understood(&job.await?, &now))
     };
     idempotency::once(&api, key, StatusCode::CREATED, make).await
 }
@@ -124,7 +124,7 @@ pub(super) async fn change_job(
             _ => Ok(job),
         }
     });
-    Ok(answer(&job.await?))
+    Ok(Json(understood(&job.await?, &now(&api))))
 }
 
 pub(super) async fn remove(
@@ -203,6 +203,12 @@ fn accepted(job: &Value, started: &Started) -> Response {
     let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
     idempotency::mark_replay(&mut response, started.is_replay);
     response
+}
+
+/// A job, and what its schedule was understood to mean.
+fn understood(job: &Job, now: &Zoned) -> Value {
+    let understood = job.understood(now).map(|understood| understood.to_json());
+    json!({"job": job.as_json(), "understood": understood})
 }
 
 fn answer(job: &Job) -> Json<Value> {

@@ -37,6 +37,18 @@ pub(crate) struct JobList {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OneJob {
     job: JobRecord,
+    /// What its schedule was understood to mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    understood: Option<UnderstoodSchedule>,
+}
+
+/// What a schedule means.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UnderstoodSchedule {
+    /// In words.
+    words: String,
+    /// When the job runs next, in the tenant's zone; at most three times, and none while it is paused.
+    next: Vec<String>,
 }
 
 /// A job and what became of it lately.
@@ -157,7 +169,7 @@ pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Proble
         }
     })
     .await?;
-    Ok(show(&job)?.status(201))
+    Ok(show(&call, &job)?.status(201))
 }
 
 pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Problem> {
@@ -187,7 +199,7 @@ pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Proble
         }
     })
     .await?;
-    show(&job)
+    show(&call, &job)
 }
 
 pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
@@ -213,7 +225,7 @@ pub(crate) async fn pause(call: Call, input: PauseJob) -> Result<Reply, Problem>
             .map_err(refused)
     })
     .await?;
-    show(&job)
+    show(&call, &job)
 }
 
 pub(crate) async fn resume(call: Call, input: OfJob) -> Result<Reply, Problem> {
@@ -222,7 +234,7 @@ pub(crate) async fn resume(call: Call, input: OfJob) -> Result<Reply, Problem> {
         file.resume(input.job_id.as_str(), now).map_err(refused)
     })
     .await?;
-    show(&job)
+    show(&call, &job)
 }
 
 /// A job that runs now.
@@ -253,12 +265,42 @@ fn record(job: &Job) -> JobRecord {
     JobRecord(job.as_json().clone())
 }
 
-fn show(job: &Job) -> Result<Reply, Problem> {
-    Ok(Reply::json(&OneJob { job: record(job) })?.etag(version(job)))
+fn show(call: &Call, job: &Job) -> Result<Reply, Problem> {
+    let zone = tenants::zone(call.tenant()?, &call.hub.standing());
+    let understood = job.understood(&Zoned::now().with_time_zone(zone));
+    let shown = OneJob {
+        job: record(job),
+        understood: understood.map(|understood| UnderstoodSchedule {
+            next: understood.times(),
+            words: understood.words,
+        }),
+    };
+    Ok(Reply::json(&shown)?.etag(version(job)))
 }
 
+/// Members that runs and the clock change, and no client.
+const OBSERVED: [&str; 11] = [
+    "fire_claim",
+    "last_delivery_error",
+    "last_error",
+    "last_run_at",
+    "last_status",
+    "model_snapshot",
+    "next_run_at",
+    "provider_snapshot",
+    "repeat",
+    "run_claim",
+    "state",
+];
+
+/// Another one only after a client has changed the job.
 fn version(job: &Job) -> String {
-    let text = Value::Object(job.as_json().clone()).to_string();
+    let mut members = job.as_json().clone();
+    members.retain(|name, _| !OBSERVED.contains(&name.as_str()));
+    // Of these, a part is the client's.
+    let times = job.get("repeat").and_then(|repeat| repeat.get("times"));
+    members.insert("repeat".into(), times.cloned().unwrap_or_default());
+    let text = Value::Object(members).to_string();
     crate::call::etag(&hex(&Sha256::digest(text))[..16])
 }
 

@@ -3,7 +3,7 @@
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
-use super::schedule::{self, Schedule};
+use super::schedule::{self, Schedule, Understood};
 use crate::clock::zoned_iso;
 
 /// A job. What we do not know of it is kept.
@@ -81,6 +81,12 @@ impl Job {
     /// When it runs. Nothing if the file says no such thing.
     pub fn schedule(&self, now: &Zoned) -> Option<Schedule> {
         Schedule::from_json(self.0.get("schedule")?, now)
+    }
+
+    /// What its schedule means, and when it runs next.
+    pub fn understood(&self, now: &Zoned) -> Option<Understood> {
+        let schedule = self.schedule(now)?;
+        Some(schedule.understood(self.next_run_at(now).as_ref(), now))
     }
 
     /// How its schedule is shown.

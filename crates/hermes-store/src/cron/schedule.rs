@@ -11,6 +11,11 @@ use serde_json::{Value, json};
 
 use crate::clock::zoned_iso;
 
+mod phrase;
+mod words;
+
+pub use words::Understood;
+
 /// How far in the past a single time may lie and still be meant.
 const ONCE_GRACE: i64 = 120;
 
@@ -41,7 +46,7 @@ pub enum Schedule {
 pub enum ScheduleError {
     /// It has none of the forms.
     #[error(
-        "`{text}` is no schedule; use a duration (`30m`, `2h`, `1d`: once, that far ahead), an interval (`every 30m`), a cron expression (`0 9 * * *`: five fields of digits and `* - , /`) or a time (`2026-02-03T14:00`: once)"
+        "`{text}` is no schedule; use a duration (`30m`, `in 2h`: once, that far ahead), an interval (`every 30m`, `every hour`), days and a time (`every monday 9am`, `weekdays at 9am`, `daily at 18:30`), a cron expression (`0 9 * * MON-FRI`: five fields) or a time (`2026-02-03T14:00`: once)"
     )]
     Unknown {
         /// As given.
@@ -95,29 +100,26 @@ impl Schedule {
     fn parse_form(text: &str, now: &Zoned) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::Unknown { text: text.into() };
         let lower = text.to_ascii_lowercase();
-        if let Some(duration) = lower.strip_prefix("every ") {
-            return match minutes(duration) {
-                Some(minutes) if minutes > 0 => Ok(Self::Interval { minutes }),
-                _ => Err(unknown()),
+        if let Some(minutes) = lower.strip_prefix("every ").and_then(minutes) {
+            return match minutes {
+                ..=0 => Err(unknown()),
+                minutes => Ok(Self::Interval { minutes }),
             };
         }
-        if let Some(minutes) = minutes(&lower) {
+        let ahead = lower.strip_prefix("in ").unwrap_or(&lower).trim();
+        if let Some(minutes) = minutes(ahead) {
             let at = now.checked_add(minutes.minutes()).map_err(|_| unknown())?;
+            let given = text[text.len() - ahead.len()..].trim();
             return Ok(Self::Once {
                 at,
-                display: format!("once in {text}"),
+                display: format!("once in {given}"),
             });
         }
-        let fields: Vec<_> = text.split_whitespace().collect();
-        let is_field = |field: &&str| {
-            field
-                .chars()
-                .all(|c| c.is_ascii_digit() || "*-,/".contains(c))
-        };
-        if fields.len() == 5 && fields.iter().all(is_field) {
-            return Ok(Self::Cron {
-                expression: fields.join(" "),
-            });
+        if let Some(expression) = phrase::cron_fields(text) {
+            return Ok(Self::Cron { expression });
+        }
+        if let Some(schedule) = phrase::parse(&lower) {
+            return Ok(schedule);
         }
         if looks_like_time(text) {
             let at = time(text, now).map_err(|error| ScheduleError::BadTime {

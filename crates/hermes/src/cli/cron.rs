@@ -32,9 +32,10 @@ pub(crate) enum CronCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A schedule is one of
-  30m, 2h, 1d           once, that far ahead
-  'every 30m'           again and again
-  '0 9 * * 1'           by the clock: minute, hour, day, month, weekday
+  30m, 'in 2h', 1d      once, that far ahead
+  'every 30m'           again and again; 'every hour', too
+  'every monday 9am'    by days and a time: 'weekdays at 9am', 'daily at 18:30'
+  '0 9 * * MON-FRI'     by the clock: minute, hour, day, month, weekday
   2030-01-31T09:00      once, at that time
 
 Examples:

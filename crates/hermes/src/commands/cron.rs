@@ -69,6 +69,27 @@ impl Jobs<'_> {
         output.json(json!({"job": job.as_json()}));
     }
 
+    /// Says what was done to a job, and what its schedule was understood to mean.
+    fn tell_schedule(&self, job: &Job, what: &str) {
+        let output = self.context.output;
+        output.note(format!("{} (`{}`) {what}", printable(job.name()), job.id()));
+        let understood = job.understood(&self.now);
+        if let Some(understood) = &understood {
+            let times: Vec<String> = understood.next.iter().map(shown_time).collect();
+            output.note(format!(
+                "It runs {}; next: {}.",
+                understood.words,
+                if times.is_empty() {
+                    "never".to_owned()
+                } else {
+                    times.join(", ")
+                }
+            ));
+        }
+        let understood = understood.map(|understood| understood.to_json());
+        output.json(json!({"job": job.as_json(), "understood": understood}));
+    }
+
     /// When it runs next, for people.
     fn next_run(&self, job: &Job) -> String {
         let next = job.next_run_at(&self.now);

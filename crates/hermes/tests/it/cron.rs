@@ -140,7 +140,7 @@ fn what_can_not_work_is_refused() {
     for (args, part) in [
         (&["whenever", "x"][..], "every 30m"),
         (&["2001-01-01T00:00", "x"], "past"),
-        (&["0 9 * * MON", "x"], "is no schedule"),
+        (&["0 9 * * MOON", "x"], "is no schedule"),
         (&["1h"], "needs a prompt"),
         (&["1h", "x", "--script", "../config.yaml"], "no script"),
         (&["1h", "x", "--script", "absent.sh"], "no script"),

@@ -73,6 +73,21 @@ impl HomeJobs {
             .map_err(|error| error.to_string())
     }
 
+    /// The same for a job with a schedule that somebody wrote: it is told what that was understood to mean.
+    fn change_schedule(
+        &self,
+        change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError>,
+    ) -> Result<Value, String> {
+        let now = self.now();
+        let job = CronFile::change(&self.home, &now, |file| change(file, &now));
+        let job = job.map_err(|error| error.to_string())?;
+        let mut shown = shown(&job);
+        if let (Some(understood), Some(members)) = (job.understood(&now), shown.as_object_mut()) {
+            members.insert("understood".into(), understood.to_json());
+        }
+        Ok(shown)
+    }
+
     fn schedule(&self, text: &str) -> Result<Schedule, String> {
         Schedule::parse(text, &self.now()).map_err(|error| error.to_string())
     }
@@ -98,7 +113,7 @@ impl CronJobs for HomeJobs {
             ..NewJob::new(job.prompt.unwrap_or_default(), schedule)
         };
         let limits = self.in_force.ceiling().jobs();
-        self.change(|file, now| {
+        self.change_schedule(|file, now| {
             if let Some(limits) = limits {
                 limits.check_new(file, &new.schedule, now)?;
             }
@@ -125,7 +140,7 @@ impl CronJobs for HomeJobs {
             others: others(&changes),
         };
         let limits = self.in_force.ceiling().jobs();
-        self.change(|file, now| {
+        self.change_schedule(|file, now| {
             if let (Some(limits), Some(schedule)) = (limits, &changes.schedule) {
                 limits.check_schedule(schedule, now)?;
             }

@@ -29,7 +29,7 @@ pub(super) fn tools() -> Vec<Operation> {
         Operation::new("create_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron", cron::create)
             .says(
                 "Create a cron job",
-                "Creates a cron job for a tenant's agent: `schedule` is `every 30m`, `30m` (once), five cron fields or \
+                "Creates a cron job for a tenant's agent: `schedule` is `every 30m`, `30m` (once), `weekdays at 9am`, five cron fields or \
                  an ISO time; `prompt` is what the agent is asked to do then.",
             )
             .scope(Scope::CronWrite)

@@ -38,7 +38,7 @@ pub(super) struct JobGiven {
     id: Option<String>,
     /// Up to 200 characters; the beginning of the prompt if absent.
     name: Option<String>,
-    /// `every 30m`, `30m` (once), five cron fields, or an ISO time.
+    /// `every 30m`, `30m` (once), `weekdays at 9am`, five cron fields, or an ISO time.
     schedule: String,
     /// What the agent is asked to do, up to 5000 characters.
     prompt: Option<String>,

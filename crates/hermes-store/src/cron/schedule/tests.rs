@@ -20,6 +20,8 @@ fn durations_run_once_that_far_ahead() {
         ("1 day", "2026-02-02T12:00:00"),
         ("90 MINS", "2026-02-01T13:30:00"),
         ("1hr", "2026-02-01T13:00:00"),
+        ("in 30m", "2026-02-01T12:30:00"),
+        ("In 2 hours", "2026-02-01T14:00:00"),
     ] {
         match parse(text).unwrap() {
             Schedule::Once { at, .. } => assert_eq!(at, berlin(expected), "{text}"),
@@ -34,6 +36,8 @@ fn every_makes_an_interval() {
         ("every 30m", 30),
         ("Every 2 hours", 120),
         ("every 1d", 1440),
+        ("every hour", 60),
+        ("Every Day", 1440),
     ] {
         assert_eq!(parse(text).unwrap(), Schedule::Interval { minutes });
     }
@@ -42,14 +46,34 @@ fn every_makes_an_interval() {
 }
 
 #[test]
-fn five_fields_of_digits_and_signs_are_cron() {
+fn five_fields_or_days_with_a_time_are_cron() {
     assert_eq!(
         parse(" 0 9  * * 1-5 ").unwrap(),
         Schedule::Cron {
             expression: "0 9 * * 1-5".into()
         }
     );
-    for bad in ["0 9 * * MON", "0 9 * *", "* * * * * *", "@daily"] {
+    for (text, expected) in [
+        ("0 9 * * MON-FRI", "0 9 * * 1-5"),
+        ("0 9 1 JAN *", "0 9 1 1 *"),
+        ("every monday 9am", "0 9 * * 1"),
+        ("Weekdays at 9am", "0 9 * * 1-5"),
+        ("daily at 18:30", "30 18 * * *"),
+    ] {
+        let expression = expected.to_owned();
+        assert_eq!(
+            parse(text).unwrap(),
+            Schedule::Cron { expression },
+            "{text}"
+        );
+    }
+    for bad in [
+        "0 9 * * MOON",
+        "0 9 * *",
+        "* * * * * *",
+        "@daily",
+        "every monday",
+    ] {
         assert!(
             matches!(parse(bad), Err(ScheduleError::Unknown { .. })),
             "{bad}"
@@ -94,9 +118,15 @@ fn a_single_time_may_be_two_minutes_late() {
 }
 
 #[test]
-fn the_error_names_all_four_forms() {
+fn the_error_names_all_forms() {
     let message = parse("tomorrow").unwrap_err().to_string();
-    for form in ["`30m`", "`every 30m`", "`0 9 * * *`", "`2026-02-03T14:00`"] {
+    for form in [
+        "`30m`",
+        "`every 30m`",
+        "`weekdays at 9am`",
+        "`0 9 * * MON-FRI`",
+        "`2026-02-03T14:00`",
+    ] {
         assert!(message.contains(form), "{message}");
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct JobMembers {
 pub(crate) struct TenantJobCreateArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// When it runs: `every 30m`, `30m` (once), five cron fields, or a time.
+    /// When it runs: `every 30m`, `30m` (once), `every monday 9am`, five cron fields, or a time.
     #[arg(required_unless_present = "from")]
     pub(crate) schedule: Option<String>,
     /// What the agent is asked to do.

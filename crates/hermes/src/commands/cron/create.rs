@@ -34,7 +34,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &CreateArgs) -> Result<(), Failure> {
         file.create(new, &jobs.now)
     })?;
     let (schedule, next) = (made.schedule_display(), jobs.next_run(&made));
-    jobs.tell(&made, &format!("is made: {schedule}, next run {next}"));
+    jobs.tell_schedule(&made, &format!("is made: {schedule}, next run {next}"));
     super::status::warn_without_ticker(jobs);
     Ok(())
 }

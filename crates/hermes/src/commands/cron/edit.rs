@@ -28,7 +28,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &EditArgs) -> Result<(), Failure> {
     }
     let job = jobs.change(&args.job, |file| file.update(&args.job, changes, &jobs.now))?;
     let (schedule, next) = (job.schedule_display(), jobs.next_run(&job));
-    jobs.tell(&job, &format!("is changed: {schedule}, next run {next}"));
+    jobs.tell_schedule(&job, &format!("is changed: {schedule}, next run {next}"));
     Ok(())
 }
 

@@ -117,6 +117,17 @@ fn tell(hub: &HubClient<'_>, call: &Call, what: &str) -> Result<(), Failure> {
         next => format!("; next: {}", printable(next)),
     };
     hub.output().note(format!("{name} (`{id}`) {what}{next}."));
+    let understood = &answer.value["understood"];
+    if let Some(words) = understood["words"].as_str() {
+        let times = understood["next"].as_array();
+        let times = times.into_iter().flatten().filter_map(Value::as_str);
+        let times: Vec<_> = times.map(|time| printable(time).to_string()).collect();
+        if !times.is_empty() {
+            let (words, times) = (printable(words), times.join(", "));
+            hub.output()
+                .note(format!("It runs {words}; next: {times}."));
+        }
+    }
     Ok(())
 }
 
