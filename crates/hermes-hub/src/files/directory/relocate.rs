@@ -1,20 +1,20 @@
 //! Moving files and directories within a share.
 
-use std::sync::PoisonError;
+use std::{os::fd::OwnedFd, sync::PoisonError};
 
 use rustix::{
     fs::{AtFlags, FileType, RenameFlags, fsync, renameat_with, statat},
     io::Errno,
 };
 
-use super::Share;
+use super::{Share, atomic::make_directories};
 use crate::{
     Problem,
-    files::{FileEntry, IfMatch, SharePath, beneath::Links, faults, tree},
+    files::{FileEntry, IfMatch, SharePath, Used, beneath::Links, faults, tree},
 };
 
 impl Share {
-    /// Moves something to where nothing is. The directory it goes to must exist.
+    /// Moves something to where nothing is. Directories above that are made.
     pub(super) fn relocate(
         &self,
         from: &SharePath,
@@ -49,19 +49,29 @@ impl Share {
             let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             condition.check(is_file.then(|| tree::etag(&stat)).as_deref())?;
         }
-        let target = match self.tree.directory(&target, Links::Refuse) {
-            Err(Errno::NOENT) => {
-                return Err(Problem::not_found(format!(
-                    "there is no directory `{target}`: make it first"
-                )));
-            }
-            other => other.map_err(Self::fault(to))?,
-        };
+        let target = self.ensure_directory(&target, to)?;
         renameat_with(&source, name, &target, new_name, RenameFlags::NOREPLACE)
             .map_err(Self::fault(to))?;
         fsync(&target).map_err(Self::fault(to))?;
         fsync(&source).map_err(Self::fault(from))?;
         let stat = statat(&target, new_name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::fault(to))?;
         tree::entry(to.as_str().to_owned(), &stat).ok_or_else(|| faults::special(to))
+    }
+
+    /// A directory, made with those above it where it is missing. They count for the quota.
+    fn ensure_directory(&self, path: &SharePath, to: &SharePath) -> Result<OwnedFd, Problem> {
+        let (directory, missing) = self.nearest(path)?;
+        if missing.is_empty() {
+            return Ok(directory);
+        }
+        let need = Used {
+            bytes: 0,
+            files: missing.len() as u64,
+        };
+        let room = self.quota.reserve(need, self.limits().allowance)?;
+        let mut files = 0;
+        let made = make_directories(directory, &missing, &mut files);
+        room.settle(Used { bytes: 0, files }, Used::default());
+        made.map_err(Self::fault(to))
     }
 }

@@ -151,7 +151,10 @@ impl Share {
     }
 
     /// The deepest directory on a path that exists, and the names that are missing below it.
-    fn nearest<'p>(&self, path: &'p SharePath) -> Result<(OwnedFd, Vec<&'p str>), Problem> {
+    pub(super) fn nearest<'p>(
+        &self,
+        path: &'p SharePath,
+    ) -> Result<(OwnedFd, Vec<&'p str>), Problem> {
         let mut missing = Vec::new();
         let mut there = path.clone();
         let mut names = path.segments().rev();
