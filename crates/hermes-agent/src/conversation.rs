@@ -9,6 +9,7 @@ mod compaction;
 mod consent;
 mod direct;
 mod error;
+mod hosted;
 mod keeper;
 #[cfg(unix)]
 mod news;
@@ -39,6 +40,7 @@ pub use self::{
     agent::{Agent, AgentParts, MissingServer},
     direct::{Called, NotCallable},
     error::ConversationError,
+    hosted::tenant,
     keeper::{CallReport, Display, Tally},
     offer::{Switch, ToolEntry, ToolsetEntry, ToolsetKind, needs_server, unknown_toolsets},
     resume::Which,

@@ -63,6 +63,8 @@ pub struct Runner {
     owner: String,
     /// What makes it run, for the record: `ticker`, `manual`.
     source: &'static str,
+    /// Where jobs work that name no directory; the user's own if absent.
+    directory: Option<PathBuf>,
 }
 
 /// A run that is this process's to do.
@@ -120,7 +122,15 @@ impl Runner {
             executions,
             owner: format!("hermes:{pid}:{started}"),
             source,
+            directory: None,
         })
+    }
+
+    /// Lets jobs that name no directory work in this one.
+    #[must_use]
+    pub fn working_in(mut self, directory: PathBuf) -> Self {
+        self.directory = Some(directory);
+        self
     }
 
     /// Closes the record.
@@ -259,6 +269,7 @@ impl Runner {
         let errand = Errand {
             job,
             home: &self.home,
+            usual_directory: self.directory.as_deref(),
             settings,
             agent,
             began: &began,

@@ -74,7 +74,8 @@ impl Gateway {
         let agent = parts.agent;
         let settings = agent.settings();
         let store = RuntimeStore::open(agent.home()).await?;
-        let runner = Arc::new(Runner::open(agent.home().clone(), "gateway").await?);
+        let runner = Runner::open(agent.home().clone(), "gateway").await?;
+        let runner = Arc::new(runner.working_in(parts.directory.clone()));
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let concurrent_runs = match parts.direction {
             Direction::Own => number(settings.gateway.api_server.max_concurrent_runs),
@@ -157,12 +158,15 @@ impl Gateway {
         let agent = &self.inner.agent;
         let before = agent.ceiling();
         agent.direct(directives);
-        if !changes_settings(&before, &agent.ceiling()) {
-            return;
-        }
         match self.load() {
             Ok(settings) => {
-                self.reload(settings).await;
+                // The Hub has switched a skill: that holds from the next run on, whenever the change of the file is
+                // noticed.
+                let skills = |settings: &Settings| settings.document.get("skills").cloned();
+                let is_switched = skills(&settings) != skills(&agent.settings());
+                if is_switched || changes_settings(&before, &agent.ceiling()) {
+                    self.reload(settings).await;
+                }
             }
             Err(error) => tracing::warn!(%error, "the configuration can not be read"),
         }

@@ -1,6 +1,11 @@
 //! The work of one run: the script, the prompt, and the conversation with a model.
 
-use std::{fmt::Write as _, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use hermes_config::{Home, Settings};
 use hermes_mcp::toolset;
@@ -44,6 +49,8 @@ const WITHHELD: [&str; 3] = ["cronjob", "messaging", "clarify"];
 pub(super) struct Errand<'a> {
     pub(super) job: &'a Job,
     pub(super) home: &'a Home,
+    /// Where it works if the job does not say.
+    pub(super) usual_directory: Option<&'a Path>,
     pub(super) settings: &'a Settings,
     /// Or why there is none.
     pub(super) agent: Result<&'a Agent, &'a str>,
@@ -147,7 +154,7 @@ impl Errand<'_> {
         };
         match ended {
             _ if is_silent => Report::failed(silent()),
-            Err(error) => Report::failed(error.to_string()),
+            Err(error) => Report::failed(error.advise(conversation::tenant(self.settings))),
             Ok(answer) => Report {
                 error: match answer.end {
                     TurnEnd::Interrupted => Some("it was interrupted".to_owned()),
@@ -188,13 +195,16 @@ impl Errand<'_> {
         }
     }
 
-    /// Where it works: where the job says, else in the user's own directory.
+    /// Where it works: where the job says, else where conversations of this process do, else in the user's own
+    /// directory.
     fn directory(&self) -> PathBuf {
-        let written = self.text("workdir").map(PathBuf::from);
         let own = || std::env::home_dir().filter(|path| path.is_dir());
-        written
-            .or_else(own)
-            .unwrap_or_else(|| self.home.path().to_owned())
+        let usual = self.usual_directory.map(Path::to_owned).or_else(own);
+        let usual = usual.unwrap_or_else(|| self.home.path().to_owned());
+        match self.text("workdir") {
+            Some(written) => usual.join(written),
+            None => usual,
+        }
     }
 
     /// What the model is asked: what came before, what the script found, and the job's own words.

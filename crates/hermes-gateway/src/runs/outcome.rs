@@ -37,8 +37,8 @@ impl Outcome {
         }
     }
 
-    /// What an error in a conversation means.
-    pub(super) fn of_error(error: &ConversationError) -> Self {
+    /// What an error in a conversation means, to the operator of this tenant if there is one.
+    pub(super) fn of_error(error: &ConversationError, tenant: Option<&str>) -> Self {
         let code = match error {
             ConversationError::NoModel(_) => "no_model",
             ConversationError::Turn(TurnError::Model(_)) => "model_error",
@@ -51,7 +51,7 @@ impl Outcome {
             ConversationError::Skill(_) => "skill_not_found",
             ConversationError::Broken(_) => "internal",
         };
-        Self::failed(code, error.to_string())
+        Self::failed(code, error.advise(tenant))
     }
 
     /// Who stopped it decides what that means: a user cancels, the end of the gateway interrupts.

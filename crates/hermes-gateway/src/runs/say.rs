@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
     approval::{Change, OthersDecide, Published},
-    conversation::{Agent, Consent, Conversation, ConversationError, Setup, Titles, Which},
+    conversation::{self, Agent, Consent, Conversation, ConversationError, Setup, Titles, Which},
     elicitation::{ByApproval, Presence},
     message::{Content, Message},
     model::Wanted,
@@ -82,7 +82,7 @@ impl Inner {
         let presence = self.presence(&say.session, published.clone());
         let mut conversation = match conversation {
             Ok(conversation) => conversation,
-            Err(error) => return self.redacted(Outcome::of_error(&error)),
+            Err(error) => return self.failure(&error),
         };
         tokio::select! {
             () = self.await_servers(&mut conversation) => {}
@@ -117,7 +117,7 @@ impl Inner {
                 usage: outcome::usage(&answer.tally),
                 output: answer.text,
             },
-            Ok(Err(error)) => self.redacted(Outcome::of_error(&error)),
+            Ok(Err(error)) => self.failure(&error),
         }
     }
 
@@ -128,6 +128,12 @@ impl Inner {
         let person = ByApproval::new(approver, session.clone(), patience, agent.redactor());
         let conversation = inquiry::Conversation(session.as_str().into());
         self.parts.people.join(conversation, Arc::new(person))
+    }
+
+    /// What is told of an error.
+    fn failure(&self, error: &ConversationError) -> Outcome {
+        let settings = self.parts.agent.settings();
+        self.redacted(Outcome::of_error(error, conversation::tenant(&settings)))
     }
 
     /// Takes credentials out of what is told of a failure.

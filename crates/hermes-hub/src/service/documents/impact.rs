@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use super::check::Checker;
 use crate::{
     Code, Problem,
     operations::schema,
-    service::tenants::{AgentGiven, BrowserGiven, StorageGiven},
+    service::tenants::{AgentGiven, BrowserGiven, Sensible, StorageGiven},
     state::Document,
 };
 
@@ -155,27 +155,36 @@ pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
             "this flavor must stay: tenants without another have it",
         );
     }
-    let zones = std::iter::once(("/agent/timezone".to_owned(), config.get("agent")));
-    let flavors = config
-        .get("flavors")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let zones = zones.chain(flavors.map(|(name, flavor)| {
-        (
-            format!("/flavors/{name}/agent/timezone"),
-            flavor.get("agent"),
-        )
-    }));
-    for (pointer, agent) in zones {
-        let zone = agent
-            .and_then(|agent| agent.get("timezone"))
-            .and_then(Value::as_str);
-        if zone.is_some_and(|zone| jiff::tz::TimeZone::get(zone).is_err()) {
-            return refuse(&pointer, "it must be an IANA zone such as `Europe/Berlin`");
+    let root = std::iter::once((String::new(), Some(config)));
+    let flavors = config.get("flavors").and_then(Value::as_object);
+    let flavors = flavors.into_iter().flatten();
+    let flavors = flavors.map(|(name, flavor)| (format!("/flavors/{name}"), flavor.as_object()));
+    for (place, sections) in root.chain(flavors) {
+        let Some(sections) = sections else { continue };
+        let checked = [
+            ("agent", checked_section::<AgentGiven>(sections, "agent")),
+            (
+                "browser",
+                checked_section::<BrowserGiven>(sections, "browser"),
+            ),
+        ];
+        for (section, checked) in checked {
+            if let Err((member, reason)) = checked {
+                return refuse(&format!("{place}/{section}/{member}"), &reason);
+            }
         }
     }
     Ok(())
+}
+
+/// Whether a section that has the right form makes sense, too.
+fn checked_section<T: DeserializeOwned + Sensible>(
+    sections: &Map<String, Value>,
+    name: &str,
+) -> Result<(), (&'static str, String)> {
+    let section = sections.get(name).cloned();
+    let section = section.and_then(|section| serde_json::from_value::<T>(section).ok());
+    section.map_or(Ok(()), |section| section.check())
 }
 
 /// Whether tenants take up a change of this setting only when they start anew.
@@ -213,6 +222,11 @@ mod tests {
             ),
             (json!({"flavors": {"standard": null}}), "/flavors/standard"),
             (json!({"runs": {"maxConcurrent": 0}}), "/runs/maxConcurrent"),
+            (json!({"browser": {"enabled": true}}), "/browser/enabled"),
+            (
+                json!({"flavors": {"large": {"browser": {"mode": "headless"}}}}),
+                "/flavors/large/browser/mode",
+            ),
             (json!({"feature": {"x": "y".repeat(70_000)}}), "/feature"),
         ] {
             let problem = checked(&change).unwrap_err();

@@ -72,12 +72,29 @@ impl Sensible for StorageGiven {
     }
 }
 
+/// What a tenant's browser is like, as long as there is none.
+pub(super) const NO_BROWSER: (bool, &str, u32) = (false, "none", 4);
+
 impl Sensible for BrowserGiven {
+    /// What is shown may be sent back. Anything else would have no effect.
     fn check(&self) -> Result<(), (&'static str, String)> {
-        match self.mode.as_deref() {
-            None | Some("none" | "headless" | "headed") => Ok(()),
-            Some(_) => Err(("mode", "must be `none`, `headless` or `headed`".into())),
+        let without_effect = |member: &'static str, usual: &dyn std::fmt::Display| {
+            let reason = format!(
+                "has no effect: this build has no browser; leave it out, or give `{usual}`"
+            );
+            Err((member, reason))
+        };
+        let (enabled, mode, tabs) = NO_BROWSER;
+        if self.enabled.is_some_and(|given| given != enabled) {
+            return without_effect("enabled", &enabled);
         }
+        if self.mode.as_deref().is_some_and(|given| given != mode) {
+            return without_effect("mode", &mode);
+        }
+        if self.max_tabs.is_some_and(|given| given != tabs) {
+            return without_effect("maxTabs", &tabs);
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::value::MapDeserializer};
 use serde_json::{Map, Value};
 
-use super::{AgentGiven, BrowserGiven, StorageGiven};
+use super::{AgentGiven, StorageGiven, given::NO_BROWSER};
 use crate::{
     agents::Room,
     service::documents::Standing,
@@ -23,7 +23,7 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
         flavor: record.flavor.clone(),
         agent: agent(record, standing),
         storage: storage(record, standing),
-        browser: browser(record, standing),
+        browser: browser(),
         groups: record.groups.clone(),
         labels: record.labels.clone(),
         keys: Keys {
@@ -78,12 +78,13 @@ pub(crate) fn agent(record: &TenantRecord, standing: &Standing) -> AgentSettings
     }
 }
 
-fn browser(record: &TenantRecord, standing: &Standing) -> BrowserSettings {
-    let given: BrowserGiven = effective(standing, record, "browser", &record.browser);
+/// Whatever an earlier build stored: this one has none.
+fn browser() -> BrowserSettings {
+    let (enabled, mode, max_tabs) = NO_BROWSER;
     BrowserSettings {
-        enabled: given.enabled.unwrap_or(false),
-        mode: given.mode.unwrap_or_else(|| "none".into()),
-        max_tabs: given.max_tabs.unwrap_or(4),
+        enabled,
+        mode: mode.to_owned(),
+        max_tabs,
     }
 }
 

@@ -1,0 +1,153 @@
+//! What an error says where a Hub hosts the agent: whoever reads it has no terminal there, but may be the operator.
+
+use super::ConversationError;
+use crate::{
+    model::{ModelError, Problem, ResolveError},
+    turn::TurnError,
+};
+
+/// The variable by which a Hub tells an agent whose it is.
+const TENANT: &str = "HERMES_TENANT_ID";
+
+/// The tenant whose agent works with these settings, if a Hub hosts it.
+pub fn tenant(settings: &hermes_config::Settings) -> Option<&str> {
+    let tenant = settings.variables.get(TENANT);
+    tenant.filter(|tenant| !tenant.is_empty())
+}
+
+impl ConversationError {
+    /// What went wrong, with advice for the one who reads it: the operator of a tenant, or whoever is at the terminal.
+    pub fn advise(&self, tenant: Option<&str>) -> String {
+        let hosted = tenant.and_then(|tenant| match self {
+            Self::NoModel(error) => of_choice(error, tenant),
+            Self::Turn(TurnError::Model(error)) => of_answer(error, tenant),
+            _ => None,
+        });
+        hosted.unwrap_or_else(|| self.to_string())
+    }
+}
+
+fn choose(tenant: &str) -> String {
+    format!("`hermes tenant update {tenant} --model PROVIDER/MODEL` names one")
+}
+
+/// The place of a key is the name of its variable in backticks, or words.
+fn set_key(tenant: &str, place: &str) -> String {
+    let name = place
+        .strip_prefix('`')
+        .and_then(|rest| rest.strip_suffix('`'));
+    let is_name = |name: &&str| {
+        name.chars()
+            .all(|c| c.is_ascii_uppercase() || "_0123456789".contains(c))
+    };
+    match name.filter(is_name) {
+        Some(name) => format!("`hermes tenant env set {tenant} {name}` sets it"),
+        None => format!("it is {place}, in the tenant's home"),
+    }
+}
+
+fn of_choice(error: &ResolveError, tenant: &str) -> Option<String> {
+    Some(match error {
+        ResolveError::NoModel(none) => {
+            let keys = match none.keys.as_slice() {
+                [] => format!(
+                    "`hermes tenant env set {tenant} NAME`, such as `OPENAI_API_KEY`, gives it the provider's key"
+                ),
+                keys => {
+                    let names: Vec<_> = keys.iter().map(|(name, _)| format!("`{name}`")).collect();
+                    format!("a key is set already: {}", names.join(", "))
+                }
+            };
+            format!(
+                "No model is chosen for the tenant `{tenant}`: {}; {keys}.",
+                choose(tenant)
+            )
+        }
+        ResolveError::NoKey { provider, place } => {
+            format!("`{provider}` needs a key: {}", set_key(tenant, place))
+        }
+        ResolveError::UnclearProvider { model } => format!(
+            "it is unclear who offers the model `{model}`: {} with its provider",
+            choose(tenant)
+        ),
+        ResolveError::UnknownProvider { name, known } => format!(
+            "there is no provider `{name}`; known are {}. {}",
+            known.join(", "),
+            choose(tenant)
+        ),
+        _ => return None,
+    })
+}
+
+fn of_answer(error: &ModelError, tenant: &str) -> Option<String> {
+    let provider = &error.provider;
+    Some(match &error.problem {
+        Problem::KeyRefused {
+            status,
+            key,
+            message,
+        } => format!(
+            "`{provider}`: the key was refused (HTTP {status}): {message}; {}",
+            set_key(tenant, key)
+        ),
+        Problem::NotFound { model, message } => format!(
+            "`{provider}`: HTTP 404: {message}; the model is `{model}`, {}",
+            choose(tenant)
+        ),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NoModel;
+
+    fn no_model(keys: Vec<(&'static str, &'static str)>) -> ConversationError {
+        ConversationError::NoModel(ResolveError::NoModel(Box::new(NoModel {
+            provider: None,
+            config_file: "/srv/hub/tenants/acme/home/config.yaml".into(),
+            local_servers: None,
+            keys,
+        })))
+    }
+
+    #[test]
+    fn a_tenant_without_a_model_is_told_what_its_operator_can_do() {
+        let text = no_model(vec![]).advise(Some("acme"));
+        assert!(
+            text.contains("`hermes tenant update acme --model PROVIDER/MODEL`"),
+            "{text}"
+        );
+        assert!(text.contains("`hermes tenant env set acme NAME`"), "{text}");
+        for terminal in ["hermes model", "hermes chat", "ollama", "/srv"] {
+            assert!(!text.contains(terminal), "{terminal}: {text}");
+        }
+        let text = no_model(vec![("OPENAI_API_KEY", "openai")]).advise(Some("acme"));
+        assert!(text.contains("set already: `OPENAI_API_KEY`"), "{text}");
+        let text = no_model(vec![]).advise(None);
+        assert!(text.contains("`hermes model`"), "{text}");
+    }
+
+    #[test]
+    fn a_tenants_key_is_set_by_its_operator() {
+        let missing = ConversationError::NoModel(ResolveError::NoKey {
+            provider: "openai".into(),
+            place: "`OPENAI_API_KEY`".into(),
+        });
+        let refused = ConversationError::Turn(TurnError::Model(ModelError {
+            provider: "openai".into(),
+            problem: Problem::KeyRefused {
+                status: 401,
+                key: "`OPENAI_API_KEY`".into(),
+                message: "no".into(),
+            },
+        }));
+        for error in [missing, refused] {
+            let text = error.advise(Some("acme"));
+            let command = "`hermes tenant env set acme OPENAI_API_KEY` sets it";
+            assert!(text.contains(command), "{text}");
+            assert!(!error.advise(None).contains("tenant"), "{error}");
+        }
+    }
+}
