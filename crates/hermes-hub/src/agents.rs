@@ -4,6 +4,7 @@
 //! There is one `Seat` per tenant that was ever awake. Whoever needs an agent [enters](Agents::enter),
 //! which keeps it from falling asleep, and [wakes](Agents::wake) it; however many do so at once, it is started once.
 
+mod failing;
 mod ignored;
 mod seat;
 mod starting;
@@ -23,7 +24,7 @@ pub use self::terms::{Calendar, MissedRuns, Room, Tenancy, Terms, Ticker, Waking
 use crate::{
     Code, Problem, TenantId,
     metrics::Metrics,
-    runtime::{Life, Runtime, RuntimeError},
+    runtime::{Death, DeathCause, Life, Runtime, RuntimeError},
     shapes::{AgentPhase, AgentState},
     state::State,
 };
@@ -91,9 +92,15 @@ impl Agents {
         self.look(tenant).await;
         let pid = match self.runtime.life(tenant).await {
             Life::Running { pid } => pid,
-            Life::Stopped | Life::Ended { .. } => None,
+            Life::Stopped | Life::Ended(_) => None,
         };
         self.seat(tenant, |seat| seat.shown(pid, &self.node))
+    }
+
+    /// Whether a tenant's agent has a process, or is about to.
+    pub fn is_awake(&self, tenant: &TenantId) -> bool {
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.get(tenant).is_some_and(Seat::is_awake)
     }
 
     /// Those that have a process, or are about to.
@@ -196,6 +203,20 @@ impl Agents {
         Ok(())
     }
 
+    /// What ended a tenant's agent after this moment, if anything did.
+    pub fn death_since(&self, tenant: &TenantId, moment: Instant) -> Option<Death> {
+        self.seat(tenant, |seat| seat.death_since(moment))
+    }
+
+    /// Says that settings in a tenant's home are others. True if its agent starts now, and learns of them before it
+    /// takes a run.
+    pub fn take_news(&self, tenant: &TenantId) -> bool {
+        self.seat(tenant, |seat| {
+            seat.has_news = seat.phase() == Phase::Starting;
+            seat.has_news
+        })
+    }
+
     /// Stops all agents.
     pub async fn close(self: &Arc<Self>) {
         self.closing.cancel();
@@ -215,17 +236,21 @@ impl Agents {
         if self.seat(tenant, |seat| seat.phase()) != Phase::Up {
             return;
         }
-        let reason = match self.runtime.life(tenant).await {
+        let death = match self.runtime.life(tenant).await {
             Life::Running { .. } => return,
-            Life::Ended { reason } => reason,
-            Life::Stopped => "its process is gone".into(),
+            Life::Ended(death) => death,
+            Life::Stopped => Death::of(DeathCause::Unknown),
         };
-        self.seat(tenant, |seat| {
-            if seat.phase() == Phase::Up {
-                tracing::warn!(%tenant, "a tenant's agent ended: {reason}");
-                seat.fail(reason);
+        let is_new = self.seat(tenant, |seat| {
+            let is_new = seat.phase() == Phase::Up;
+            if is_new {
+                seat.die(death.clone());
             }
+            is_new
         });
+        if is_new {
+            self.note_death(tenant, &death).await;
+        }
     }
 
     /// Looks at those that are up: have they ended, have they nothing to do?
@@ -286,7 +311,7 @@ async fn settled(mut phase: watch::Receiver<Phase>) {
 pub(crate) fn problem(error: &RuntimeError) -> Problem {
     let message = error.to_string();
     match error {
-        RuntimeError::NoStart(_) | RuntimeError::Unreachable(_) => {
+        RuntimeError::NoStart(_) | RuntimeError::Died(_) | RuntimeError::Unreachable(_) => {
             Problem::new(Code::Unavailable, message).retry_after(1000)
         }
         RuntimeError::Unknown(_) => Problem::not_found(message),

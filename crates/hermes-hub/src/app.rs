@@ -61,6 +61,7 @@ mod watched;
 
 pub(crate) use known_tenants::KnownTenant;
 use known_tenants::KnownTenants;
+pub(crate) use news::Consequences;
 pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
 pub(crate) use tls::ClientAddress;

@@ -15,6 +15,7 @@ mod attempt;
 mod carry_out;
 mod decisions;
 mod dispatch;
+mod ending;
 mod joining;
 mod request;
 mod translate;
@@ -22,7 +23,7 @@ mod watching;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -32,6 +33,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::watching::Watchers;
 pub use self::{
     decisions::Answer,
+    ending::TenantStop,
     request::RunRequest,
     watching::{Watched, Watching},
 };
@@ -39,7 +41,7 @@ use crate::{
     JobId, Problem, RunId, TenantId,
     agents::Agents,
     audit::NewEntry,
-    shapes::{Run, RunStatus, RunTrigger},
+    shapes::{Run, RunError, RunStatus, RunTrigger},
     state::{
         NewEvent, NewRun, Page, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated, State,
         StateError,
@@ -67,6 +69,8 @@ pub struct Runs {
 struct Handle {
     /// It is to end.
     stop: CancellationToken,
+    /// Why, if nobody told this run alone to stop. Set before `stop` is cancelled.
+    cause: OnceLock<RunError>,
     /// Something it waits for was decided.
     decided: Notify,
 }
@@ -165,11 +169,26 @@ impl Runs {
         run: &RunId,
         entry: NewEntry,
     ) -> Result<RunStatus, Problem> {
+        self.stop_because(tenant, run, None, entry).await
+    }
+
+    async fn stop_because(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        cause: Option<RunError>,
+        entry: NewEntry,
+    ) -> Result<RunStatus, Problem> {
+        let mut cancelled = event("run.cancelled");
+        if let Some(cause) = &cause {
+            cancelled.body = ending::members(&cause.code, cause);
+        }
         let cancel = RunUpdate {
             only_from: vec![RunStatus::Queued],
-            events: vec![event("run.cancelled")],
+            events: vec![cancelled],
             change: RunChange {
                 status: Some(RunStatus::Cancelled),
+                error: cause.clone(),
                 ..RunChange::default()
             },
             entry: Some(entry.clone()),
@@ -184,6 +203,8 @@ impl Runs {
             only_from: vec![RunStatus::Running, RunStatus::WaitingForApproval],
             change: RunChange {
                 status: Some(RunStatus::Stopping),
+                // Stored at once, so that a Hub that takes the run up knows it, too.
+                error: cause.clone(),
                 ..RunChange::default()
             },
             entry: Some(entry),
@@ -202,13 +223,16 @@ impl Runs {
             Err(error) => return Err(error.into()),
         }
         if let Some(handle) = self.handle(run) {
+            if let Some(cause) = cause {
+                let _ = handle.cause.set(cause);
+            }
             handle.stop.cancel();
         }
         Ok(RunStatus::Stopping)
     }
 
-    /// Stops all runs of a tenant: it was blocked or deleted. Those that wait are cancelled.
-    pub async fn stop_all(&self, tenant: &TenantId) -> Result<(), Problem> {
+    /// Stops all runs of a tenant that may not go on. Those that wait are cancelled. All of them say why.
+    pub async fn stop_all(&self, tenant: &TenantId, cause: TenantStop) -> Result<(), Problem> {
         for status in [
             RunStatus::Queued,
             RunStatus::Running,
@@ -226,7 +250,9 @@ impl Runs {
                     let entry = NewEntry::by_hub("stop_run")
                         .of(tenant)
                         .to(run.run_id.as_str());
-                    match self.stop(tenant, &run.run_id, entry).await {
+                    let stopped =
+                        self.stop_because(tenant, &run.run_id, Some(cause.error()), entry);
+                    match stopped.await {
                         Err(problem) if problem.reason != Some("run_ended") => return Err(problem),
                         _ => {}
                     }

@@ -10,7 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::{JobId, RunId, TenantId};
 
+mod death;
 pub mod mock;
+
+pub use death::{Death, DeathCause};
 
 /// What a tenant's agent is started with.
 #[derive(Debug, Clone)]
@@ -70,10 +73,7 @@ pub enum Life {
         pid: Option<u32>,
     },
     /// It ended by itself.
-    Ended {
-        /// Why, without secrets.
-        reason: String,
-    },
+    Ended(Death),
 }
 
 /// Means of confinement, in force or not: shown as the tenant's conditions.
@@ -137,6 +137,9 @@ pub enum RuntimeError {
     /// It can not be started.
     #[error("the tenant's agent does not start: {0}")]
     NoStart(String),
+    /// It ended by itself before it could be asked.
+    #[error("the tenant's agent {0}")]
+    Died(Death),
     /// It is not there, or the connection broke: trying again may help.
     #[error("the tenant's agent is not reachable: {0}")]
     Unreachable(String),

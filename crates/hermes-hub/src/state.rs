@@ -44,7 +44,7 @@ pub use runs::{
 };
 pub use sqlite::SqliteState;
 pub use tenants::{
-    Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, TenantChange, TenantFilter,
+    Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, Reach, TenantChange, TenantFilter,
     TenantHome, TenantQuery, TenantRecord, Tenants,
 };
 pub use tokens::{NewSecret, NewToken, TokenRecord, Tokens};

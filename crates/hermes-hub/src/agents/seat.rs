@@ -9,7 +9,10 @@ use std::{
 use tokio::sync::watch;
 
 use super::terms::{Terms, Waking};
-use crate::shapes::{AgentPhase, AgentState, Time};
+use crate::{
+    runtime::Death,
+    shapes::{AgentPhase, AgentState, Time},
+};
 
 /// Failures that long ago do not count any more.
 const WINDOW: Duration = Duration::from_mins(10);
@@ -46,10 +49,13 @@ pub(super) struct Seat {
     pub(super) terms: Option<Arc<Terms>>,
     /// It was started with settings that are others by now.
     pub(super) is_stale: bool,
+    /// Settings in its home have changed while it was being started.
+    pub(super) has_news: bool,
     /// It starts because it did not answer, and may turn out to be well.
     is_doubted: bool,
     restarts: u32,
     last_error: Option<String>,
+    last_death: Option<(Instant, Death)>,
     failures: VecDeque<Instant>,
 }
 
@@ -62,9 +68,11 @@ impl Default for Seat {
             idle_since: Instant::now(),
             terms: None,
             is_stale: false,
+            has_news: false,
             is_doubted: false,
             restarts: 0,
             last_error: None,
+            last_death: None,
             failures: VecDeque::new(),
         }
     }
@@ -125,6 +133,17 @@ impl Seat {
         } else {
             Phase::Asleep
         });
+    }
+
+    /// It ended by itself, which is a failure.
+    pub(super) fn die(&mut self, death: Death) {
+        self.fail(format!("the tenant's agent {death}"));
+        self.last_death = Some((Instant::now(), death));
+    }
+
+    pub(super) fn death_since(&self, moment: Instant) -> Option<Death> {
+        let (when, death) = self.last_death.as_ref()?;
+        (*when >= moment).then(|| death.clone())
     }
 
     /// Somebody wants to try again.

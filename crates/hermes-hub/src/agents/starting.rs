@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Agents, PATIENCE, Phase, Terms, Waking, settled};
+use super::{Agents, PATIENCE, Phase, Terms, Waking, failing, settled};
 use crate::{
     Code, Problem, TenantId,
-    runtime::Confinement,
+    runtime::{Confinement, Death, RuntimeError},
     shapes::{AccessStatus, Condition, ConditionStatus, Time},
     state::Observation,
 };
@@ -22,6 +22,14 @@ enum Step {
     Begin,
     /// It failed too often.
     GiveUp(String),
+}
+
+/// Why an agent is not up.
+enum NotUp {
+    /// The one that was there had ended by itself.
+    Died(Death),
+    /// It could not be started.
+    Failed(String),
 }
 
 /// What is to be done for one who wants an agent down.
@@ -121,32 +129,47 @@ impl Agents {
             match agents.bring_up(&tenant).await {
                 Ok(terms) => {
                     agents.metrics.took("wake_seconds", began.elapsed());
+                    agents.hand_over_news(&tenant, &terms).await;
                     agents.seat(&tenant, |seat| seat.come_up(&terms));
                     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
                     tracing::info!(%tenant, milliseconds, "an agent has started");
                     agents.catch_up(&tenant, &terms).await;
                 }
-                Err(reason) => {
-                    agents.metrics.count("failed_starts_total", "", 1);
-                    tracing::warn!(%tenant, "a tenant's agent does not start: {reason}");
-                    agents.seat(&tenant, |seat| seat.fail(reason));
+                Err(NotUp::Died(death)) => {
+                    agents.seat(&tenant, |seat| seat.die(death.clone()));
+                    agents.note_death(&tenant, &death).await;
+                }
+                Err(NotUp::Failed(reason)) => {
+                    agents.seat(&tenant, |seat| seat.fail(reason.clone()));
+                    agents.note_failed_start(&tenant, &reason).await;
                 }
             }
         });
     }
 
-    async fn bring_up(&self, tenant: &TenantId) -> Result<Arc<Terms>, String> {
+    async fn bring_up(&self, tenant: &TenantId) -> Result<Arc<Terms>, NotUp> {
         let terms = self.tenancy.terms(tenant).await;
-        let terms = Arc::new(terms.map_err(|problem| problem.message)?);
-        let confinement = self
-            .runtime
-            .start(terms.launch.clone())
-            .await
-            .map_err(|error| error.to_string())?;
+        let terms = Arc::new(terms.map_err(|problem| NotUp::Failed(problem.message))?);
+        let started = self.runtime.start(terms.launch.clone()).await;
+        let confinement = started.map_err(|error| match error {
+            RuntimeError::Died(death) => NotUp::Died(death),
+            error => NotUp::Failed(error.to_string()),
+        })?;
         self.note_conditions(tenant, &terms, &confinement).await;
         self.note_ignored(tenant, &terms).await;
         self.note_applied(&terms).await;
         Ok(terms)
+    }
+
+    /// Lets an agent that has just started read again what has changed in its home meanwhile.
+    async fn hand_over_news(&self, tenant: &TenantId, terms: &Terms) {
+        while self.seat(tenant, |seat| std::mem::take(&mut seat.has_news)) {
+            let directives = &terms.launch.directives;
+            if let Err(error) = self.runtime.apply(tenant, directives).await {
+                tracing::warn!(%tenant, "what changed meanwhile did not reach the agent: {error}");
+                return;
+            }
+        }
     }
 
     /// What changed while an agent started was handed only to those that were up by then.
@@ -184,6 +207,7 @@ impl Agents {
             .iter()
             .map(|confinement| condition(confinement, now))
             .filter(is_new)
+            .chain(failing::recovery(&record.conditions))
             .collect();
         let is_observed = record.observed_generation >= terms.generation;
         if conditions.is_empty() && is_observed {

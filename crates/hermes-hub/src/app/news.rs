@@ -3,9 +3,65 @@
 use std::sync::Arc;
 
 use super::Hub;
-use crate::{GroupId, Problem, TenantId, shapes::AccessStatus, state::Observation};
+use crate::{
+    GroupId, Problem, TenantId,
+    runs::TenantStop,
+    shapes::AccessStatus,
+    state::{Observation, Reach, TenantChange},
+};
+
+/// What has to be looked at after a change of a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Consequences {
+    /// Its agent works with something else.
+    agent: bool,
+    /// It may listen to a messaging platform now.
+    listening: bool,
+    /// Its jobs run at other times, or not at all.
+    jobs: bool,
+}
+
+impl Consequences {
+    pub(crate) fn of(change: &TenantChange) -> Self {
+        let has_variables = !(change.env.is_empty() && change.unset_env.is_empty());
+        let is_other = change.flavor.is_some() || change.agent.is_some();
+        Self {
+            agent: is_other || has_variables || change.groups.is_some(),
+            listening: change.flavor.is_some() || has_variables,
+            jobs: is_other || change.storage.is_some(),
+        }
+    }
+}
 
 impl Hub {
+    /// Whom a change of a tenant has to reach, so that one commit is enough where that is nobody.
+    pub(crate) fn reach_of(&self, tenant: &TenantId, consequences: Consequences) -> Reach {
+        match consequences.agent {
+            false => Reach::Nobody,
+            true if self.agents().is_awake(tenant) => Reach::Agent,
+            true => Reach::NoAgent,
+        }
+    }
+
+    /// A tenant was changed, with what follows from that.
+    pub(crate) fn tenant_changed(&self, tenant: &TenantId, consequences: Consequences) {
+        if !consequences.agent && !consequences.jobs {
+            return;
+        }
+        let (hub, id) = (self.clone(), tenant.clone());
+        self.work().spawn(async move {
+            // It may have woken up since.
+            if consequences.agent && hub.agents().is_awake(&id) {
+                hub.hand_over(&id).await;
+            } else if consequences.listening {
+                hub.start_listener(&id).await;
+            }
+            if consequences.jobs {
+                hub.look_at_jobs(&id).await;
+            }
+        });
+    }
+
     /// A tenant's home is there, and its agent may start.
     pub(crate) fn tenant_ready(&self, tenant: &TenantId) {
         self.agents().start(tenant);
@@ -15,7 +71,7 @@ impl Hub {
     pub(crate) fn settings_changed(&self, tenant: &TenantId) {
         let (hub, id) = (self.clone(), tenant.clone());
         self.work().spawn(async move {
-            if hub.agents().awake().contains(&id) {
+            if hub.agents().is_awake(&id) {
                 hub.hand_over(&id).await;
             } else {
                 if let Err(problem) = hub.note_asleep(&id).await {
@@ -25,6 +81,13 @@ impl Hub {
             }
             hub.look_at_jobs(&id).await;
         });
+    }
+
+    /// The same, when it has reached the agent of a tenant that is awake. One that starts gets it before its first run.
+    pub(crate) async fn hand_over_now(&self, tenant: &TenantId) {
+        if !self.agents().take_news(tenant) {
+            self.hand_over(tenant).await;
+        }
     }
 
     /// Who sleeps works with all settings as soon as it is awake.
@@ -42,7 +105,7 @@ impl Hub {
     /// A tenant was blocked or unblocked.
     pub(crate) async fn access_changed(&self, tenant: &TenantId, status: AccessStatus) {
         if status == AccessStatus::Blocked {
-            if let Err(problem) = self.runs().stop_all(tenant).await {
+            if let Err(problem) = self.runs().stop_all(tenant, TenantStop::Blocked).await {
                 tracing::warn!(%tenant, "runs of a blocked tenant go on: {problem}");
             }
             self.agents().stop(tenant);
@@ -65,7 +128,7 @@ impl Hub {
 
     /// A tenant is deleted: nothing of it runs any more when this returns.
     pub(crate) async fn tenant_gone(&self, tenant: &TenantId) {
-        if let Err(problem) = self.runs().stop_all(tenant).await {
+        if let Err(problem) = self.runs().stop_all(tenant, TenantStop::Deleted).await {
             tracing::warn!(%tenant, "runs of a deleted tenant go on: {problem}");
         }
         self.agents().settle(tenant).await;

@@ -11,6 +11,7 @@ use crate::{
     Code, Problem, TenantId,
     agents::Room,
     files,
+    runs::TenantStop,
     service::tenants,
     shapes::{Condition, ConditionStatus, Time},
     state::{Observation, Owner, TenantRecord, Usage},
@@ -80,7 +81,7 @@ impl Hub {
             after.used.bytes > before.used.bytes || after.used.files > before.used.files;
         if has_grown && tenants::room(&after, &self.standing()) == Room::Full {
             tracing::warn!(%tenant, "a tenant is over its storage quota and is stopped");
-            self.runs().stop_all(tenant).await?;
+            self.runs().stop_all(tenant, TenantStop::Quota).await?;
             self.agents().stop(tenant);
         }
         Ok(())

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{
     carry_out::Work,
     decisions::{Waiting, new_approval},
+    ending,
     joining::Joining,
     request::errand,
     translate::{self, translate},
@@ -185,7 +186,11 @@ impl Work<'_> {
                 self.store(update).await?;
                 return Ok(Ok(run));
             }
-            Err(error @ (RuntimeError::Unreachable(_) | RuntimeError::NoStart(_))) => {
+            Err(
+                error @ (RuntimeError::Unreachable(_)
+                | RuntimeError::NoStart(_)
+                | RuntimeError::Died(_)),
+            ) => {
                 return Ok(Err(End::Lost(error.to_string())));
             }
             Err(RuntimeError::Unknown(message)) => ("not_found", message),
@@ -321,8 +326,13 @@ impl Work<'_> {
         let Some(error) = error else {
             members.clear();
             change.status = Some(RunStatus::Cancelled);
+            if let Some(cause) = self.handle.cause.get() {
+                *members = ending::members(&cause.code, cause);
+                change.error = Some(cause.clone());
+            }
             return "run.cancelled";
         };
+        members.insert("reason".into(), json!(error.code));
         members.insert("error".into(), json!(error));
         change.status = Some(RunStatus::Failed);
         change.error = Some(error);

@@ -1,13 +1,22 @@
 //! The life of one run on this node: its agent is woken, its events are followed, and if it is cut off it is resumed,
 //! queued again or ended.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Map, Value, json};
 
-use super::{Handle, Runs, attempt::End, decisions::Waiting};
+use super::{
+    Handle, Runs,
+    attempt::End,
+    decisions::Waiting,
+    ending::{self, TenantStop},
+};
 use crate::{
-    ApprovalId, Problem, RunId, TenantId,
+    ApprovalId, Code, Problem, RunId, TenantId,
     agents::Terms,
     shapes::{Approval, ApprovalState, RunError, RunStatus},
     state::{
@@ -33,6 +42,8 @@ const DATABASE_REST: Duration = Duration::from_secs(2);
 /// Carries out a run until it has ended, waits in its queue again, or the Hub ends.
 pub(super) async fn carry_out(runs: &Arc<Runs>, record: RunRecord, handle: &Handle) {
     let tenant = record.run.tenant_id.clone();
+    // A Hub before has told the agent of it.
+    let is_inherited = record.agent_run.is_some();
     let _busy = runs.agents.enter(&tenant);
     let mut work = Work {
         runs,
@@ -46,6 +57,8 @@ pub(super) async fn carry_out(runs: &Arc<Runs>, record: RunRecord, handle: &Hand
         started_calls: 0,
         ended_calls: 0,
         is_overdue: false,
+        is_inherited,
+        began: Instant::now(),
         fruitless: 0,
     };
     loop {
@@ -82,6 +95,10 @@ pub(super) struct Work<'a> {
     pub(super) ended_calls: u32,
     /// It took too long.
     pub(super) is_overdue: bool,
+    /// A Hub before this one began it.
+    is_inherited: bool,
+    /// Since when this Hub is about it.
+    began: Instant,
     /// Breaks since the last event.
     pub(super) fruitless: u32,
 }
@@ -92,6 +109,9 @@ impl Work<'_> {
             return Ok(());
         }
         if self.record.run.status == RunStatus::Stopping {
+            if let Some(cause) = self.record.run.error.clone() {
+                let _ = self.handle.cause.set(cause);
+            }
             self.handle.stop.cancel();
         }
         self.recall_approvals().await?;
@@ -171,51 +191,103 @@ impl Work<'_> {
         if self.handle.stop.is_cancelled() {
             return self.cancel().await;
         }
+        let (reason, what) = self.why_cut_off();
         let may_repeat = !self.record.called_tool || self.record.retry_interrupted;
         if !may_repeat || self.record.run.attempt >= MOST_ATTEMPTS {
+            let attempts = self.record.run.attempt;
             let message = if may_repeat {
-                "the run was cut off too often"
+                format!("the run was cut off {attempts} times; the last time {what}")
             } else {
-                "the run was cut off after it had called a tool; set `retryInterrupted` to let such runs begin anew"
+                format!(
+                    "the run was cut off after it had called a tool: {what}; set `retryInterrupted` to let such runs \
+                     begin anew"
+                )
             };
-            return self.fail("interrupted", message.to_owned()).await;
+            return self.fail_because(reason, "interrupted", message).await;
         }
-        let updated = self.runs.state.requeue_run(&self.tenant, &self.id).await?;
+        let why = Map::from_iter([
+            ("reason".to_owned(), json!(reason)),
+            ("message".to_owned(), json!(what)),
+        ]);
+        let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
+        let updated = updated.await?;
         self.runs.watchers.tell(&self.id, &updated.events);
         Ok(())
+    }
+
+    /// What cut it off: one word, and words for people.
+    fn why_cut_off(&self) -> (&'static str, String) {
+        match self.runs.agents.death_since(&self.tenant, self.began) {
+            Some(death) => ("agent_died", format!("the tenant's agent {death}")),
+            None if self.is_inherited => (
+                "hub_stopped",
+                "the Hub was stopped, or ended, while the run was under way".to_owned(),
+            ),
+            None => (
+                "agent_lost",
+                "the tenant's agent lost the run, or was stopped".to_owned(),
+            ),
+        }
     }
 
     /// There is no agent to carry it out.
     async fn give_up(&mut self, problem: &Problem) -> Result<(), StateError> {
         match problem.reason {
-            Some("tenant_blocked") => self.cancel().await,
+            Some("tenant_blocked") => {
+                let _ = self.handle.cause.set(TenantStop::Blocked.error());
+                self.cancel().await
+            }
+            // Nobody else says that of a tenant whose run is under way.
+            _ if problem.code == Code::NotFound => {
+                let _ = self.handle.cause.set(TenantStop::Deleted.error());
+                self.cancel().await
+            }
             // It waits in the queue until somebody starts the agent.
             Some("agent_stopped") => {
-                let updated = self.runs.state.requeue_run(&self.tenant, &self.id).await?;
+                let why = Map::from_iter([("reason".to_owned(), json!("agent_stopped"))]);
+                let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
+                let updated = updated.await?;
                 self.runs.watchers.tell(&self.id, &updated.events);
                 Ok(())
             }
-            _ => {
-                self.fail("agent_unavailable", problem.message.clone())
+            reason => {
+                let reason = reason.unwrap_or("agent_unavailable");
+                self.fail_because(reason, "agent_unavailable", problem.message.clone())
                     .await
             }
         }
     }
 
     pub(super) async fn cancel(&mut self) -> Result<(), StateError> {
+        let cause = self.handle.cause.get().cloned();
+        let members = cause
+            .as_ref()
+            .map(|cause| ending::members(&cause.code, cause));
         let change = RunChange {
             status: Some(RunStatus::Cancelled),
+            error: cause,
             ..RunChange::default()
         };
-        self.end("run.cancelled", Map::new(), change).await
+        self.end("run.cancelled", members.unwrap_or_default(), change)
+            .await
     }
 
     pub(super) async fn fail(&mut self, code: &str, message: String) -> Result<(), StateError> {
+        self.fail_because(code, code, message).await
+    }
+
+    /// The same, with a reason that is another word than the error's.
+    async fn fail_because(
+        &mut self,
+        reason: &str,
+        code: &str,
+        message: String,
+    ) -> Result<(), StateError> {
         let error = RunError {
             code: code.to_owned(),
             message,
         };
-        let members = Map::from_iter([("error".to_owned(), json!(error))]);
+        let members = ending::members(reason, &error);
         let change = RunChange {
             status: Some(RunStatus::Failed),
             error: Some(error),

@@ -191,7 +191,8 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
     super::recorded(&call, blocking(move || set(&home, &name, enabled, pinned))).await?;
     found.shape.enabled = enabled;
     found.shape.pinned = pinned.unwrap_or(found.shape.pinned);
-    call.hub.settings_changed(&record.id);
+    // Before the reply: a run that begins after it works with what is in force then.
+    call.hub.hand_over_now(&record.id).await;
     Reply::json(&found.shape)
 }
 

@@ -10,10 +10,13 @@ use serde_json::{Map, Value};
 use super::{OfTenant, WHOLE, documents::Standing, page, present};
 use crate::{
     Code, Hub, Problem, TenantId,
+    app::Consequences,
     auth::{Scope, new_uid},
     call::{Call, Reply, etag},
     shapes::{GroupMembership, Tenant, TenantStatus, Via},
-    state::{Deletion, NewTenant, Page, TenantChange, TenantFilter, TenantQuery, TenantRecord},
+    state::{
+        Deletion, NewTenant, Page, Reach, TenantChange, TenantFilter, TenantQuery, TenantRecord,
+    },
 };
 
 mod given;
@@ -21,7 +24,7 @@ mod home;
 mod resolve;
 pub(crate) mod runtime_key;
 
-pub(crate) use given::{AgentGiven, BrowserGiven, StorageGiven};
+pub(crate) use given::{AgentGiven, BrowserGiven, Sensible, StorageGiven};
 pub(crate) use home::{Making, provision_unfinished, purge_overdue};
 pub(crate) use resolve::{agent, room, shape, storage};
 
@@ -295,7 +298,7 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
             None => unset.push(name),
         }
     }
-    let change = TenantChange {
+    let mut change = TenantChange {
         display_name,
         flavor,
         agent: given::changed::<AgentGiven>("agent", &record.agent, input.agent)?,
@@ -305,14 +308,17 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
         labels,
         env: super::env::sealed(hub, &record.uid, set)?,
         unset_env: unset,
+        reach: Reach::default(),
     };
+    let consequences = Consequences::of(&change);
+    change.reach = hub.reach_of(&record.id, consequences);
     let expected = call.if_match.is_some().then_some(record.revision);
     let updated = hub
         .state()
         .update_tenant(&record.id, change, expected, call.entry.clone())
         .await;
     let updated = updated.map_err(|error| group_missing(error.into()))?;
-    hub.settings_changed(&updated.id);
+    hub.tenant_changed(&updated.id, consequences);
     show(&call, &updated)
 }
 

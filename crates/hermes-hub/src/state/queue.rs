@@ -1,6 +1,7 @@
 //! Runs that wait for their turn, and those that this node works on.
 
 use async_trait::async_trait;
+use serde_json::{Map, Value};
 
 use super::{RunRecord, RunUpdated, StateError};
 use crate::{RunId, TenantId};
@@ -21,6 +22,12 @@ pub trait Queue {
     /// Runs that this node has claimed and that have not ended.
     async fn claimed_runs(&self) -> Result<Vec<RunRecord>, StateError>;
 
-    /// Puts a run that was cut off back into the queue, at its old place, with one more attempt.
-    async fn requeue_run(&self, tenant: &TenantId, id: &RunId) -> Result<RunUpdated, StateError>;
+    /// Puts a run that was cut off back into the queue, at its old place, with one more attempt. Its event says
+    /// why.
+    async fn requeue_run(
+        &self,
+        tenant: &TenantId,
+        id: &RunId,
+        why: Map<String, Value>,
+    ) -> Result<RunUpdated, StateError>;
 }

@@ -76,7 +76,7 @@ impl SqliteState {
     }
 
     async fn begin(&self) -> Result<Change<'_>, StateError> {
-        let write = self.database.begin().await.map_err(unwritable)?;
+        let write = self.database.begin_in_group().await.map_err(unwritable)?;
         Ok(Change::new(write, &self.changes))
     }
 }

@@ -51,11 +51,11 @@ pub struct TenantRecord {
     pub generation: u64,
     /// The last one in force.
     pub observed_generation: u64,
-    /// Counts changes of anything here but the disk space; the ETag.
+    /// Counts what clients change, and nothing that the Hub finds out by itself; the ETag.
     pub revision: u64,
     /// When it was made.
     pub created_at: Time,
-    /// When it was last changed.
+    /// When a client last changed it.
     pub updated_at: Time,
     /// When it was deleted.
     pub deleted_at: Option<Time>,
@@ -143,6 +143,20 @@ pub struct TenantChange {
     pub env: Vec<super::NewVariable>,
     /// Names of variables to unset.
     pub unset_env: Vec<String>,
+    /// Who works with the settings, and so whether the change is in force with its commit.
+    pub reach: Reach,
+}
+
+/// Whom a change of a tenant has to reach before it is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// An agent that is awake.
+    #[default]
+    Agent,
+    /// Nobody beyond those whom changes before have yet to reach.
+    Nobody,
+    /// Nobody at all: there is no agent that could work with older settings.
+    NoAgent,
 }
 
 /// What the Hub found out about a tenant, in what is not `None`.

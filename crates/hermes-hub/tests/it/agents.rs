@@ -5,6 +5,7 @@ use std::time::Duration;
 use hermes_hub::{
     agents::Waking,
     shapes::{AgentPhase, ConditionStatus, RunStatus},
+    state::{AuditQuery, Page},
 };
 
 use crate::world::World;
@@ -208,4 +209,81 @@ async fn an_agent_that_was_only_doubted_is_still_started_anew_for_other_variable
             world.agents.state(&tenant).await.state == AgentPhase::Sleeping
         })
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agents.wake(&tenant).await.unwrap();
+    world.agent.kill(&tenant);
+    world
+        .until("its end is noticed", || async {
+            world.agents.state(&tenant).await.last_error.is_some()
+        })
+        .await;
+    let state = world.agents.state(&tenant).await;
+    let words = "the tenant's agent was killed (signal 9)";
+    assert_eq!(state.last_error.as_deref(), Some(words));
+    let healthy = || async {
+        let record = world.state.tenant(&tenant).await.unwrap().unwrap();
+        let found = record.conditions.into_iter();
+        found.into_iter().find(|known| known.kind == "AgentHealthy")
+    };
+    world
+        .until("the condition", || async { healthy().await.is_some() })
+        .await;
+    let condition = healthy().await.unwrap();
+    assert_eq!(condition.status, ConditionStatus::False);
+    assert_eq!(
+        (condition.reason.as_str(), condition.message.as_str()),
+        ("signal", words)
+    );
+    world
+        .until("the entry", || async {
+            let page = Page::first(10);
+            let log = world.state.audit(&AuditQuery::default(), &page).await;
+            log.unwrap().items.iter().any(|entry| {
+                entry.action == "agent_ended" && entry.target.as_deref() == Some("signal:9")
+            })
+        })
+        .await;
+    let figures = world.agents.metrics().text(&[]);
+    assert!(
+        figures.contains("hermes_hub_agent_deaths_total{cause=\"signal\"} 1"),
+        "{figures}"
+    );
+    // It rests, comes back, and what was wrong stays readable.
+    world.agents.wake(&tenant).await.unwrap();
+    let condition = healthy().await.unwrap();
+    assert_eq!(condition.status, ConditionStatus::True);
+    assert!(condition.message.contains(words), "{condition:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_finds_its_predecessor_dead_counts_as_a_failure() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    world.agent.die_unnoticed(1);
+    let begun = std::time::Instant::now();
+    world.agents.wake(&tenant).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not rest");
+    let state = world.agents.state(&tenant).await;
+    assert_eq!(state.restarts, 1, "{state:?}");
+    let error = state.last_error.unwrap();
+    assert!(error.contains("was killed (signal 9)"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_within_a_run_makes_the_next_start_wait() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "tool wait").await.run_id;
+    world.until_event(&tenant, &run, "tool.completed").await;
+    let begun = std::time::Instant::now();
+    world.agent.kill(&tenant);
+    let run = world.ended(&tenant, &run).await;
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not rest");
+    assert_eq!(run.error.unwrap().code, "interrupted");
+    assert_eq!(world.agents.state(&tenant).await.restarts, 1);
 }

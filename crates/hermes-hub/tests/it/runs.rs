@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hermes_hub::{
     audit::NewEntry,
-    runs::RunRequest,
+    runs::{RunRequest, TenantStop},
     shapes::{AccessStatus, RunStatus, RunTrigger},
     state::{Page, RunQuery},
 };
@@ -191,7 +191,11 @@ async fn a_blocked_tenant_runs_nothing_until_it_is_unblocked() {
     world
         .tenancy
         .change(|rules| rules.access = AccessStatus::Blocked);
-    world.runs.stop_all(&tenant).await.unwrap();
+    world
+        .runs
+        .stop_all(&tenant, TenantStop::Blocked)
+        .await
+        .unwrap();
     let run = world.ended(&tenant, &running.run_id).await;
     assert_eq!(run.status, RunStatus::Cancelled);
     let later = world.run(&tenant, "say=1").await;
@@ -202,4 +206,48 @@ async fn a_blocked_tenant_runs_nothing_until_it_is_unblocked() {
         .change(|rules| rules.access = AccessStatus::Active);
     let later = world.ended(&tenant, &later.run_id).await;
     assert_eq!(later.status, RunStatus::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_tenant_that_may_not_go_on_say_why() {
+    for (stop, code) in [
+        (TenantStop::Quota, "quota"),
+        (TenantStop::Blocked, "tenant_blocked"),
+        (TenantStop::Deleted, "tenant_deleted"),
+    ] {
+        let world = World::new().await;
+        let tenant = world.tenant("a").await;
+        world.tenancy.change(|rules| rules.max_concurrent_runs = 1);
+        let running = world.run(&tenant, "wait").await.run_id;
+        world.until_event(&tenant, &running, "run.started").await;
+        let waiting = world.run(&tenant, "say=1").await.run_id;
+        world.runs.stop_all(&tenant, stop).await.unwrap();
+        for run in [running, waiting] {
+            let events = world.events(&tenant, &run).await;
+            let last = events.last().unwrap();
+            assert_eq!(last.event, "run.cancelled", "{events:?}");
+            assert_eq!(last.body["reason"], code, "{last:?}");
+            assert_eq!(last.body["error"]["code"], code, "{last:?}");
+            let run = world.ended(&tenant, &run).await;
+            assert_eq!(run.status, RunStatus::Cancelled);
+            let error = run.error.unwrap();
+            assert_eq!(error.code, code);
+            assert!(
+                error.message.contains("so its runs were stopped"),
+                "{error:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_somebody_stops_needs_no_reason() {
+    let world = World::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "wait").await.run_id;
+    world.until_event(&tenant, &run, "run.started").await;
+    let entry = NewEntry::by_hub("stop_run");
+    world.runs.stop(&tenant, &run, entry).await.unwrap();
+    let run = world.ended(&tenant, &run).await;
+    assert_eq!((run.status, run.error), (RunStatus::Cancelled, None));
 }

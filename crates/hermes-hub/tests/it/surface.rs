@@ -30,3 +30,4 @@ mod tampered;
 mod tls;
 mod unlogged;
 mod variables;
+mod versions;

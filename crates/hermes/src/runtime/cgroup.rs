@@ -76,6 +76,16 @@ impl Cgroups {
         let _ = fs::remove_dir(self.group(tenant));
     }
 
+    /// Whether the kernel has ended a process of the tenant for its memory.
+    pub(super) fn has_hit_memory_limit(&self, tenant: &TenantId) -> bool {
+        let events = fs::read_to_string(self.group(tenant).join("memory.events"));
+        let kills = events.unwrap_or_default();
+        let kills = kills
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "));
+        kills.is_some_and(|count| count.trim() != "0")
+    }
+
     fn group(&self, tenant: &TenantId) -> PathBuf {
         self.base.join(format!("tenant-{tenant}"))
     }
@@ -116,6 +126,27 @@ mod tests {
         assert_eq!(read("memory.max"), "1073741824");
         assert_eq!(read("pids.max"), "256");
         assert_eq!(read("cpu.max"), "150000 100000");
+    }
+
+    #[test]
+    fn a_kill_for_memory_is_told_from_others() {
+        let tree = tree("cpu memory pids", "42");
+        let groups = Cgroups::at(tree.path(), 42).unwrap();
+        let tenant = TenantId::parse("a").unwrap();
+        assert!(!groups.has_hit_memory_limit(&tenant));
+        let limits = Limits {
+            memory_bytes: 1 << 20,
+            pids: 16,
+            cpu: 1.0,
+        };
+        let group = groups.make(&tenant, limits).unwrap();
+        for (events, has_hit) in [
+            ("low 0\nhigh 0\nmax 3\noom 0\noom_kill 0\n", false),
+            ("low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n", true),
+        ] {
+            fs::write(group.join("memory.events"), events).unwrap();
+            assert_eq!(groups.has_hit_memory_limit(&tenant), has_hit, "{events}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use hermes_hub::{
     RunId, TenantId,
     auth::{KeyKind, NewKey},
     runtime::{
-        AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
-        RuntimeError,
+        AgentEvent, AgentRun, Confinement, Death, DeathCause, Decision, Directives, Errand, Launch,
+        Life, Runtime, RuntimeError,
     },
 };
 
@@ -120,9 +120,10 @@ impl LinkedAgent {
         match &self.0 {
             Found::Here { .. } => Life::Running { pid: None },
             Found::Elsewhere(api) if api.is_well().await => Life::Running { pid: None },
-            Found::Elsewhere(_) => Life::Ended {
-                reason: "the gateway of this home does not answer".into(),
-            },
+            Found::Elsewhere(_) => Life::Ended(Death {
+                cause: DeathCause::Unknown,
+                details: "the gateway of this home does not answer".into(),
+            }),
             Found::Unreached(_) => Life::Stopped,
         }
     }

@@ -1,9 +1,9 @@
 //! One tenant's process, from its start to the end of its last descendant. A task owns it; others hold [`Running`].
 
-use std::{fs::File, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{fmt, fs::File, os::fd::AsFd, sync::Arc, time::Duration};
 
 use hermes_config::{Redactor, ServerName};
-use hermes_hub::runtime::{Launch, RuntimeError};
+use hermes_hub::runtime::{Death, DeathCause, Launch, RuntimeError};
 use hermes_mcp::process::{
     Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnRequest, StderrLog,
 };
@@ -28,7 +28,25 @@ enum Order {
         done: oneshot::Sender<()>,
     },
     /// At once, for this reason.
-    Kill(String),
+    Kill(Death),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    /// Somebody wanted it so.
+    Ordered,
+    /// By itself, or by a limit.
+    Died(Death),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered => f.write_str("it was stopped"),
+            Self::Died(death) => write!(f, "it {death}"),
+        }
+    }
 }
 
 /// What the processes of a tenant are held to.
@@ -45,12 +63,14 @@ pub(super) struct Bounds {
 pub(super) struct Running {
     pub(super) api: AgentApi,
     pub(super) pid: u32,
+    /// Tells it from another process of the same number.
+    start_time: u64,
     /// The topmost process of the tree.
     pub(super) root: u32,
     /// What the Hub has to watch over, if the kernel does not.
     pub(super) bounds: Option<Bounds>,
     orders: mpsc::Sender<Order>,
-    ended: watch::Receiver<Option<String>>,
+    ended: watch::Receiver<Option<End>>,
 }
 
 /// What a process is started with.
@@ -73,7 +93,7 @@ pub(super) struct Owned {
     output: [ServerStderr; 2],
     redactor: Arc<Redactor>,
     orders: mpsc::Receiver<Order>,
-    ended: watch::Sender<Option<String>>,
+    ended: watch::Sender<Option<End>>,
 }
 
 /// Starts the process; it has not confined itself yet when this returns. The second part is to be run by a task.
@@ -121,6 +141,7 @@ pub(super) async fn start(
     let running = Running {
         api,
         pid,
+        start_time: process.start_time(),
         root,
         bounds: start.decided.is_watched.then_some(Bounds {
             memory: start.launch.limits.memory_bytes,
@@ -142,17 +163,23 @@ pub(super) async fn start(
 
 impl Running {
     /// Why it has ended, if it has.
-    pub(super) fn end(&self) -> Option<String> {
+    pub(super) fn end(&self) -> Option<End> {
         self.ended.borrow().clone()
     }
 
     /// Waits for its end, and tells why.
-    pub(super) async fn ended(&self) -> String {
+    pub(super) async fn ended(&self) -> End {
         let mut ended = self.ended.clone();
         let end = ended.wait_for(Option::is_some).await;
         end.ok()
             .and_then(|end| end.clone())
-            .unwrap_or_else(|| "the Hub let go of it".into())
+            // The Hub let go of it.
+            .unwrap_or(End::Ordered)
+    }
+
+    /// Whether its process is gone, which may be known before its end has been looked into.
+    pub(super) fn is_gone(&self) -> bool {
+        self.end().is_some() || !hermes_mcp::process::may_be_running(self.pid, self.start_time)
     }
 
     /// Stops it and waits until nothing of it is left.
@@ -166,27 +193,39 @@ impl Running {
     }
 
     /// Ends it at once.
-    pub(super) fn kill(&self, reason: String) {
+    pub(super) fn kill(&self, death: Death) {
         // A full mailbox holds orders to end already.
-        let _ = self.orders.try_send(Order::Kill(reason));
+        let _ = self.orders.try_send(Order::Kill(death));
     }
 }
 
 impl Owned {
-    /// Waits for the end of the process or for an order to end it, and cleans up.
-    pub(super) async fn own(mut self, clean_up: impl FnOnce()) {
-        let (reason, done) = tokio::select! {
-            exit = self.process.exited() => (self.last_words(exit).await, None),
+    /// Waits for the end of the process or for an order to end it, and cleans up. `hit_memory_limit` tells whether the
+    /// kernel ended it for its memory.
+    pub(super) async fn own(
+        mut self,
+        hit_memory_limit: impl Fn() -> bool,
+        clean_up: impl FnOnce(),
+    ) {
+        let (end, done) = tokio::select! {
+            // An order that comes after the end changes nothing about its cause.
+            biased;
+            exit = self.process.exited() => {
+                let cause = cause(exit, &hit_memory_limit);
+                let details = self.last_words().await;
+                (End::Died(Death { cause, details }), None)
+            }
             order = self.orders.recv() => match order {
                 Some(Order::Stop { patience, done }) => {
                     self.ask_to_leave(patience).await;
-                    ("stopped".into(), Some(done))
+                    (End::Ordered, Some(done))
                 }
-                Some(Order::Kill(reason)) => {
+                Some(Order::Kill(death)) => {
                     self.signal(rustix::process::Signal::KILL);
-                    (reason, None)
+                    (End::Died(death), None)
                 }
-                None => ("the Hub let go of it".into(), None),
+                // The Hub let go of it.
+                None => (End::Ordered, None),
             },
         };
         if let Err(error) = self.process.stop().await {
@@ -194,7 +233,7 @@ impl Owned {
         }
         drop(self.guard);
         clean_up();
-        let _ = self.ended.send(Some(reason));
+        let _ = self.ended.send(Some(end));
         if let Some(done) = done {
             let _ = done.send(());
         }
@@ -216,17 +255,22 @@ impl Owned {
         }
     }
 
-    /// How it ended, and what it said last.
-    async fn last_words(&mut self, exit: Exit) -> String {
+    /// What it said last.
+    async fn last_words(&mut self) -> String {
         let [stderr, _] = &mut self.output;
         stderr.settle().await;
         let lines = stderr.tail();
         let last = lines.len().saturating_sub(LAST_LINES);
-        let mut reason = exit.to_string();
-        if last < lines.len() {
-            reason.push_str(": ");
-            reason.push_str(&self.redactor.redact(&lines[last..].join(" / ")));
-        }
-        reason
+        let words = lines[last..].join(" / ");
+        self.redactor.redact(&words).into_owned()
+    }
+}
+
+fn cause(exit: Exit, hit_memory_limit: impl Fn() -> bool) -> DeathCause {
+    match exit {
+        Exit::Signal(9) if hit_memory_limit() => DeathCause::MemoryLimit,
+        Exit::Code(code) => DeathCause::Exit(code),
+        Exit::Signal(signal) => DeathCause::Signal(signal),
+        Exit::Unknown => DeathCause::Unknown,
     }
 }

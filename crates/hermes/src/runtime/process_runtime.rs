@@ -27,7 +27,7 @@ use super::{
     environment::{self, Surroundings},
     isolation::{Isolation, Means, Mode, Place, decide},
     plan::Rights,
-    process::{self, Running, Start},
+    process::{self, End, Running, Start},
     socket::{Callers, Sockets},
     users::{self, Users},
     watch,
@@ -38,6 +38,9 @@ const START_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long what is left of a Hub that was killed may take to end; its guard needs three seconds at most.
 const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long it may take until the end of a process that is gone has been looked into.
+const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often the lock of a predecessor is tried.
 const LOCK_ROUND: Duration = Duration::from_millis(20);
@@ -108,6 +111,8 @@ struct Agent {
     /// Starts and stops of a tenant take turns.
     turn: Arc<Semaphore>,
     running: Option<Running>,
+    /// Whether somebody was told that it has ended by itself.
+    is_end_told: bool,
     confinement: Vec<Confinement>,
 }
 
@@ -124,6 +129,7 @@ impl Agents {
         act(agents.entry(tenant.clone()).or_insert_with(|| Agent {
             turn: Arc::new(Semaphore::new(1)),
             running: None,
+            is_end_told: false,
             confinement: Vec::new(),
         }))
     }
@@ -222,7 +228,14 @@ impl ProcessRuntime {
         let (running, owned) = process::start(start, api).await?;
         let (tenant, sockets) = (launch.tenant.clone(), Arc::clone(&self.sockets));
         let groups = self.setup.means.cgroups.clone();
-        self.tasks.spawn(owned.own(move || {
+        let hit_memory_limit = {
+            let (groups, tenant) = (groups.clone(), tenant.clone());
+            move || {
+                let groups = groups.as_ref();
+                groups.is_some_and(|groups| groups.has_hit_memory_limit(&tenant))
+            }
+        };
+        self.tasks.spawn(owned.own(hit_memory_limit, move || {
             sockets.remove(&tenant);
             if let Some(groups) = groups {
                 groups.remove(&tenant);
@@ -261,7 +274,7 @@ impl ProcessRuntime {
         match running {
             Some(running) => match running.end() {
                 None => Ok(running.api),
-                Some(reason) => Err(RuntimeError::Unreachable(reason)),
+                Some(end) => Err(RuntimeError::Unreachable(end.to_string())),
             },
             None => Err(RuntimeError::Unreachable("it is not running".into())),
         }
@@ -276,7 +289,7 @@ async fn first_words(running: &Running, launch: &Launch) -> Result<(), RuntimeEr
     };
     tokio::select! {
         settled = settle => settled.map_err(|error| RuntimeError::NoStart(error.to_string())),
-        reason = running.ended() => Err(RuntimeError::NoStart(reason)),
+        end = running.ended() => Err(RuntimeError::NoStart(end.to_string())),
     }
 }
 
@@ -297,12 +310,25 @@ impl Runtime for ProcessRuntime {
             if is_well && running.api.apply(&launch.directives).await.is_ok() {
                 return Ok(confinement);
             }
+            if running.is_gone() {
+                // Its owner is about to find out why.
+                let _ = tokio::time::timeout(END_PATIENCE, running.ended()).await;
+            }
             // It has ended, or it hangs, or it would go on with what holds no more.
             running.stop(Duration::ZERO).await;
+            let is_told = self.agents.with(&launch.tenant, |agent| {
+                agent.running = None;
+                agent.is_end_told
+            });
+            // Whoever starts it has to know, and may want to wait before the next start.
+            if let Some(End::Died(death)) = running.end().filter(|_| !is_told) {
+                return Err(RuntimeError::Died(death));
+            }
         }
         let (running, confinement) = self.launch(&launch).await?;
         self.agents.with(&launch.tenant, |agent| {
             agent.running = Some(running);
+            agent.is_end_told = false;
             agent.confinement.clone_from(&confinement);
         });
         Ok(confinement)
@@ -328,7 +354,11 @@ impl Runtime for ProcessRuntime {
                 None => Life::Running {
                     pid: Some(running.pid),
                 },
-                Some(reason) => Life::Ended { reason },
+                Some(End::Ordered) => Life::Stopped,
+                Some(End::Died(death)) => {
+                    self.agents.with(tenant, |agent| agent.is_end_told = true);
+                    Life::Ended(death)
+                }
             },
         }
     }

@@ -5,6 +5,7 @@
 
 use std::{sync::Weak, time::Duration};
 
+use hermes_hub::runtime::{Death, DeathCause};
 use hermes_mcp::process::trees;
 use tokio::time::MissedTickBehavior;
 
@@ -46,11 +47,14 @@ pub(super) async fn watch(agents: Weak<Agents>) {
         });
         for ((running, bounds), size) in watched.iter().zip(sizes) {
             if size > bounds.memory {
-                running.kill(format!(
-                    "its processes used {} MiB of memory; the limit is {} MiB",
-                    size >> 20,
-                    bounds.memory >> 20
-                ));
+                running.kill(Death {
+                    cause: DeathCause::MemoryLimit,
+                    details: format!(
+                        "its processes used {} MiB of memory; the limit is {} MiB",
+                        size >> 20,
+                        bounds.memory >> 20
+                    ),
+                });
             }
         }
     }

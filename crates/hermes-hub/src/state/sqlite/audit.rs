@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    SqliteState, column, commit,
+    Change, SqliteState, column, commit,
     idempotency::{self, Progress},
     row::{Columns, hash},
     unwritable,
@@ -35,7 +35,7 @@ impl SqliteState {
     /// Adds the entry of a change to its transaction, and marks its idempotency key as having taken effect.
     pub(super) async fn effect(
         &self,
-        write: &mut SqliteConnection,
+        write: &mut Change<'_>,
         entry: NewEntry,
     ) -> Result<(), StateError> {
         let key = entry.idempotency.clone();
@@ -49,15 +49,20 @@ impl SqliteState {
     /// Adds an entry to the transaction; gives its number.
     pub(super) async fn append(
         &self,
-        write: &mut SqliteConnection,
+        write: &mut Change<'_>,
         entry: NewEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
     ) -> Result<u64, StateError> {
-        let mut link = head(write, &self.node).await.map_err(unlogged)?;
+        let mut link = match write.take_link() {
+            Some(link) => link,
+            None => head(write, &self.node).await.map_err(unlogged)?,
+        };
         let row = StoredEntry::next(&mut link, &self.node, entry, phase, intent)?;
         insert(write, vec![row]).await.map_err(unlogged)?;
-        Ok(link.seq)
+        let seq = link.seq;
+        write.leave_link(link);
+        Ok(seq)
     }
 }
 
@@ -157,7 +162,8 @@ impl AuditLog for SqliteState {
         }
         let added = entries.len() as u64;
         // The log alone, so this is no change of what others have read.
-        let mut write = self.database.begin().await.map_err(unwritable)?;
+        let mut write = self.database.begin_in_group().await.map_err(unwritable)?;
+        *write.note() = None;
         let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
         let mut entries = entries.into_iter().peekable();
         // Requests are answered while a part is written, not only after the hashes of all have been made.
@@ -168,7 +174,7 @@ impl AuditLog for SqliteState {
                 .collect::<Result<_, _>>()?;
             insert(&mut write, rows).await.map_err(unlogged)?;
         }
-        write.commit_at_once().await.map_err(unwritable)?;
+        write.commit().await.map_err(unwritable)?;
         // The entries are in the log now, whatever becomes of this; it is tried again every minute.
         if self.unfiled.are_many(added)
             && let Err(error) = self.file_entries(AUDIT_PORTION).await

@@ -5,10 +5,11 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use hermes_store::db::Write;
+use hermes_store::db::GroupWrite;
 use sqlx::SqliteConnection;
 
 use super::{StateError, unwritable};
+use crate::audit::Link;
 
 /// How often the database was changed through this process.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ impl Changes {
 
 /// A transaction. Whatever becomes of it, it counts as a change when it is over.
 pub(super) struct Change<'a> {
-    write: Write<'a>,
+    write: GroupWrite<'a>,
     counted: Counted<'a>,
 }
 
@@ -47,12 +48,23 @@ impl Drop for Counted<'_> {
 }
 
 impl<'a> Change<'a> {
-    pub(super) fn new(write: Write<'a>, changes: &'a Changes) -> Self {
+    pub(super) fn new(write: GroupWrite<'a>, changes: &'a Changes) -> Self {
         let counted = Counted {
             changes,
             is_committing: false,
         };
         Self { write, counted }
+    }
+
+    /// The end of the audit log's chain, if somebody before has left it here in the same transaction.
+    pub(super) fn take_link(&mut self) -> Option<Link> {
+        let note = self.write.note().take()?;
+        note.downcast().ok().map(|link| *link)
+    }
+
+    /// Leaves it to whoever is next in the same transaction.
+    pub(super) fn leave_link(&mut self, link: Link) {
+        *self.write.note() = Some(Box::new(link));
     }
 }
 
@@ -60,7 +72,7 @@ impl<'a> Change<'a> {
 pub(super) async fn commit(change: Change<'_>) -> Result<(), StateError> {
     let Change { write, mut counted } = change;
     counted.is_committing = true;
-    let committed = write.commit_at_once().await;
+    let committed = write.commit().await;
     counted.is_committing = false;
     committed.map_err(unwritable)
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{Row, SqliteConnection};
 
-use super::{SqliteState, column, commit, row::Columns, runs::insert_run};
+use super::{Change, SqliteState, column, commit, row::Columns, runs::insert_run};
 use crate::{
     JobId, RunId, TenantId,
     shapes::Time,
@@ -34,7 +34,7 @@ async fn set_time(
 impl SqliteState {
     async fn fire_one(
         &self,
-        write: &mut SqliteConnection,
+        write: &mut Change<'_>,
         fire: NewFire,
     ) -> Result<FireOutcome, StateError> {
         let (run, skipped) = match &fire.outcome {
@@ -51,7 +51,7 @@ impl SqliteState {
         .bind(Time::now().millis())
         .bind(run)
         .bind(skipped)
-        .execute(&mut *write)
+        .execute(&mut **write)
         .await?
         .rows_affected();
         // Only forward: a later time that somebody else has set meanwhile stays.
@@ -60,7 +60,7 @@ impl SqliteState {
             .bind(fire.job.as_str())
             .bind(fire.due.millis())
             .bind(fire.next.map(Time::millis))
-            .execute(&mut *write)
+            .execute(&mut **write)
             .await?;
         if fired == 0 {
             return Ok(FireOutcome::Before);

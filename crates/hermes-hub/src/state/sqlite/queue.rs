@@ -1,7 +1,7 @@
 //! The queues of all tenants in SQLite.
 
 use async_trait::async_trait;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::{
     SqliteState, commit,
@@ -70,7 +70,12 @@ impl Queue for SqliteState {
         rows.iter().map(record).collect()
     }
 
-    async fn requeue_run(&self, tenant: &TenantId, id: &RunId) -> Result<RunUpdated, StateError> {
+    async fn requeue_run(
+        &self,
+        tenant: &TenantId,
+        id: &RunId,
+        why: Map<String, Value>,
+    ) -> Result<RunUpdated, StateError> {
         let mut write = self.begin().await?;
         let (number, mut record) = find(&mut write, tenant, id).await?;
         if !matches!(
@@ -89,7 +94,7 @@ impl Queue for SqliteState {
         record.agent_sequence = 0;
         record.node = None;
         record.started_at = None;
-        let mut body = Map::new();
+        let mut body = why;
         body.insert("attempt".into(), record.run.attempt.into());
         let event = NewEvent {
             event: "run.requeued".into(),

@@ -15,7 +15,7 @@ use crate::{
     seal::Sealed,
     shapes::{Access, AccessStatus, Condition, RuntimeKey, TenantStatus, Time},
     state::{
-        Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, StateError,
+        Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, Reach, StateError,
         TenantChange, TenantFilter, TenantHome, TenantQuery, TenantRecord, Tenants,
     },
 };
@@ -173,20 +173,40 @@ impl Tenants for SqliteState {
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError> {
         let mut write = self.begin().await?;
-        let old = present(&mut write, id, expected).await?;
+        let mut tenant = present(&mut write, id, expected).await?;
+        let is_in_force = match change.reach {
+            Reach::Agent => false,
+            Reach::Nobody => tenant.observed_generation == tenant.generation,
+            Reach::NoAgent => true,
+        };
+        tenant.generation += 1;
+        if is_in_force {
+            tenant.observed_generation = tenant.generation;
+        }
+        tenant.revision += 1;
+        tenant.updated_at = Time::now();
+        take(&mut tenant.display_name, change.display_name);
+        take(&mut tenant.flavor, change.flavor);
+        take(&mut tenant.agent, change.agent);
+        take(&mut tenant.storage, change.storage);
+        take(&mut tenant.browser, change.browser);
+        take(&mut tenant.labels, change.labels);
         sqlx::query(
             "UPDATE tenants SET display_name = ?2, flavor = ?3, agent = ?4, storage = ?5, browser = ?6,
-                 labels = ?7, generation = generation + 1, revision = revision + 1, updated_at = ?8
+                 labels = ?7, generation = ?8, observed_generation = ?9, revision = ?10, updated_at = ?11
              WHERE id = ?1",
         )
         .bind(id.as_str())
-        .bind(change.display_name.unwrap_or(old.display_name))
-        .bind(change.flavor.unwrap_or(old.flavor))
-        .bind(json(&change.agent.unwrap_or(old.agent))?)
-        .bind(json(&change.storage.unwrap_or(old.storage))?)
-        .bind(json(&change.browser.unwrap_or(old.browser))?)
-        .bind(json(&change.labels.unwrap_or(old.labels))?)
-        .bind(Time::now().millis())
+        .bind(&tenant.display_name)
+        .bind(&tenant.flavor)
+        .bind(json(&tenant.agent)?)
+        .bind(json(&tenant.storage)?)
+        .bind(json(&tenant.browser)?)
+        .bind(json(&tenant.labels)?)
+        .bind(column(tenant.generation))
+        .bind(column(tenant.observed_generation))
+        .bind(column(tenant.revision))
+        .bind(tenant.updated_at.millis())
         .execute(&mut *write)
         .await?;
         if let Some(groups) = &change.groups {
@@ -199,9 +219,11 @@ impl Tenants for SqliteState {
             unset_variable(&mut write, id, name).await?;
         }
         self.effect(&mut write, entry).await?;
-        let changed = again(&mut write, id).await?;
+        if change.groups.is_some() {
+            tenant = again(&mut write, id).await?;
+        }
         commit(write).await?;
-        Ok(changed)
+        Ok(tenant)
     }
 
     async fn observe_tenant(
@@ -226,15 +248,14 @@ impl Tenants for SqliteState {
         {
             return Ok(old);
         }
+        // Nobody changed anything, so its version stays.
         sqlx::query(
-            "UPDATE tenants SET status = ?2, conditions = ?3, observed_generation = ?4,
-                 revision = revision + 1, updated_at = ?5 WHERE id = ?1",
+            "UPDATE tenants SET status = ?2, conditions = ?3, observed_generation = ?4 WHERE id = ?1",
         )
         .bind(id.as_str())
         .bind(status.word())
         .bind(json(&conditions)?)
         .bind(column(observed))
-        .bind(Time::now().millis())
         .execute(&mut *write)
         .await?;
         let changed = again(&mut write, id).await?;
@@ -394,6 +415,12 @@ impl Tenants for SqliteState {
         .fetch_optional(self.readers())
         .await?;
         row.map(|row| row.id("id", TenantId::parse)).transpose()
+    }
+}
+
+fn take<T>(value: &mut T, new: Option<T>) {
+    if let Some(new) = new {
+        *value = new;
     }
 }
 

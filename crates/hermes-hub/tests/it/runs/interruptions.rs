@@ -17,6 +17,8 @@ async fn a_run_cut_off_before_its_first_tool_call_begins_anew() {
     let events = world.events(&tenant, &run).await;
     let names = names(&events);
     assert!(names.contains(&"run.requeued"), "{names:?}");
+    let requeued = events.iter().find(|event| event.event == "run.requeued");
+    assert_eq!(requeued.unwrap().body["reason"], "agent_died");
     assert_eq!(
         names.iter().filter(|name| **name == "run.started").count(),
         2
@@ -34,7 +36,12 @@ async fn a_run_cut_off_after_a_tool_call_fails_unless_it_may_be_repeated() {
     let run = world.run(&tenant, "tool die say=1").await.run_id;
     let run = world.ended(&tenant, &run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 1));
-    assert_eq!(run.error.unwrap().code, "interrupted");
+    let error = run.error.unwrap();
+    assert_eq!(error.code, "interrupted");
+    assert!(error.message.contains("was killed (signal 9)"), "{error:?}");
+    let events = world.events(&tenant, &run.run_id).await;
+    let last = events.last().unwrap();
+    assert_eq!(last.body["reason"], "agent_died", "{last:?}");
 
     let again = RunRequest {
         retry_interrupted: true,

@@ -8,7 +8,7 @@ use hermes_hub::{
     shapes::{RunError, RunStatus, RunTrigger, Time},
     state::{NewEvent, Page, RunChange, RunQuery, RunUpdate, State, StateError},
 };
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::{Fresh, entry, job_id, new_run, tenant_id};
 
@@ -227,7 +227,7 @@ async fn a_run_that_was_cut_off_goes_back_to_its_old_place() {
     let first = fresh.run(&tenant).await;
     fresh.run(&tenant).await;
     let state = &*fresh.state;
-    let early = state.requeue_run(&tenant, &first).await;
+    let early = state.requeue_run(&tenant, &first, Map::new()).await;
     assert!(matches!(early, Err(StateError::Conflict { .. })));
     state.claim_run(&tenant, 1).await.unwrap().unwrap();
     let with_event = RunUpdate {
@@ -235,7 +235,10 @@ async fn a_run_that_was_cut_off_goes_back_to_its_old_place() {
         ..RunUpdate::default()
     };
     update(state, &tenant, &first, with_event).await;
-    let requeued = state.requeue_run(&tenant, &first).await.unwrap();
+    let requeued = state
+        .requeue_run(&tenant, &first, Map::new())
+        .await
+        .unwrap();
     assert_eq!(requeued.record.run.attempt, 2);
     assert_eq!(requeued.events[0].event, "run.requeued");
     assert_eq!(requeued.events[0].id, 2);

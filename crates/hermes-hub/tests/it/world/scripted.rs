@@ -23,8 +23,8 @@ use futures::{StreamExt, stream::BoxStream};
 use hermes_hub::{
     RunId, TenantId,
     runtime::{
-        AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
-        RuntimeError,
+        AgentEvent, AgentRun, Confinement, Death, DeathCause, Decision, Directives, Errand, Launch,
+        Life, Runtime, RuntimeError,
     },
 };
 use serde_json::{Value, json};
@@ -44,6 +44,8 @@ struct Held {
     ended: HashSet<TenantId>,
     starts: HashMap<TenantId, u32>,
     failing_starts: u32,
+    /// So many more starts find that the process before has died.
+    unnoticed_deaths: u32,
     start_delay: Duration,
     runs: HashMap<String, Journal>,
     is_released: HashSet<String>,
@@ -128,6 +130,11 @@ impl Scripted {
     /// Lets the next starts fail.
     pub(crate) fn fail_starts(&self, count: u32) {
         self.held().failing_starts = count;
+    }
+
+    /// Lets the next starts find that the process before has died.
+    pub(crate) fn die_unnoticed(&self, count: u32) {
+        self.held().unnoticed_deaths = count;
     }
 
     /// Lets starts take time.
@@ -303,6 +310,11 @@ impl Runtime for Scripted {
             return Ok(Vec::new());
         }
         *held.starts.entry(launch.tenant.clone()).or_default() += 1;
+        if held.unnoticed_deaths > 0 {
+            held.unnoticed_deaths -= 1;
+            let death = Death::of(DeathCause::Signal(9));
+            return Err(RuntimeError::Died(death));
+        }
         if held.failing_starts > 0 {
             held.failing_starts -= 1;
             return Err(RuntimeError::NoStart("it was told to fail".into()));
@@ -334,9 +346,7 @@ impl Runtime for Scripted {
         if held.awake.contains_key(tenant) {
             Life::Running { pid: Some(1) }
         } else if held.ended.contains(tenant) {
-            Life::Ended {
-                reason: "it was killed".into(),
-            }
+            Life::Ended(Death::of(DeathCause::Signal(9)))
         } else {
             Life::Stopped
         }

@@ -138,6 +138,22 @@ async fn an_agent_that_dies_or_hangs_fails_alone_and_works_again() {
         .await;
     signal_process(pid().await, Signal::KILL);
     assert_eq!(hub.run("good", "hi").await["output"], "hi");
+    // Its cause is left, and it counts: the agent waits before it is there again.
+    let agent = hub
+        .wait_for("/v1/tenants/bad/agent", |agent| {
+            agent["lastError"].is_string() && agent["restarts"].as_u64() > Some(0)
+        })
+        .await;
+    let error = agent["lastError"].as_str().unwrap();
+    assert!(error.contains("was killed (signal 9)"), "{agent}");
+    let tenant = hub.get("/v1/tenants/bad").await;
+    let conditions = tenant["conditions"].as_array().unwrap();
+    let healthy = conditions.iter().find(|one| one["type"] == "AgentHealthy");
+    let healthy = healthy.unwrap_or_else(|| panic!("{tenant}"));
+    let message = healthy["message"].as_str().unwrap();
+    assert!(message.contains("was killed (signal 9)"), "{tenant}");
+    let log = hub.get("/v1/audit?tenant=bad&action=agent_ended").await;
+    assert_eq!(log["entries"][0]["target"], "signal:9", "{log}");
     hub.ask(Method::POST, &format!("{run}/stop"), &json!({}))
         .await
         .expect(202);

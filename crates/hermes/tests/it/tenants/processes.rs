@@ -14,7 +14,7 @@ use std::{
 use hermes::runtime::{Isolation, Means, Mode, ProcessRuntime};
 use hermes_hub::{
     TenantId,
-    runtime::{AgentEvent, Confinement, Life, Runtime, RuntimeError},
+    runtime::{AgentEvent, Confinement, DeathCause, Life, Runtime, RuntimeError},
 };
 use hermes_testkit::model::{Answer, Script};
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,12 +72,7 @@ async fn a_tenants_terminal_reaches_its_home_and_not_its_neighbours() {
     }
     assert!(!told.contains("hub_rt_"), "{told}");
     runtime.close(Duration::from_secs(5)).await;
-    assert_eq!(
-        runtime.life(&tenant.id).await,
-        Life::Ended {
-            reason: "stopped".into()
-        }
-    );
+    assert_eq!(runtime.life(&tenant.id).await, Life::Stopped);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,6 +121,12 @@ async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
 
     signal(first, Signal::KILL);
     wait_until("its end is known", || !is_there(first));
+    // Who has not heard of it is told, and decides when to try again.
+    let died = runtime.start(tenant.launch()).await;
+    match died {
+        Err(RuntimeError::Died(death)) => assert_eq!(death.cause, DeathCause::Signal(9)),
+        other => panic!("{other:?}"),
+    }
     runtime.start(tenant.launch()).await.unwrap();
     let second = pid(&runtime, &tenant.id).await;
     assert_eq!(
@@ -246,8 +247,8 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
 async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
     let wait = async {
         loop {
-            if let Life::Ended { reason } = runtime.life(tenant).await {
-                return reason;
+            if let Life::Ended(death) = runtime.life(tenant).await {
+                return death.to_string();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

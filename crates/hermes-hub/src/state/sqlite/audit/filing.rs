@@ -34,7 +34,7 @@ impl SqliteState {
     /// Files a portion; tells whether there was one.
     async fn file_portion(&self, least: u64) -> Result<bool, StateError> {
         // What others have read stays as it was, so this is no change to them.
-        let mut write = self.database.begin().await.map_err(unwritable)?;
+        let mut write = self.database.begin_in_group().await.map_err(unwritable)?;
         let (filed, newest): (i64, i64) = sqlx::query_as(
             "SELECT MAX(IFNULL((SELECT MAX(last) FROM audit_portions WHERE chain = ?1), 0),
                         IFNULL((SELECT seq FROM audit_anchors WHERE chain = ?1), 0)),
@@ -67,7 +67,7 @@ impl SqliteState {
         .bind(until)
         .execute(&mut *write)
         .await?;
-        write.commit_at_once().await.map_err(unwritable)?;
+        write.commit().await.map_err(unwritable)?;
         Ok(true)
     }
 }

@@ -78,7 +78,11 @@ pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
     }
     record.run.output = change.output.or(record.run.output.take());
     record.run.usage = change.usage.or(record.run.usage);
-    record.run.error = change.error.or(record.run.error.take());
+    record.run.error = match record.run.status {
+        // It was about to be stopped, but was faster.
+        RunStatus::Completed => None,
+        _ => change.error.or(record.run.error.take()),
+    };
     record.called_tool = change.called_tool.unwrap_or(record.called_tool);
     record.agent_run = change.agent_run.or(record.agent_run.take());
 }

@@ -1,0 +1,48 @@
+//! Why a run ends that nobody told to stop by its name: its tenant may not go on.
+
+use serde_json::{Map, Value, json};
+
+use crate::shapes::RunError;
+
+/// What ends all runs of a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TenantStop {
+    /// It takes more disk space than it may.
+    Quota,
+    /// Somebody blocked it.
+    Blocked,
+    /// Somebody deleted it.
+    Deleted,
+}
+
+impl TenantStop {
+    /// As runs show it.
+    pub fn error(self) -> RunError {
+        let (code, message) = match self {
+            Self::Quota => (
+                "quota",
+                "the tenant is over its storage quota, so its runs were stopped; remove files or raise the quota",
+            ),
+            Self::Blocked => (
+                "tenant_blocked",
+                "the tenant was blocked, so its runs were stopped; unblock it and start the run again",
+            ),
+            Self::Deleted => (
+                "tenant_deleted",
+                "the tenant was deleted, so its runs were stopped; restore it and start the run again",
+            ),
+        };
+        RunError {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// What the last event of a run says of its error: the reason in one word, and all of it.
+pub(super) fn members(reason: &str, error: &RunError) -> Map<String, Value> {
+    Map::from_iter([
+        ("reason".to_owned(), json!(reason)),
+        ("error".to_owned(), json!(error)),
+    ])
+}
