@@ -14,6 +14,7 @@ mod run;
 mod status;
 mod stop;
 
+pub(super) use door::Plan;
 pub(super) use run::working_directory;
 
 pub(super) fn run(context: &Context, args: GatewayArgs) -> Result<(), Failure> {

@@ -84,7 +84,8 @@ async fn up(
     let prepared = if args.once {
         None
     } else {
-        Some(hub::prepare(args, settings.agent.restart_drain_timeout).await?)
+        let drain = settings.agent.restart_drain_timeout;
+        Some(hub::prepare(args, drain, &context.home).await?)
     };
     let answers = Arc::new(Answers::for_gateway(context, settings, InForce::default()));
     let mut view = View::new(context);
@@ -95,6 +96,7 @@ async fn up(
     };
     let host = Host::start(options, settings).await;
     let mut system = None;
+    let (say, mut said) = mpsc::channel(MESSAGES);
     if let Some(prepared) = prepared {
         answers.expect_model();
         let around = Around {
@@ -102,7 +104,8 @@ async fn up(
             host: host.clone(),
             answers: answers.clone(),
         };
-        match System::start(context, prepared, settings, around, &mut view).await {
+        let ways = (&mut view, &say);
+        match System::start(context, prepared, settings, around, ways).await {
             Ok(started) => system = Some(started),
             Err(failure) => {
                 host.shutdown().await;
@@ -113,7 +116,6 @@ async fn up(
 
     // At most these live beside the servers: questions of other commands, and the configuration.
     let mut tasks = JoinSet::new();
-    let (say, mut said) = mpsc::channel(MESSAGES);
     if let Some(watch) = watch {
         let users = Users {
             host: host.clone(),
@@ -122,7 +124,7 @@ async fn up(
         };
         serve_questions(&mut tasks, &users, configuration, &mut view);
         configuration.follow(&mut tasks, users, settings, watch, say);
-        let url = system.as_ref().map(System::url);
+        let url = system.as_ref().and_then(System::url);
         if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {
                 browser::open(&url);

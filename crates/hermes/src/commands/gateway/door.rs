@@ -19,7 +19,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// How the API is to be offered.
-pub(super) enum Plan {
+pub(in crate::commands) enum Plan {
     /// Not at all.
     Off,
     /// On a socket that was passed down.
@@ -30,7 +30,7 @@ pub(super) enum Plan {
 
 impl Plan {
     /// What the settings and the Hub want.
-    pub(super) fn new(
+    pub(in crate::commands) fn new(
         settings: &ApiServerSettings,
         runtime_key: Option<Secret<String>>,
         listener: Option<StdUnixListener>,
@@ -43,7 +43,7 @@ impl Plan {
     }
 
     /// Serves until `stop` is cancelled. What fails is this alone: the gateway goes on without it.
-    pub(super) async fn serve(
+    pub(in crate::commands) async fn serve(
         self,
         gateway: &Gateway,
         say: &mpsc::Sender<String>,

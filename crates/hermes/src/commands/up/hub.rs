@@ -2,13 +2,16 @@
 
 use std::{net::Ipv4Addr, path::Path, sync::Arc};
 
+use hermes_config::Home;
+use hermes_gateway::instance;
 use hermes_hub::{
     TenantId,
     audit::NewEntry,
     auth::{KeyKind, NewKey, new_uid},
+    data_dir::DataDirError,
     settings::{Settings, Sources},
     shapes::TenantStatus,
-    state::{NewRuntimeKey, NewTenant, Tenants as _},
+    state::{NewRuntimeKey, NewTenant, State as _, Tenants as _},
 };
 
 use crate::{
@@ -29,15 +32,67 @@ pub(super) fn main_tenant() -> Result<TenantId, Failure> {
     TenantId::parse(MAIN).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// Opens the data and takes the port, before anything else is started.
+/// What a home is run in.
+pub(super) enum Preparation {
+    /// A Hub of its own.
+    Hub(Box<Prepared>),
+    /// No Hub: the one there is belongs to another home. With a sentence that says so.
+    Without(String),
+}
+
+/// Opens the data and takes the port, before anything else is started. A Hub's directory that belongs to another home is
+/// left to it.
 pub(super) async fn prepare(
     args: &UpArgs,
     drain: std::time::Duration,
-) -> Result<Prepared, Failure> {
-    let prepared = Prepared::open(settings(args, drain)?, Figures::Optional).await;
-    prepared.map_err(|failure| {
-        failure.hint("`hermes up --port 0` takes a free port; HERMES_HUB_DATA_DIR names another directory for the Hub")
-    })
+    home: &Home,
+) -> Result<Preparation, Failure> {
+    let settings = settings(args, drain)?;
+    let directory = hosting::data_dir(&settings)?;
+    let failure = match Prepared::open(settings, Figures::Optional).await {
+        Ok(prepared) => return ours_or_none(prepared, home.path()).await,
+        Err(failure) => failure,
+    };
+    let Err(DataDirError::InUse { holder, .. }) = directory.lock() else {
+        return Err(with_hint(failure));
+    };
+    let own = instance::running(home)?;
+    if own.is_some_and(|own| holder.starts_with(&format!("process {},", own.pid))) {
+        return Err(
+            Failure::failed(format!("`hermes up` runs for this home already ({holder})"))
+                .hint("`hermes mcp status` asks it; stop it to start another one"),
+        );
+    }
+    Ok(Preparation::Without(format!(
+        "The Hub of this machine belongs to another `hermes up` or `hermes hub serve` ({holder}), so this home runs \
+         without a Hub. HERMES_HUB_DATA_DIR and `--port` give it one of its own."
+    )))
+}
+
+fn with_hint(failure: Failure) -> Failure {
+    failure.hint("`hermes up --port 0` takes a free port; HERMES_HUB_DATA_DIR names another directory for the Hub")
+}
+
+/// A Hub whose tenant `main` is another home is that home's.
+async fn ours_or_none(prepared: Prepared, home: &Path) -> Result<Preparation, Failure> {
+    let main = main_tenant()?;
+    let known = prepared.state.tenant(&main).await;
+    let known = known.map_err(|error| Failure::failed(error.to_string()))?;
+    let home = home.canonicalize()?;
+    let whose = match known.map(|tenant| tenant.linked_home) {
+        None => return Ok(Preparation::Hub(Box::new(prepared))),
+        Some(Some(linked)) if linked == home => {
+            return Ok(Preparation::Hub(Box::new(prepared)));
+        }
+        Some(Some(linked)) => format!("the home `{}`", linked.display()),
+        Some(None) => "a tenant of its own".to_owned(),
+    };
+    let directory = prepared.settings.data_dir.display().to_string();
+    prepared.state.close().await;
+    Ok(Preparation::Without(format!(
+        "The tenant `{main}` of the Hub in `{directory}` is {whose}, so this home runs without a Hub. \
+         HERMES_HUB_DATA_DIR and `--port` give it one of its own."
+    )))
 }
 
 /// The settings, with what `up` is sure of: nobody off this machine is served.
@@ -121,16 +176,6 @@ pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> R
             .map(drop)
             .map_err(|error| failed(&error));
     };
-    if known.linked_home.as_deref() != Some(home.as_path()) {
-        let what = known.linked_home.map_or_else(
-            || "a tenant of its own".to_owned(),
-            |other| format!("the home `{}`", other.display()),
-        );
-        return Err(
-            Failure::failed(format!("this Hub's tenant `{main}` is {what}"))
-                .hint("HERMES_HUB_DATA_DIR names another directory for the Hub of this home"),
-        );
-    }
     // Deleting it took it off the Hub, no more; now it is wanted again.
     if known.deleted_at.is_some() {
         let entry = NewEntry::by_hub("restore_tenant")

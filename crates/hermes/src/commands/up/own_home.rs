@@ -8,13 +8,18 @@ use hermes_gateway::{
     api::{self, Door, HostCheck},
     gateway::{Direction, Gateway, GatewayParts},
     instance::{self, GatewayState, Instance, NotTaken},
+    ticker,
 };
 use hermes_hub::TenantId;
 use hermes_store::{Access, Store, cron::forget_beat};
-use tokio::{net::UnixListener, task::JoinSet};
+use tokio::{net::UnixListener, sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{super::gateway::working_directory, configuration::Users, system::Around};
+use super::{
+    super::gateway::{Plan, working_directory},
+    configuration::Users,
+    system::Around,
+};
 use crate::{
     context::Context,
     failure::Failure,
@@ -120,6 +125,50 @@ impl OwnHome {
             drain: settings.agent.restart_drain_timeout,
         };
         Ok((home, agent))
+    }
+
+    /// Opens it without a Hub: it keeps its own clock, and offers the API that its settings name.
+    pub(super) async fn alone(
+        context: &Context,
+        settings: &Settings,
+        around: Around,
+        instance: Instance,
+        say: mpsc::Sender<String>,
+    ) -> Result<Self, Failure> {
+        let store = Store::open(&context.home, Access::ReadWrite).await?;
+        let Around { host, answers, .. } = around;
+        let parts = AgentParts {
+            host: (!context.is_safe_mode()).then(|| host.clone()),
+            environment: std::env::vars_os().collect(),
+            in_force: answers.in_force().clone(),
+            ..AgentParts::new(context.home.clone(), store)
+        };
+        let gateway = Gateway::open(GatewayParts {
+            agent: Agent::new(parts, settings.clone()),
+            instance: Arc::new(instance),
+            direction: Direction::Own,
+            directory: working_directory(context),
+            people: answers.people(),
+        })
+        .await?;
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn({
+            let (gateway, stop) = (gateway.clone(), stop.clone());
+            async move { ticker::run(&gateway, &stop).await }
+        });
+        let plan = Plan::new(&settings.gateway.api_server, None, None);
+        tasks.spawn({
+            let (gateway, stop) = (gateway.clone(), stop.clone());
+            async move { plan.serve(&gateway, &say, &stop).await }
+        });
+        set_state(&gateway, GatewayState::Running);
+        Ok(Self {
+            gateway,
+            tasks,
+            stop,
+            drain: settings.agent.restart_drain_timeout,
+        })
     }
 
     /// The gateway, for whoever changes its settings.

@@ -1,14 +1,15 @@
-//! All that `hermes up` runs besides the servers: the Hub, and in it the user's own home.
+//! All that `hermes up` runs besides the servers: the user's own home, in a Hub or without one.
 
 use std::sync::Arc;
 
 use hermes_config::Settings;
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::Host;
+use tokio::sync::mpsc;
 
 use super::{
     configuration::Configuration,
-    hub,
+    hub::{self, Preparation},
     own_home::{self, OwnHome, Standing},
     view::View,
 };
@@ -19,6 +20,9 @@ use crate::{
     hosting::{Hosted, Prepared},
 };
 
+/// What somebody does next, in another terminal.
+const NEXT: &str = "Next, in another terminal: `hermes chat` talks to the agent, `hermes mcp add --help` adds a server.";
+
 /// What the home works with besides its own.
 pub(super) struct Around {
     pub(super) configuration: Arc<Configuration>,
@@ -26,15 +30,34 @@ pub(super) struct Around {
     pub(super) answers: Arc<Answers>,
 }
 
-/// The Hub and the home in it.
+/// The home, and the Hub it is in.
 pub(super) struct System {
-    hosted: Hosted,
+    hosted: Option<Hosted>,
     home: Option<OwnHome>,
 }
 
 impl System {
-    /// Opens the home, or finds out who has it, and the doors of the Hub.
+    /// Opens the home, or finds out who has it, and the doors of the Hub if it has one.
     pub(super) async fn start(
+        context: &Context,
+        preparation: Preparation,
+        settings: &Settings,
+        around: Around,
+        (view, say): (&mut View, &mpsc::Sender<String>),
+    ) -> Result<Self, Failure> {
+        view.say(NEXT);
+        match preparation {
+            Preparation::Hub(prepared) => {
+                Self::with_hub(context, *prepared, settings, around, view).await
+            }
+            Preparation::Without(why) => {
+                view.say(&why);
+                Self::without_hub(context, settings, around, view, say).await
+            }
+        }
+    }
+
+    async fn with_hub(
         context: &Context,
         prepared: Prepared,
         settings: &Settings,
@@ -56,11 +79,33 @@ impl System {
             }
         };
         let hosted = hub::start(prepared, main, agent).await?;
-        view.say(&format!("Hub: {}", hosted.url()));
         if let Some(path) = new_token {
             view.say(&format!("Its token: in `{}`", path.display()));
         }
-        Ok(Self { hosted, home })
+        view.say(&format!("Hub: {}", hosted.url()));
+        Ok(Self {
+            hosted: Some(hosted),
+            home,
+        })
+    }
+
+    async fn without_hub(
+        context: &Context,
+        settings: &Settings,
+        around: Around,
+        view: &mut View,
+        say: &mpsc::Sender<String>,
+    ) -> Result<Self, Failure> {
+        let home = match own_home::stand(&context.home)? {
+            Standing::Ours(instance) => {
+                Some(OwnHome::alone(context, settings, around, instance, say.clone()).await?)
+            }
+            Standing::Others(who) => {
+                view.say(&format!("{who}: it lets the jobs of this home run"));
+                None
+            }
+        };
+        Ok(Self { hosted: None, home })
     }
 
     /// The gateway of the home, if it is in this process.
@@ -68,14 +113,16 @@ impl System {
         self.home.as_ref().map(OwnHome::gateway)
     }
 
-    /// Where the Hub is.
-    pub(super) fn url(&self) -> String {
-        self.hosted.url()
+    /// Where the Hub is, if there is one.
+    pub(super) fn url(&self) -> Option<String> {
+        self.hosted.as_ref().map(Hosted::url)
     }
 
     /// Lets requests and runs end.
     pub(super) async fn close(self) {
-        self.hosted.close().await;
+        if let Some(hosted) = self.hosted {
+            hosted.close().await;
+        }
         if let Some(home) = self.home {
             home.close().await;
         }

@@ -73,6 +73,73 @@ fn page(url: &str) -> String {
 }
 
 #[test]
+fn the_next_step_comes_first_and_the_address_of_the_api_last() {
+    let home = TestHome::fresh();
+    let (up, _) = up(&home);
+    let place = |part: &str| {
+        let found = up.seen.iter().position(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("`{part}` is not in {:?}", up.seen))
+    };
+    let next = place("Next, in another terminal: `hermes chat`");
+    assert!(next < place("Its token: ") && place("Its token: ") < place("Hub: http://"));
+}
+
+/// The command line for another home of the same user.
+fn another(home: &TestHome, name: &str, arguments: &[&str]) -> std::process::Command {
+    let mut command = home.command(arguments);
+    command.env("HERMES_HOME", home.beside(name));
+    command
+}
+
+#[test]
+fn a_second_home_of_the_same_user_runs_without_a_hub_and_says_so() {
+    let home = TestHome::fresh();
+    let (mut first, url) = up(&home);
+    let mut second = Background::start(another(&home, "second", &["up", "--no-open"]));
+    let told = second.wait_for("so this home runs without a Hub");
+    assert!(told.contains(&format!("process {}", first.pid())), "{told}");
+    second.wait_for("demo: ready");
+    // It is a home as any other: its own jobs, its own gateway.
+    let status = another(&home, "second", &["gateway", "status"]);
+    let status = run(status, "");
+    assert_eq!(status.code, 0, "{status:?}");
+    assert!(
+        status.stdout.contains(&second.pid().to_string()),
+        "{status:?}"
+    );
+    assert_eq!(
+        ask(&home, &url, &["tenant", "list"])["tenants"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+
+    // The Hub is the first one's, also when that has ended.
+    signal_process(second.pid(), Signal::TERM);
+    assert_eq!(second.wait(), Some(0));
+    signal_process(first.pid(), Signal::TERM);
+    assert_eq!(first.wait(), Some(0));
+    let mut again = Background::start(another(&home, "second", &["up", "--no-open"]));
+    again.wait_for("is the home");
+    again.wait_for("demo: ready");
+    signal_process(again.pid(), Signal::TERM);
+    assert_eq!(again.wait(), Some(0));
+}
+
+#[test]
+fn a_second_up_of_the_same_home_is_refused() {
+    let home = TestHome::fresh();
+    let (mut first, _) = up(&home);
+    first.wait_for("demo: ready");
+    let refused = home.run(&["up", "--no-open"]).ended(1);
+    assert!(
+        refused.stderr.contains("runs for this home already"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn a_run_of_the_home_goes_through_the_hub() {
     let home = TestHome::fresh();
     let (_up, url) = up(&home);
