@@ -17,6 +17,7 @@ pub(crate) mod echo;
 pub(crate) mod saturate;
 
 mod calls;
+mod changes;
 mod growth;
 mod lateness;
 mod load;
@@ -35,8 +36,9 @@ use served::Served;
 
 type Part = fn(&Programs, Effort, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("calls", calls::measure),
+    ("changes", changes::measure),
     ("tenants", scale::measure),
     ("search", search::measure),
     ("writers", writers::measure),
