@@ -108,7 +108,10 @@ macro_rules! search_sql {
             // The cross joins fix the order: matches first, then their rows.
             " CROSS JOIN {sessions} AS s ON s.id = m.session_id WHERE ",
             $condition,
-            " AND (m.active = 1 OR m.compacted = 1) \
+            // A compaction copies what it retains: of the same message, the last copy counts.
+            " AND (m.active = 1 OR m.compacted = 1 AND NOT EXISTS (SELECT 1 FROM {messages} AS c \
+             WHERE c.session_id = m.session_id AND c.timestamp = m.timestamp AND c.id > m.id \
+             AND c.role = m.role AND c.content IS m.content AND (c.active = 1 OR c.compacted = 1))) \
              AND (?2 = '[]' OR m.role IN (SELECT value FROM json_each(?2))) \
              AND (?3 IS NULL OR m.session_id = ?3) AND (?4 IS NULL OR m.session_id != ?4) \
              AND (?5 = '[]' OR s.source IN (SELECT value FROM json_each(?5))) ORDER BY ",

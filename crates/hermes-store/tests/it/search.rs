@@ -215,3 +215,24 @@ async fn filters_and_order_are_kept() {
     assert_eq!(found(&store, page).await, [3, 2]);
     store.close().await;
 }
+
+#[tokio::test]
+async fn what_a_compaction_retains_is_found_once() {
+    let (_directory, store, session) =
+        filled(&["a rare heron", "something long", "another heron"]).await;
+    let rows = store.active_messages(&session).await.unwrap();
+    let lease = std::time::Duration::from_mins(5);
+    assert!(store.lock_compaction(&session, "me", lease).await.unwrap());
+    let kept = |row: &hermes_store::StoredMessage| row.body.clone();
+    let shorter = [kept(&rows[0]), user("a summary"), kept(&rows[2])];
+    store
+        .compact(&session, "me", rows[2].id, &shorter)
+        .await
+        .unwrap();
+    let hits = store.search(&Search::new("heron")).await.unwrap();
+    let texts: Vec<&str> = hits.iter().map(|hit| hit.snippet.as_str()).collect();
+    assert_eq!(texts, ["another >>>heron<<<", "a rare >>>heron<<<"]);
+    // What was summed up is found where it was.
+    assert_eq!(found(&store, Search::new("something long")).await, [2]);
+    store.close().await;
+}
