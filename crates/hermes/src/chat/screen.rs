@@ -12,7 +12,14 @@ use hermes_agent::{
 };
 use hermes_config::ServerName;
 
-use super::{calls::Running, markdown::Markdown, style::Paint, terminal};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{
+    calls::Running,
+    markdown::Markdown,
+    style::{Paint, without_colours},
+    terminal,
+};
 use crate::output::Output;
 
 mod events;
@@ -63,8 +70,8 @@ struct Inner {
     running: Vec<Running>,
     /// Nothing has come yet of what the model was asked.
     waiting: Option<Waiting>,
-    /// How many lines at the bottom are drawn over.
-    drawn: usize,
+    /// How wide the lines at the bottom are that are drawn over.
+    drawn: Vec<usize>,
     /// Whether a question has the screen.
     is_held: bool,
     /// What waits for the end of a question or of a line.
@@ -119,7 +126,7 @@ impl Screen {
             text: None,
             running: Vec::new(),
             waiting: None,
-            drawn: 0,
+            drawn: Vec::new(),
             is_held: false,
             queue: Vec::new(),
             editor: None,
@@ -216,7 +223,7 @@ impl Screen {
     /// Draws what is under way again, with the time it has taken by now.
     pub(crate) fn tick(&self) {
         let mut inner = self.lock();
-        if inner.drawn > 0 || inner.is_busy() {
+        if !inner.drawn.is_empty() || inner.is_busy() {
             inner.redraw();
         }
     }
@@ -305,7 +312,7 @@ impl Inner {
         self.erase();
         self.waiting = None;
         let (columns, rows) = (self.size)();
-        let renders = self.kind == Kind::Terminal && self.paint == Paint::Coloured;
+        let renders = self.kind == Kind::Terminal;
         let text = self.text.get_or_insert_with(|| Text {
             stripper: Stripper::default(),
             markdown: renders.then(|| Markdown::new(columns, rows)),
@@ -326,7 +333,7 @@ impl Inner {
             shown = clean;
         }
         let rows = text.markdown.as_ref().and_then(Markdown::waiting_rows);
-        (self.write)(Stream::Out, &shown);
+        self.write_answer(&shown);
         if let Some(rows) = rows {
             self.waiting.get_or_insert_with(Waiting::new).table(rows);
             self.redraw();
@@ -349,8 +356,17 @@ impl Inner {
             None if text.is_at_line_start => rest = clean,
             None => rest.push('\n'),
         }
-        (self.write)(Stream::Out, &rest);
+        self.write_answer(&rest);
         self.flush();
+    }
+
+    /// Writes what was rendered. Where no colours are wanted, bold and its like stay: they are no colours, and headings
+    /// would be lost without them.
+    fn write_answer(&mut self, rendered: &str) {
+        match self.paint {
+            Paint::Coloured => (self.write)(Stream::Out, rendered),
+            Paint::Plain => (self.write)(Stream::Out, &without_colours(rendered)),
+        }
     }
 
     /// Writes lines above what is drawn over, as soon as that is possible.
@@ -390,13 +406,25 @@ impl Inner {
     }
 
     fn erase(&mut self) {
-        if self.drawn > 0 {
-            let up = match self.drawn - 1 {
-                0 => String::new(),
-                lines => format!("\x1b[{lines}A"),
-            };
-            (self.write)(Stream::Out, &format!("\r{up}\x1b[J"));
-            self.drawn = 0;
+        let back = self.back_to_drawn();
+        if !back.is_empty() {
+            (self.write)(Stream::Out, &back);
+            self.drawn.clear();
+        }
+    }
+
+    /// What leads to the first of the lines that are drawn over, and clears them. A terminal that has become narrower
+    /// since has broken them into several.
+    fn back_to_drawn(&self) -> String {
+        let columns = (self.size)().0.max(1);
+        let rows = self
+            .drawn
+            .iter()
+            .map(|width| width.div_ceil(columns).max(1));
+        match rows.sum::<usize>() {
+            0 => String::new(),
+            1 => "\r\x1b[J".to_owned(),
+            rows => format!("\r\x1b[{}A\x1b[J", rows - 1),
         }
     }
 
@@ -410,30 +438,17 @@ impl Inner {
             return;
         }
         let (width, rows) = (self.width(), (self.size)().1);
-        let mut lines: Vec<String> = self
-            .running
-            .iter()
-            .map(|running| running.line(self.paint, width))
-            .collect();
-        lines.extend(
-            self.waiting
-                .as_ref()
-                .map(|waiting| waiting.line(self.paint, width)),
-        );
-        // Lines that leave the screen at its top could not be drawn over.
-        lines.truncate(rows.saturating_sub(2).max(1));
-        let up = match self.drawn {
-            0 | 1 => String::new(),
-            drawn => format!("\x1b[{}A", drawn - 1),
+        let lines_in = |paint: Paint| {
+            let running = self.running.iter().map(|it| it.line(paint, width));
+            let waiting = self.waiting.iter().map(|it| it.line(paint, width));
+            // Lines that leave the screen at its top could not be drawn over.
+            let most = rows.saturating_sub(2).max(1);
+            running.chain(waiting).take(most).collect::<Vec<String>>()
         };
-        let mut frame = String::new();
-        if self.drawn > 0 {
-            frame.push('\r');
-            frame.push_str(&up);
-            frame.push_str("\x1b[J");
-        }
-        frame.push_str(&lines.join("\n"));
-        self.drawn = lines.len();
+        let mut frame = self.back_to_drawn();
+        frame.push_str(&lines_in(self.paint).join("\n"));
+        let widths = lines_in(Paint::Plain);
+        self.drawn = widths.iter().map(|line| line.width()).collect();
         if !frame.is_empty() {
             (self.write)(Stream::Out, &frame);
         }

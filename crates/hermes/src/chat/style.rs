@@ -120,6 +120,25 @@ impl Paint {
     }
 }
 
+/// The same text without the colours that [`Style::set`] wrote; bold, italic and the like stay.
+pub(crate) fn without_colours(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\x1b[0") {
+        let (before, sequence) = rest.split_at(at);
+        out.push_str(before);
+        let end = sequence.find('m').map_or(sequence.len(), |end| end + 1);
+        let (sequence, after) = sequence.split_at(end);
+        let codes = sequence.trim_start_matches("\x1b[").trim_end_matches('m');
+        let is_colour = |code: &&str| code.len() == 2 && code.starts_with('3');
+        let kept: Vec<&str> = codes.split(';').filter(|code| !is_colour(code)).collect();
+        let _ = write!(out, "\x1b[{}m", kept.join(";"));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +157,15 @@ mod tests {
             "\x1b[0;2ma\x1b[0m"
         );
         assert_eq!(Paint::Plain.paint(Style::faint(), "a"), "a");
+    }
+
+    #[test]
+    fn colours_go_and_everything_else_stays() {
+        let mut text = String::from("a");
+        Style::bold().coloured(Colour::Cyan).set(&mut text);
+        text.push('b');
+        Style::PLAIN.coloured(Colour::Red).set(&mut text);
+        text.push_str("c\x1b[0m\n");
+        assert_eq!(without_colours(&text), "a\x1b[0;1mb\x1b[0mc\x1b[0m\n");
     }
 }

@@ -184,13 +184,13 @@ fn a_server_that_comes_and_goes_is_news() {
 }
 
 #[test]
-fn without_colour_nothing_is_coloured() {
-    let script = Script::new([Answer::text("**plain** text")]);
+fn without_colour_markdown_is_rendered_and_nothing_is_coloured() {
+    let script = Script::new([Answer::text("- **plain** text")]);
     let place = Place::with_model(script, &[]);
     let talk = place.start(&[], &[("NO_COLOR", "1")]);
     talk.line("hi");
-    talk.sees("**plain** text");
-    let colours = ["\x1b[0;1m", "\x1b[0;36m", "\x1b[36m", "\x1b[1m"];
+    talk.sees("• plain text");
+    let colours = ["\x1b[0;36m", "\x1b[36m", ";36m", ";31m"];
     let raw = talk.raw();
     assert!(
         colours.iter().all(|colour| !raw.contains(colour)),

@@ -154,6 +154,53 @@ fn the_list_of_things_to_do_is_shown_when_it_changes() {
     assert_eq!(lines.matches("☑ read").count(), 1, "{lines}");
 }
 
+/// A screen whose writing is kept as it is.
+fn written(paint: Paint, size: fn() -> (usize, usize)) -> (Screen, Arc<Mutex<String>>) {
+    let written = Arc::new(Mutex::new(String::new()));
+    let kept = written.clone();
+    let write = Box::new(move |_: Stream, text: &str| kept.lock().unwrap().push_str(text));
+    let screen = Screen::with(Kind::Terminal, paint, Detail::Brief, write, size);
+    (screen, written)
+}
+
+#[test]
+fn without_colours_markdown_is_rendered_all_the_same() {
+    let (screen, written) = written(Paint::Plain, || (60, 24));
+    text(
+        &screen,
+        "# Title\n- one **bold**\n```rust\nlet x = 1;\n```\n",
+    );
+    screen.end_turn();
+    let written = written.lock().unwrap();
+    assert!(written.contains("\x1b[0;1;4mTitle"), "{written:?}");
+    assert!(
+        written.contains("• ") && !written.contains("**"),
+        "{written:?}"
+    );
+    for colour in 30..38 {
+        assert!(!written.contains(&format!(";{colour}m")), "{written:?}");
+    }
+}
+
+#[test]
+fn lines_that_a_narrower_terminal_broke_are_cleared_whole() {
+    static COLUMNS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(60);
+    let size = || (COLUMNS.load(std::sync::atomic::Ordering::Relaxed), 24);
+    let (screen, written) = written(Paint::Plain, size);
+    let arguments = json!({"path": "a".repeat(200)}).to_string();
+    let call = ToolCall::new("a", "read_file", arguments);
+    screen.show(&TurnEvent::CallStarted(call));
+    let width = written.lock().unwrap().width();
+    assert!((31..60).contains(&width), "{width}");
+    COLUMNS.store(30, std::sync::atomic::Ordering::Relaxed);
+    written.lock().unwrap().clear();
+    screen.tick();
+    let again = written.lock().unwrap().clone();
+    assert!(again.starts_with("\r\x1b[1A\x1b[J"), "{again:?}");
+    let line = again.trim_start_matches("\r\x1b[1A\x1b[J");
+    assert!(line.width() < 30, "{line:?}");
+}
+
 #[test]
 fn elsewhere_answers_go_to_stdout_and_the_rest_to_stderr() {
     let written = Arc::new(Mutex::new(Vec::new()));
