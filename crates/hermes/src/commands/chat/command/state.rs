@@ -132,9 +132,35 @@ fn usage_text(total: &Usage, models: &[ModelUsage]) -> String {
             cost(&used.usage)
         );
     }
+    let total = sum(total, models);
     let calls = count(usize::try_from(total.api_calls).unwrap_or(0), "call");
-    let _ = write!(text, "in all: {calls}, {}{}", tokens(total), cost(total));
+    let _ = write!(text, "in all: {calls}, {}{}", tokens(&total), cost(&total));
     text
+}
+
+/// What the conversation took and what was done beside it, which its own count leaves out.
+fn sum(conversation: &Usage, models: &[ModelUsage]) -> Usage {
+    let add = |one: Option<f64>, two: Option<f64>| match (one, two) {
+        (Some(one), Some(two)) => Some(one + two),
+        (one, two) => one.or(two),
+    };
+    let mut sum = conversation.clone();
+    for used in models.iter().filter(|used| !used.task.is_empty()) {
+        let usage = &used.usage;
+        sum.api_calls += usage.api_calls;
+        sum.input_tokens += usage.input_tokens;
+        sum.output_tokens += usage.output_tokens;
+        sum.cache_read_tokens += usage.cache_read_tokens;
+        sum.cache_write_tokens += usage.cache_write_tokens;
+        sum.reasoning_tokens += usage.reasoning_tokens;
+        // Where only one of the two is known to be exact, the sum is a guess.
+        let costs = |usage: &Usage| usage.actual_cost_usd.or(usage.estimated_cost_usd);
+        let is_exact = sum.actual_cost_usd.is_some() && usage.actual_cost_usd.is_some();
+        let cost = add(costs(&sum), costs(usage));
+        sum.actual_cost_usd = cost.filter(|_| is_exact);
+        sum.estimated_cost_usd = cost;
+    }
+    sum
 }
 
 fn cost(usage: &Usage) -> String {
@@ -337,15 +363,17 @@ mod tests {
             estimated_cost_usd: Some(0.5),
             ..Usage::default()
         };
-        let models = [ModelUsage {
-            model: "m".into(),
-            task: "title".into(),
+        let of = |model: &str, task: &str| ModelUsage {
+            model: model.into(),
+            task: task.into(),
             usage: usage.clone(),
-        }];
+        };
+        // The session counts the conversation alone.
         assert_eq!(
-            usage_text(&usage, &models),
-            "m for title: 1 call, 10 in (4 of them cached), 2 out, about $0.5000\n\
-             in all: 1 call, 10 in (4 of them cached), 2 out, about $0.5000"
+            usage_text(&usage, &[of("m", ""), of("s", "title")]),
+            "m: 1 call, 10 in (4 of them cached), 2 out, about $0.5000\n\
+             s for title: 1 call, 10 in (4 of them cached), 2 out, about $0.5000\n\
+             in all: 2 calls, 20 in (8 of them cached), 4 out, about $1.0000"
         );
     }
 }
