@@ -55,6 +55,11 @@ openai_client=(
   openai==3.49.0
 )
 
+# A model server that others wrote, which answers what it is told to.
+litellm_proxy=(
+  "litellm[proxy]==1.106.2"
+)
+
 # The tester that draws requests from an OpenAPI document.
 schemathesis=(
   schemathesis==4.32.5

@@ -14,6 +14,7 @@ mod keeper;
 #[cfg(unix)]
 mod news;
 mod offer;
+mod project_rules;
 mod prompt;
 mod record;
 mod repository;
@@ -43,8 +44,9 @@ pub use self::{
     hosted::tenant,
     keeper::{CallReport, Display, Tally},
     offer::{Switch, ToolEntry, ToolsetEntry, ToolsetKind, needs_server, unknown_toolsets},
+    project_rules::{RulesFile, find_project_rules},
     resume::Which,
-    setup::{Consent, CwdOnResume, Rules, SessionIdInPrompt, Setup, Titles},
+    setup::{Consent, CwdOnResume, ProjectRules, Rules, SessionIdInPrompt, Setup, Titles},
     steering::Undone,
 };
 use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
@@ -52,7 +54,7 @@ use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
 use crate::tools::process::ProcessTable;
 use crate::{
     approval::Approvals,
-    message::{Content, Message},
+    message::{Content, Message, ToolCall},
     model::{Selection, StoredModel},
     tool::ToolContext,
     tools::todo::TodoList,
@@ -126,6 +128,8 @@ pub struct Answer {
     pub end: TurnEnd,
     /// What it took.
     pub tally: Tally,
+    /// The calls that the client has to make, where the turn ended with some.
+    pub client_calls: Vec<ToolCall>,
 }
 
 impl Conversation {
@@ -277,12 +281,7 @@ impl Conversation {
         cancel: CancellationToken,
     ) -> Result<Answer, ConversationError> {
         let content = content.into();
-        let selection = self.find_model().await?;
-        if self.must_reload {
-            self.reload_messages().await?;
-        }
-        self.make_row(Some(&selection)).await?;
-        self.store_history().await?;
+        let selection = self.prepare().await?;
         let sent = self.store_user_message(&content).await?;
         let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
         let is_first = !self.messages.iter().any(is_answer);
@@ -295,6 +294,28 @@ impl Conversation {
                 .write(self.agent.clone(), selection, self.id.clone(), exchange);
         }
         Ok(answer)
+    }
+
+    /// Lets the model go on with the results of calls that the client made. They are part of the history, or were stored
+    /// by [`Conversation::store_results`].
+    pub async fn go_on(
+        &mut self,
+        display: &mut dyn Display,
+        cancel: CancellationToken,
+    ) -> Result<Answer, ConversationError> {
+        let selection = self.prepare().await?;
+        Box::pin(self.run_turn(&selection, display, cancel)).await
+    }
+
+    /// Finds the model, and makes sure that the store has all that was said before.
+    async fn prepare(&mut self) -> Result<Selection, ConversationError> {
+        let selection = self.find_model().await?;
+        if self.must_reload {
+            self.reload_messages().await?;
+        }
+        self.make_row(Some(&selection)).await?;
+        self.store_history().await?;
+        Ok(selection)
     }
 
     async fn run_turn(
@@ -314,6 +335,7 @@ impl Conversation {
             limits: &limits,
             context: &context,
             reasoning_effort: settings.agent.reasoning_effort.as_deref(),
+            client_tools: self.setup.client_tools.as_deref(),
             compactor: Some(&compactor),
         };
         let mut keeper = Keeper::new(display, self.agent.store(), &self.id, selection);
@@ -328,11 +350,33 @@ impl Conversation {
         self.messages = messages;
         // What could not be stored is not part of the conversation.
         self.must_reload = matches!(&end, Err(crate::turn::TurnError::Keep(_)));
+        let end = end?;
         Ok(Answer {
-            end: end?,
+            client_calls: self.client_calls(&end),
+            end,
             text,
             tally,
         })
+    }
+
+    /// The calls that wait for the client.
+    fn client_calls(&self, end: &TurnEnd) -> Vec<ToolCall> {
+        let Some(tools) = self
+            .setup
+            .client_tools
+            .as_ref()
+            .filter(|_| *end == TurnEnd::ClientCalls)
+        else {
+            return Vec::new();
+        };
+        let mut messages = self.messages.iter().rev();
+        let answer = messages.find(|message| matches!(message, Message::Assistant(_)));
+        let calls = answer.map(Message::tool_calls).unwrap_or_default();
+        calls
+            .iter()
+            .filter(|call| tools.has(call))
+            .cloned()
+            .collect()
     }
 
     fn system_text(&self) -> String {

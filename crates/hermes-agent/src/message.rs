@@ -356,11 +356,33 @@ impl Part {
 }
 
 impl Image {
+    /// An image from its bytes in base64, if it is of a kind that models see. What it is called does not count.
+    pub(crate) fn from_base64(data: &str) -> Option<Self> {
+        let beginning = BASE64_STANDARD.decode(data.get(..16)?).ok()?;
+        let media_type = image_type(&beginning)?;
+        Some(Self {
+            url: format!("data:{media_type};base64,{data}"),
+            detail: None,
+        })
+    }
+
     /// Media type and base64 data of a `data:` URL.
     pub(crate) fn inline(&self) -> Option<(&str, &str)> {
         let (header, data) = self.url.strip_prefix("data:")?.split_once(',')?;
         let media_type = header.strip_suffix(";base64")?;
         Some((media_type, data))
+    }
+}
+
+/// The media type of an image that models see, by how it begins.
+pub(crate) fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        _ if is_webp => Some("image/webp"),
+        _ => None,
     }
 }
 

@@ -13,10 +13,12 @@ mod endpoint;
 mod error;
 mod fallback;
 mod http;
+mod provider_table;
 mod providers;
 mod refusal;
 mod resolve;
 mod retry;
+mod sight;
 
 use std::{ops::AddAssign, time::Duration};
 
@@ -34,7 +36,8 @@ pub use self::{
     http::{HttpClients, HttpModel, Patience},
     providers::{KeyState, ListError, Provider, is_address, list_models, local_servers, providers},
     resolve::{
-        NoModel, Origin, ResolveError, Selection, StoredModel, Surroundings, Wanted, resolve,
+        Explained, Explanation, NoModel, Origin, ResolveError, Selection, StoredModel,
+        Surroundings, Wanted, explain, resolve,
     },
     retry::{RetryPolicy, Retrying},
 };
@@ -49,6 +52,11 @@ pub trait Model: Send + Sync {
 
     /// How many tokens fit into one request with its reply, where that is known.
     fn context_length(&self) -> Option<u32>;
+
+    /// Whether images are worth sending to it.
+    fn sees_images(&self) -> bool {
+        false
+    }
 
     /// Asks for the next message. `sink` is told of everything the moment it arrives; dropping the future ends the
     /// request and closes the connection.

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     approval::{Approvals, Landmarks, Scene},
+    message::Image,
     model::ToolDefinition,
 };
 
@@ -68,6 +69,8 @@ pub struct ToolOutput {
     pub may_be_persisted: bool,
     /// The tool through which the text came in from outside. The model is told to take it for data.
     pub outside: Option<Arc<str>>,
+    /// Images, for a model that sees. The text says where they are kept.
+    pub images: Vec<Image>,
 }
 
 impl ToolOutput {
@@ -78,6 +81,7 @@ impl ToolOutput {
             is_error: false,
             may_be_persisted: true,
             outside: None,
+            images: Vec::new(),
         }
     }
 
@@ -102,6 +106,7 @@ impl ToolOutput {
             is_error: true,
             may_be_persisted: true,
             outside: None,
+            images: Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod place;
 pub mod process;
 mod read_file;
 mod search_files;
+pub mod send_message;
 pub mod session_search;
 pub mod skills;
 mod store_file;
@@ -25,6 +26,7 @@ mod write_file;
 
 use std::sync::Arc;
 
+use hermes_config::Settings;
 use serde_json::{Map, Value, json};
 
 pub use self::{
@@ -38,7 +40,7 @@ use crate::{
 };
 
 /// The names of all built-in tools, whatever a session has the means for.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "read_file",
     "write_file",
     "patch",
@@ -52,13 +54,14 @@ pub const NAMES: [&str; 16] = [
     "skills_list",
     "skill_view",
     "cronjob",
+    "send_message",
     "web_extract",
     "web_search",
     "vision_analyze",
 ];
 
 /// The toolsets that built-in tools belong to.
-pub const TOOLSETS: [&str; 10] = [
+pub const TOOLSETS: [&str; 11] = [
     "file",
     "terminal",
     "todo",
@@ -67,6 +70,7 @@ pub const TOOLSETS: [&str; 10] = [
     "session_search",
     "skills",
     "cronjob",
+    "messaging",
     "web",
     "vision",
 ];
@@ -89,6 +93,8 @@ pub struct Means {
     pub skills: Option<Arc<dyn skills::Skills>>,
     /// The jobs of the home; none inside a job.
     pub cron_jobs: Option<Arc<dyn cronjob::CronJobs>>,
+    /// Sends messages, with the settings that count now; none where no platform has a token.
+    pub messenger: Option<(Arc<dyn send_message::Messenger>, Arc<Settings>)>,
     /// Fetches pages and images.
     pub web: Option<Arc<web::Web>>,
     /// Answers searches.
@@ -121,6 +127,11 @@ pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
     }
     if let Some(jobs) = means.cron_jobs {
         tools.push(Arc::new(cronjob::Cronjob::new(jobs)));
+    }
+    if let Some((messenger, settings)) = means.messenger {
+        tools.push(Arc::new(send_message::SendMessage::new(
+            messenger, settings,
+        )));
     }
     if let Some(web) = &means.web {
         tools.push(Arc::new(web::extract::WebExtract::new(web.clone())));

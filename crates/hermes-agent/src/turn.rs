@@ -5,7 +5,7 @@
 
 use crate::{
     compact::{self, Compactor, Ran, Reason},
-    message::{Message, ToolCall},
+    message::{Image, KnownPart, Message, Part, ToolCall},
     model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ToolChoice},
     tool::ToolContext,
     toolbox::{self, Toolbox},
@@ -13,12 +13,15 @@ use crate::{
 
 mod activity;
 mod calls;
+mod client_tools;
 mod oversize;
 mod repetition;
 mod surface;
 
 pub use activity::Activity;
 use calls::Batch;
+use client_tools::Offer;
+pub use client_tools::{ClientToolChoice, ClientTools};
 use oversize::Room;
 pub use oversize::{Persisted, SizeLimits};
 use repetition::Repetition;
@@ -65,6 +68,8 @@ pub enum TurnEnd {
     Interrupted,
     /// The same again and again.
     Repeating,
+    /// The model called tools of the client. They have no results yet.
+    ClientCalls,
 }
 
 /// Why a turn failed. What was stored before stays valid.
@@ -90,6 +95,8 @@ pub struct Turn<'a> {
     pub context: &'a ToolContext,
     /// Passed on to the model.
     pub reasoning_effort: Option<&'a str>,
+    /// Tools that whoever asked runs itself.
+    pub client_tools: Option<&'a ClientTools>,
     /// Makes the conversation shorter when it has to be.
     pub compactor: Option<&'a Compactor>,
 }
@@ -123,15 +130,15 @@ impl Turn<'_> {
             if is_last {
                 surface.show(TurnEvent::LimitReached);
             }
-            let choice = if is_last {
-                ToolChoice::None
-            } else {
-                ToolChoice::Auto
-            };
+            let own = self.toolbox.definitions();
+            let mut offer = client_tools::offer(own, self.client_tools, round == 0);
+            if is_last {
+                offer.choice = ToolChoice::None;
+            }
             if self.make_room(messages, &mut counted, surface).await? == Ran::Interrupted {
                 return Ok(TurnEnd::Interrupted);
             }
-            let reply = match self.ask_in_room(messages, choice, surface).await? {
+            let reply = match self.ask_in_room(messages, &offer, surface).await? {
                 Asked::Reply(reply) => *reply,
                 Asked::Interrupted(text) => {
                     keep_partial(text, messages, surface).await?;
@@ -152,13 +159,16 @@ impl Turn<'_> {
             };
             let message = reply.into_message();
             surface.keep(&message, detail).await?;
-            let calls = message.tool_calls().to_vec();
+            let is_clients =
+                |call: &ToolCall| self.client_tools.is_some_and(|tools| tools.has(call));
+            let (client_calls, calls): (Vec<_>, Vec<_>) =
+                message.tool_calls().iter().cloned().partition(is_clients);
             messages.push(message);
             counted = usage.map(|usage| Counted {
                 tokens: usage.total_tokens(),
                 messages: messages.len(),
             });
-            if calls.is_empty() {
+            if calls.is_empty() && client_calls.is_empty() {
                 return Ok(if is_last {
                     TurnEnd::OutOfCalls
                 } else {
@@ -170,6 +180,9 @@ impl Turn<'_> {
                 .await?;
             if self.context.cancel.is_cancelled() {
                 return Ok(TurnEnd::Interrupted);
+            }
+            if !client_calls.is_empty() {
+                return Ok(TurnEnd::ClientCalls);
             }
             if is_stuck && self.limits.on_repetition == OnRepetition::Stop {
                 return Ok(TurnEnd::Repeating);
@@ -210,10 +223,10 @@ impl Turn<'_> {
     async fn ask_in_room(
         &self,
         messages: &mut Vec<Message>,
-        choice: ToolChoice<'_>,
+        offer: &Offer<'_>,
         surface: &mut dyn Surface,
     ) -> Result<Asked, TurnError> {
-        let error = match self.ask(messages, choice, surface).await {
+        let error = match self.ask(messages, offer, surface).await {
             Err(error) if error.is_context_overflow() => error,
             other => return Ok(other?),
         };
@@ -227,7 +240,7 @@ impl Turn<'_> {
         let why = (Reason::Overflow { limit: *limit }, Some(size));
         let cancel = &self.context.cancel;
         match compact::run(compactor, messages, tools, why, surface, cancel).await? {
-            Ran::Compacted => Ok(self.ask(messages, choice, surface).await?),
+            Ran::Compacted => Ok(self.ask(messages, offer, surface).await?),
             Ran::Nothing => Err(error.into()),
             Ran::Interrupted => Ok(Asked::Interrupted(String::new())),
         }
@@ -236,13 +249,13 @@ impl Turn<'_> {
     async fn ask(
         &self,
         messages: &[Message],
-        choice: ToolChoice<'_>,
+        offer: &Offer<'_>,
         surface: &mut dyn Surface,
     ) -> Result<Asked, ModelError> {
         let request = ModelRequest {
             messages,
-            tools: self.toolbox.definitions(),
-            tool_choice: choice,
+            tools: &offer.tools,
+            tool_choice: offer.choice,
             reasoning_effort: self.reasoning_effort,
             shown_text: surface.shown_text(),
             ..ModelRequest::default()
@@ -291,13 +304,26 @@ impl Turn<'_> {
                     text.push_str("\n\n");
                     text.push_str(&note);
                 }
-                let result = Message::tool(call, text);
+                // What is stored names the files of images; the images themselves are for this conversation only.
+                let result = Message::tool(call, text.as_str());
                 surface.keep(&result, MessageDetail::default()).await?;
-                messages.push(result);
+                messages.push(if output.images.is_empty() || !self.model.sees_images() {
+                    result
+                } else {
+                    Message::tool(call, with_images(text, output.images))
+                });
             }
         }
         Ok(is_stuck)
     }
+}
+
+fn with_images(text: String, images: Vec<Image>) -> Vec<Part> {
+    let images = images.into_iter();
+    let images = images.map(|image_url| Part::Known(KnownPart::ImageUrl { image_url }));
+    std::iter::once(Part::from_text(text))
+        .chain(images)
+        .collect()
 }
 
 /// Keeps what the user has seen of an answer that was stopped: it may be what the next message is about.

@@ -46,6 +46,8 @@ pub struct ModelChoice {
     pub api_mode: Option<ApiMode>,
     /// How many tokens fit into one request with its reply.
     pub context_length: Option<u32>,
+    /// Whether the model can see; `None` where nobody says.
+    pub vision: Option<bool>,
     /// Members added to each request's body.
     pub extra_body: Map<String, Value>,
 }

@@ -2,6 +2,7 @@
 //!
 //! Every request but `/health` presents a token. JSON is snake_case, errors are `{"error": {…}}`.
 
+mod client_tools;
 mod error;
 mod host;
 mod idempotency;
@@ -12,6 +13,7 @@ mod lists;
 mod openai;
 mod payload;
 mod query;
+mod responses;
 mod runs;
 mod sessions;
 mod sse;
@@ -79,6 +81,7 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Rout
             post(sessions::chat_stream),
         )
         .route("/v1/chat/completions", post(openai::complete))
+        .route("/v1/responses", post(responses::create))
         .route("/v1/models", get(openai::models))
         .route(&format!("/v1/models/{MODEL}"), get(openai::model))
         .route("/v1/skills", get(lists::skills))

@@ -16,6 +16,7 @@ pub mod gateway;
 #[cfg(unix)]
 pub mod instance;
 mod lock_patience;
+pub mod messenger;
 pub mod platforms;
 #[cfg(unix)]
 pub mod runs;

@@ -121,11 +121,23 @@ impl Sender {
         message: &str,
         media: MediaPolicy,
     ) -> Result<Sent, SendError> {
+        self.send_with_files(target, message, media, &[]).await
+    }
+
+    /// The same with files that are named beside the message.
+    pub async fn send_with_files(
+        &self,
+        target: &str,
+        message: &str,
+        media: MediaPolicy,
+        files: &[String],
+    ) -> Result<Sent, SendError> {
         let destination = target::resolve(&self.inner.home, &self.inner.gateway, target)?;
-        let extracted = match media {
+        let mut extracted = match media {
             MediaPolicy::Literal => Extracted::literal(message),
             MediaPolicy::Upload => media::extract(message),
         };
+        extracted.paths.extend_from_slice(files);
         let (files, mut warnings) = extracted.read(&self.gate()).await;
         let mut stored = extracted.text.trim().to_owned();
         for file in &files {

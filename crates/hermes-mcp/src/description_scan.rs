@@ -53,7 +53,7 @@ static PATTERNS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
 });
 
 /// What is suspicious about a description.
-pub(crate) fn scan(description: &str) -> Vec<&'static str> {
+pub fn scan(description: &str) -> Vec<&'static str> {
     let Some(patterns) = PATTERNS.as_ref().filter(|_| !description.is_empty()) else {
         return Vec::new();
     };

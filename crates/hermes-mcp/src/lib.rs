@@ -13,7 +13,7 @@ pub mod content;
 pub mod control;
 pub mod counters;
 pub mod demo;
-mod description_scan;
+pub mod description_scan;
 pub mod environment;
 pub mod era;
 pub mod filter;

@@ -22,7 +22,7 @@ use crate::{
         resolve,
     },
     toolbox::Toolbox,
-    tools::{self, teams::Teams},
+    tools::{self, send_message::Messenger, teams::Teams},
 };
 
 /// The agent of one home. Clones are the same agent.
@@ -57,6 +57,8 @@ pub struct AgentParts {
     pub in_force: InForce,
     /// The files of the groups that the home belongs to, if a Hub keeps any.
     pub teams: Option<Arc<Teams>>,
+    /// Who sends messages to the platforms.
+    pub messenger: Option<Arc<dyn Messenger>>,
 }
 
 impl AgentParts {
@@ -71,6 +73,7 @@ impl AgentParts {
             environment: Vec::new(),
             in_force: InForce::default(),
             teams: None,
+            messenger: None,
         }
     }
 }
@@ -167,6 +170,11 @@ impl Agent {
     /// The files of its groups.
     pub(crate) fn teams(&self) -> Option<&Arc<Teams>> {
         self.shared.parts.teams.as_ref()
+    }
+
+    /// Who sends messages to the platforms.
+    pub(crate) fn messenger(&self) -> Option<&Arc<dyn Messenger>> {
+        self.shared.parts.messenger.as_ref()
     }
 
     /// How long a question to people waits.

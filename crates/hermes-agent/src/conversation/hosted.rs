@@ -63,9 +63,23 @@ fn of_choice(error: &ResolveError, tenant: &str) -> Option<String> {
                 choose(tenant)
             )
         }
-        ResolveError::NoKey { provider, place } => {
+        ResolveError::NoKey {
+            provider,
+            place,
+            variable,
+        } => {
+            let first = variable.as_ref().map(|name| format!("`{name}`"));
+            let place = first.as_deref().unwrap_or(place);
             format!("`{provider}` needs a key: {}", set_key(tenant, place))
         }
+        ResolveError::NoKeyOfEither {
+            model,
+            provider,
+            place,
+        } => format!(
+            "`{model}` needs a key: `hermes tenant env set {tenant} NAME` sets {place} for {provider}, or \
+             `OPENROUTER_API_KEY` for OpenRouter"
+        ),
         ResolveError::UnclearProvider { model } => format!(
             "it is unclear who offers the model `{model}`: {} with its provider",
             choose(tenant)
@@ -134,6 +148,7 @@ mod tests {
         let missing = ConversationError::NoModel(ResolveError::NoKey {
             provider: "openai".into(),
             place: "`OPENAI_API_KEY`".into(),
+            variable: Some("OPENAI_API_KEY".into()),
         });
         let refused = ConversationError::Turn(TurnError::Model(ModelError {
             provider: "openai".into(),

@@ -15,6 +15,7 @@ use crate::{
         self, Means,
         cronjob::HomeJobs,
         memory::MemoryLimits,
+        send_message::{Messenger, has_platform},
         web::{Reach, Web, search::SearchEngine},
     },
 };
@@ -167,6 +168,7 @@ impl Conversation {
                 HomeJobs::new(home, &settings, self.setup.cron_origin.clone())
                     .beneath(in_force.clone()),
             )),
+            messenger: self.messenger(&settings),
             web: Some(Web::beneath(
                 Reach::from_document(&settings.document),
                 in_force.clone(),
@@ -180,6 +182,13 @@ impl Conversation {
             in_force: in_force.clone(),
             teams: self.agent.teams().cloned(),
         })
+    }
+
+    /// Who sends messages, if there is a platform to send to and the operator leaves it.
+    fn messenger(&self, settings: &Arc<Settings>) -> Option<(Arc<dyn Messenger>, Arc<Settings>)> {
+        let messenger = self.agent.messenger()?;
+        let is_offered = has_platform(settings) && self.agent.ceiling().has_feature("messaging");
+        is_offered.then(|| (messenger.clone(), settings.clone()))
     }
 
     fn offers_built_in(&self, settings: &Settings, name: &str) -> bool {

@@ -12,7 +12,10 @@ use hermes_store::{
 };
 use jiff::Zoned;
 
-use super::{Rules, SessionIdInPrompt, Setup, agent::MissingServer};
+use super::{
+    ProjectRules, Rules, SessionIdInPrompt, Setup, agent::MissingServer,
+    project_rules::find_project_rules,
+};
 use crate::tools::memory::Memories;
 
 const IDENTITY: &str = "You are Hermes, an assistant that works for one person with the tools described to you. Do \
@@ -52,6 +55,9 @@ impl Occasion<'_> {
                 "# Skill: {name}\nThe user wants you to work by this skill.\n\n{}",
                 view.body.trim()
             ));
+        }
+        if reads_rules && self.setup.project_rules == ProjectRules::Read {
+            sections.extend(find_project_rules(self.cwd).map(|rules| rules.section()));
         }
         sections.push(self.surroundings(now));
         Ok(sections.join("\n\n"))

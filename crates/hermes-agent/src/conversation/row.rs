@@ -1,12 +1,12 @@
 //! The session's row with its prompt, and what the user says.
 
-use hermes_store::NewMessage;
+use hermes_store::{NewMessage, SessionId};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::{Conversation, ConversationError, Stored, prompt, record, repository};
+use super::{Agent, Conversation, ConversationError, Stored, prompt, record, repository};
 use crate::{
-    message::{Content, Message, Part},
+    message::{Content, Message, Part, ToolResult},
     model::{Selection, StoredModel},
     turn::MessageDetail,
 };
@@ -75,6 +75,20 @@ impl Conversation {
         self.agent.store().append_all(&self.id, &rows).await?;
         // Somebody else wrote it: read back, calls without a result get one.
         self.reload_messages().await
+    }
+
+    /// Stores results of calls that a client made, before the session is taken up again.
+    pub async fn store_results(
+        agent: &Agent,
+        session: &SessionId,
+        results: &[ToolResult],
+    ) -> Result<(), ConversationError> {
+        let rows: Vec<NewMessage> = results
+            .iter()
+            .map(|result| record::row(&Message::Tool(result.clone()), &MessageDetail::default()))
+            .collect();
+        agent.store().append_all(session, &rows).await?;
+        Ok(())
     }
 
     /// Stores what the user said, and returns what the model gets: the same, and news of background processes.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{approval::Approver, model::Wanted, tools::clarify::Questioner};
+use crate::{approval::Approver, model::Wanted, tools::clarify::Questioner, turn::ClientTools};
 
 /// The terms of a conversation. They stay when the user goes on to another session.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct Setup {
     pub withheld: Vec<String>,
     /// Told to the model after its prompt, in this run only.
     pub instructions: Option<String>,
+    /// Tools that whoever asks runs itself.
+    pub client_tools: Option<Arc<ClientTools>>,
     /// Skills whose instructions are part of the prompt.
     pub skills: Vec<String>,
     /// Calls of the model in one turn; `None` leaves it to the configuration.
@@ -35,6 +37,8 @@ pub struct Setup {
     pub questioner: Option<Arc<dyn Questioner>>,
     /// Whether the user's own instructions are read.
     pub rules: Rules,
+    /// Whether the rules of the project in the working directory are read.
+    pub project_rules: ProjectRules,
     /// Whether the model is told the id of the session.
     pub session_id: SessionIdInPrompt,
     /// Where titles come from.
@@ -57,11 +61,13 @@ impl Setup {
             toolsets: None,
             withheld: Vec::new(),
             instructions: None,
+            client_tools: None,
             skills: Vec::new(),
             max_model_calls: None,
             consent,
             questioner: None,
             rules: Rules::Read,
+            project_rules: ProjectRules::Ignored,
             session_id: SessionIdInPrompt::Untold,
             titles: Titles::Generated,
             cron_origin: None,
@@ -90,6 +96,15 @@ pub enum CwdOnResume {
 /// Whether `SOUL.md`, the memories and the skills become part of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
+    /// They do.
+    Read,
+    /// They are left out.
+    Ignored,
+}
+
+/// Whether `AGENTS.md` and its like become part of the prompt. Work that nobody began in a directory has no project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProjectRules {
     /// They do.
     Read,
     /// They are left out.

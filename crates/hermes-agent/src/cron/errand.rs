@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     approval::NobodyDecides,
-    conversation::{self, Agent, Consent, Conversation, Setup, Titles},
+    conversation::{self, Agent, Consent, Conversation, ProjectRules, Setup, Titles},
     model::Wanted,
     tools::terminal::{TerminalSettings, child_environment},
     turn::{Activity, TurnEnd, TurnEvent},
@@ -191,6 +191,11 @@ impl Errand<'_> {
             withheld: WITHHELD.map(str::to_owned).to_vec(),
             skills,
             titles: Titles::ByHand,
+            // A job that names a directory is about the project there.
+            project_rules: match self.text("workdir") {
+                Some(_) => ProjectRules::Read,
+                None => ProjectRules::Ignored,
+            },
             ..Setup::for_cli(self.directory(), consent)
         }
     }

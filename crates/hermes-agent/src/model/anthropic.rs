@@ -38,7 +38,10 @@ pub(super) fn body(
         body.insert("tools".into(), tools.into());
         body.insert("tool_choice".into(), tool_choice(request));
     }
-    body.insert("messages".into(), turns(request.messages).into());
+    body.insert(
+        "messages".into(),
+        turns(request.messages, endpoint.sees_images).into(),
+    );
     if !request.stop.is_empty() {
         body.insert("stop_sequences".into(), request.stop.into());
     }
@@ -115,7 +118,7 @@ fn tool_choice(request: &ModelRequest<'_>) -> Value {
 
 /// The conversation as alternating turns. The ends of the last two of the user are remembered: the earlier one was
 /// the end of the request before this one.
-fn turns(messages: &[Message]) -> Vec<Value> {
+fn turns(messages: &[Message], sees_images: bool) -> Vec<Value> {
     let turn_start = turn_start(messages);
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -127,7 +130,11 @@ fn turns(messages: &[Message]) -> Vec<Value> {
                 vec![json!({
                     "type": "tool_result",
                     "tool_use_id": result.tool_call_id,
-                    "content": content_blocks(&result.content),
+                    "content": if sees_images {
+                        content_blocks(&result.content)
+                    } else {
+                        content_blocks(&Content::Text(result.content.text().into_owned()))
+                    },
                 })],
             ),
             Message::Assistant(message) => {

@@ -148,6 +148,10 @@ impl Model for Auxiliary {
         self.endpoint.context_length
     }
 
+    fn sees_images(&self) -> bool {
+        self.endpoint.sees_images
+    }
+
     /// The sink hears nothing: side work is used when it is complete.
     fn complete<'a>(
         &'a self,

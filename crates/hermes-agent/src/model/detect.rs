@@ -9,6 +9,9 @@ use url::Url;
 
 use super::{HttpClients, address};
 
+/// The variable that tells where Ollama is.
+pub(super) const OLLAMA_VARIABLE: &str = "OLLAMA_HOST";
+
 /// How long a server that the user named may take to list its models.
 const NAMED_SERVER: Duration = Duration::from_secs(2);
 
@@ -86,7 +89,7 @@ impl LocalServers {
         variables: &Variables,
         wanted: Option<&str>,
     ) -> Vec<LocalModel> {
-        let named = variables.get("OLLAMA_HOST").and_then(ollama_address);
+        let named = variables.get(OLLAMA_VARIABLE).and_then(ollama_address);
         let patience = match named {
             Some(_) => self.patience.max(NAMED_SERVER),
             None => self.patience,
@@ -147,7 +150,7 @@ fn loopback(port: u16) -> Option<Url> {
 }
 
 /// The address in `OLLAMA_HOST`, in the forms that Ollama knows, if it is this machine's own.
-fn ollama_address(text: &str) -> Option<Url> {
+pub(super) fn ollama_address(text: &str) -> Option<Url> {
     let text = text.trim();
     if text.is_empty() {
         return None;

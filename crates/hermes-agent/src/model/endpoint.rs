@@ -5,7 +5,7 @@ use reqwest::{RequestBuilder, header::HeaderValue};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{ModelError, Problem, address};
+use super::{ModelError, Problem, address, sight};
 
 /// A model that can be asked.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Endpoint {
     pub model: String,
     /// How many tokens fit into one request with its reply.
     pub context_length: Option<u32>,
+    /// Whether it is sent images.
+    pub sees_images: bool,
     /// Members added to each request's body.
     pub extra_body: Map<String, Value>,
 }
@@ -78,8 +80,10 @@ impl Endpoint {
     /// The same place with another model of its provider.
     #[must_use]
     pub fn with_model(&self, model: impl Into<String>) -> Self {
+        let model = model.into();
         Self {
-            model: model.into(),
+            sees_images: sight::is_known_to_see(&model),
+            model,
             context_length: None,
             ..self.clone()
         }
@@ -132,6 +136,7 @@ pub(super) fn for_tests(protocol: Protocol, base_url: &str, model: &str) -> Endp
         },
         model: model.into(),
         context_length: None,
+        sees_images: false,
         extra_body: Map::new(),
     }
 }

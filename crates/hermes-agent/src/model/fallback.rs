@@ -110,6 +110,10 @@ impl Model for Fallback {
         self.first.context_length()
     }
 
+    fn sees_images(&self) -> bool {
+        self.first.sees_images()
+    }
+
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,

@@ -326,6 +326,10 @@ impl Model for HttpModel {
         self.endpoint.context_length
     }
 
+    fn sees_images(&self) -> bool {
+        self.endpoint.sees_images
+    }
+
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,

@@ -11,7 +11,8 @@ use url::Url;
 use super::{
     Endpoint, LocalModel, Protocol, ResolveError, Surroundings, address, detect,
     http::innermost,
-    resolve::place::{self, BUILT_IN, Place},
+    provider_table::PROVIDERS,
+    resolve::place::{self, Place},
 };
 
 /// How long a list may take.
@@ -24,6 +25,8 @@ pub struct Provider {
     pub name: String,
     /// Host and port, as they are shown.
     pub address: String,
+    /// Whether the configuration has an entry for it.
+    pub is_configured: bool,
     /// Whether it can be asked.
     pub key: KeyState,
 }
@@ -73,14 +76,15 @@ pub enum ListError {
     },
 }
 
-/// The providers that are built in or configured.
+/// The providers that are built in or configured. Servers of this machine are found by [`local_servers`].
 pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
     let configured = around.settings.providers.iter().map(|entry| &*entry.name);
     let is_configured = |name: &str| {
         let mut names = around.settings.providers.iter().map(|entry| &*entry.name);
         names.any(|known| known.eq_ignore_ascii_case(name))
     };
-    let built_in = BUILT_IN.iter().map(|known| known.name);
+    let elsewhere = PROVIDERS.iter().filter(|row| !row.is_local());
+    let built_in = elsewhere.map(|row| row.name);
     let mut found = Vec::new();
     for name in built_in
         .filter(|name| !is_configured(name))
@@ -94,6 +98,7 @@ pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
         if let Ok(Some(place)) = place::stated(around.settings, &choice) {
             found.push(Provider {
                 name: name.to_owned(),
+                is_configured: is_configured(name),
                 address: address::shown(&place.base_url),
                 key: key_state(around, &place).await,
             });
@@ -102,7 +107,7 @@ pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
     found
 }
 
-async fn key_state(around: &Surroundings<'_>, place: &Place) -> KeyState {
+pub(super) async fn key_state(around: &Surroundings<'_>, place: &Place) -> KeyState {
     let missing = |shown: String| KeyState::Missing {
         place: shown,
         variable: place.variable().map(str::to_owned),
@@ -132,6 +137,7 @@ pub async fn list_models(
 ) -> Result<Vec<String>, ListError> {
     let place = place::stated(around.settings, choice)?.ok_or_else(|| ResolveError::NoBaseUrl {
         provider: "custom".into(),
+        variable: None,
     })?;
     let mut own = place.key(around).await.unwrap_or_default();
     if key.is_some() {
@@ -144,6 +150,7 @@ pub async fn list_models(
         key: own,
         model: String::new(),
         context_length: None,
+        sees_images: false,
         extra_body: Map::new(),
     };
     ask(around, &endpoint).await

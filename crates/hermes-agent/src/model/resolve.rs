@@ -1,5 +1,8 @@
 //! Which model a home uses: flag, then the resumed session, then the configuration, then a local server.
 
+mod explain;
+mod keys;
+mod lead;
 mod no_model;
 pub(super) mod place;
 
@@ -7,11 +10,17 @@ use std::sync::Arc;
 
 use hermes_config::{Home, ModelChoice, ReferenceError, ReferencePolicy, Settings};
 
-pub use self::no_model::NoModel;
-use self::place::{Among, guess, known_context_length};
+pub use self::{
+    explain::{Explained, Explanation, explain},
+    no_model::NoModel,
+};
+use self::{
+    lead::{Lead, follow, points_elsewhere},
+    place::known_context_length,
+};
 use super::{
     Endpoint, Fallback, HttpClients, HttpModel, Key, LocalModel, LocalServers, Model, Protocol,
-    RetryPolicy, Retrying, address, detect,
+    RetryPolicy, Retrying, address, detect, sight,
 };
 
 /// What is needed to find a model.
@@ -120,12 +129,35 @@ pub enum ResolveError {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// A provider that can not be asked yet.
+    #[error(
+        "`{provider}` comes later: logins with a subscription and requests that a cloud signs are not in this program yet. Until then, a provider with a key of its own helps, or OpenRouter (`OPENROUTER_API_KEY`), which has most models"
+    )]
+    Later {
+        /// The provider.
+        provider: String,
+    },
     /// The provider needs a key.
-    #[error("`{provider}` needs a key: set {place}")]
+    #[error("`{provider}` needs a key: set {place}{}", where_to_put(variable.as_deref()))]
     NoKey {
         /// The provider.
         provider: String,
         /// Where it could be set.
+        place: String,
+        /// The variable that would hold it, where one is meant to.
+        variable: Option<String>,
+    },
+    /// Neither the provider that a model's name begins with nor OpenRouter has a key.
+    #[error(
+        "`{model}` needs a key: set {place} to ask {provider}, or `OPENROUTER_API_KEY` to ask OpenRouter{}",
+        where_to_put(Some("NAME"))
+    )]
+    NoKeyOfEither {
+        /// The model.
+        model: String,
+        /// The provider that its name begins with.
+        provider: String,
+        /// That one's variables, for people.
         place: String,
     },
     /// A model whose provider can not be told by its name.
@@ -145,10 +177,15 @@ pub enum ResolveError {
         model: String,
     },
     /// A provider without an address.
-    #[error("the provider `{provider}` needs a `base_url`")]
+    #[error(
+        "the provider `{provider}` needs a `base_url`{}",
+        variable.as_ref().map(|name| format!(", in `config.yaml` or as `{name}`")).unwrap_or_default()
+    )]
     NoBaseUrl {
         /// The provider.
         provider: String,
+        /// The variable that could name one.
+        variable: Option<String>,
     },
     /// An address that is none.
     #[error("the `base_url` of `{provider}` is not usable: {reason}")]
@@ -166,6 +203,14 @@ pub enum ResolveError {
         /// Why not.
         error: ReferenceError,
     },
+}
+
+/// Where a key is put, after the name of its variable.
+fn where_to_put(variable: Option<&str>) -> String {
+    match variable {
+        Some(name) => format!(", in the home's `.env` or with `hermes secret set {name}`"),
+        None => String::new(),
+    }
 }
 
 /// Finds the model to use.
@@ -227,13 +272,21 @@ impl Surroundings<'_> {
 /// What is to be found, and who says so.
 fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
     let configured = &settings.model.choice;
-    let renamed = |name: &str| ModelChoice {
-        // The length is that of the configured model.
-        context_length: configured
-            .context_length
-            .filter(|_| configured.name.as_deref() == Some(name)),
-        name: Some(name.to_owned()),
-        ..configured.clone()
+    let renamed = |name: &str| {
+        let is_configured = configured.name.as_deref() == Some(name);
+        if !is_configured && points_elsewhere(settings, name) {
+            return ModelChoice {
+                name: Some(name.to_owned()),
+                ..ModelChoice::default()
+            };
+        }
+        ModelChoice {
+            // What is known of the configured model does not hold for others.
+            context_length: configured.context_length.filter(|_| is_configured),
+            vision: configured.vision.filter(|_| is_configured),
+            name: Some(name.to_owned()),
+            ..configured.clone()
+        }
     };
     let is_configured = |provider: &str| {
         configured
@@ -306,26 +359,13 @@ pub(super) async fn endpoint(
     around: &Surroundings<'_>,
     choice: &ModelChoice,
 ) -> Result<Found, ResolveError> {
-    let variables = &around.settings.variables;
-    let stated = place::stated(around.settings, choice)?;
-    let place = match (stated, choice.name.as_deref()) {
-        (Some(place), _) => place,
-        (None, name) => {
-            if let Some(place) = name.and_then(|name| guess(name, variables, Among::WithKey)) {
-                place
-            } else if let Some(found) = detected(around, name).await {
-                return Ok(Found::Detected(local_endpoint(found)));
-            } else if let Some(name) = name {
-                guess(name, variables, Among::All).ok_or_else(|| ResolveError::UnclearProvider {
-                    model: name.to_owned(),
-                })?
-            } else {
-                return Err(no_model(around, None));
-            }
-        }
+    let found = match follow(around, choice).await? {
+        Lead::Place(found) => found,
+        Lead::Local(found) => return Ok(Found::Detected(local_endpoint(found, choice.vision))),
     };
+    let named = found.model();
+    let place = found.place;
     let key = place.key(around).await?;
-    let named = choice.name.clone().or_else(|| place.model.clone());
     let (model, listed_length, is_detected) = match named {
         Some(model) => (model, None, false),
         None => match detect::at(&around.clients, &place.base_url).await {
@@ -338,11 +378,13 @@ pub(super) async fn endpoint(
         .or(place.context_length)
         .or(listed_length)
         .or_else(|| known_context_length(&place.base_url, &model));
+    let stated_vision = choice.vision.or(place.vision);
     let endpoint = Endpoint {
         provider: place.provider,
         protocol: place.protocol,
         base_url: place.base_url,
         key,
+        sees_images: stated_vision.unwrap_or_else(|| sight::is_known_to_see(&model)),
         model,
         context_length,
         extra_body: place.extra_body,
@@ -354,20 +396,13 @@ pub(super) async fn endpoint(
     })
 }
 
-async fn detected(around: &Surroundings<'_>, name: Option<&str>) -> Option<LocalModel> {
-    if !around.settings.model.autodetect {
-        return None;
-    }
-    let variables = &around.settings.variables;
-    around.local.find(&around.clients, variables, name).await
-}
-
-fn local_endpoint(found: LocalModel) -> Endpoint {
+fn local_endpoint(found: LocalModel, stated_vision: Option<bool>) -> Endpoint {
     Endpoint {
         provider: found.server.to_owned(),
         protocol: Protocol::ChatCompletions,
         base_url: found.base_url,
         key: Key::default(),
+        sees_images: stated_vision.unwrap_or_else(|| sight::is_known_to_see(&found.model)),
         model: found.model,
         context_length: found.context_length,
         extra_body: serde_json::Map::new(),

@@ -107,6 +107,10 @@ impl<M: Model> Model for Retrying<M> {
         self.model.context_length()
     }
 
+    fn sees_images(&self) -> bool {
+        self.model.sees_images()
+    }
+
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hermes_mcp::{
-    CallOptions, Host, Outcome, RegisteredTool, inquiry::Conversation, registry::Consent,
-    session::Progress,
+    CallOptions, Host, Outcome, RegisteredTool, inquiry::Conversation, protocol::ContentBlock,
+    registry::Consent, session::Progress,
 };
 use serde_json::{Map, Value};
 
 use crate::{
     approval::{ApprovalKind, ApprovalRequest, Refusal},
+    message::Image,
     model::ToolDefinition,
     tool::{ToolContext, ToolOutput},
 };
@@ -32,10 +33,32 @@ pub(super) async fn call(
     match call_mcp(host, tool, arguments, context).await {
         Ok(outcome) => ToolOutput {
             is_error: outcome.is_error(),
+            images: images(&outcome),
             ..ToolOutput::from_outside(tool.name.as_str(), outcome.to_json())
         },
         Err(refusal) => ToolOutput::error(refusal.to_string()),
     }
+}
+
+/// Larger images are refused by providers.
+const MOST_IMAGE_BYTES: usize = 5 << 20;
+/// Images of one result that are passed on; the others are only named.
+const MOST_IMAGES: usize = 8;
+
+/// The images in a result that a model can look at, in order.
+fn images(outcome: &Outcome) -> Vec<Image> {
+    let blocks = outcome.raw().map(|result| result.content.as_slice());
+    let data = blocks
+        .into_iter()
+        .flatten()
+        .filter_map(|block| match block {
+            ContentBlock::Image(image) => Some(image.data.as_str()),
+            _ => None,
+        });
+    data.filter(|data| data.len() <= MOST_IMAGE_BYTES)
+        .filter_map(Image::from_base64)
+        .take(MOST_IMAGES)
+        .collect()
 }
 
 /// Calls a tool of a server, for whomever. Where `tools.approve` wants it, somebody is asked first.

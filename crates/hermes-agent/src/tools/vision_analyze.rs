@@ -13,7 +13,7 @@ use super::{
     web::Web,
 };
 use crate::{
-    message::{Message, Part},
+    message::{Message, Part, image_type},
     model::{Model, ModelRequest, ToolChoice, ToolDefinition},
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
@@ -51,7 +51,7 @@ impl VisionAnalyze {
         } else {
             read(&place, context).await?
         };
-        let kind = kind(&bytes)
+        let kind = image_type(&bytes)
             .ok_or_else(|| Problem::new(format!("{place} is no PNG, JPEG, GIF or WebP image")))?;
         let parts = vec![
             Part::from_text(question),
@@ -104,18 +104,6 @@ fn too_large(place: &str) -> Problem {
     Problem::new(format!(
         "{place} has more than {most} MiB; make it smaller first"
     ))
-}
-
-/// The media type of an image, by how it begins.
-fn kind(bytes: &[u8]) -> Option<&'static str> {
-    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        _ if is_webp => Some("image/webp"),
-        _ => None,
-    }
 }
 
 impl Tool for VisionAnalyze {

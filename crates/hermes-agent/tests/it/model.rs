@@ -44,6 +44,7 @@ fn endpoint(server: &ModelServer, protocol: Protocol) -> Endpoint {
         },
         model: "some-model".into(),
         context_length: None,
+        sees_images: false,
         extra_body: serde_json::Map::default(),
     }
 }

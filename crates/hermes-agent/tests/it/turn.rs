@@ -22,7 +22,9 @@ use hermes_agent::{
     },
     tool::{Company, Tool, ToolContext, ToolOutput},
     toolbox::Toolbox,
-    turn::{KeepError, Limits, MessageDetail, Surface, Turn, TurnEnd, TurnError, TurnEvent},
+    turn::{
+        ClientTools, KeepError, Limits, MessageDetail, Surface, Turn, TurnEnd, TurnError, TurnEvent,
+    },
 };
 use serde_json::{Map, Value, json};
 
@@ -52,6 +54,7 @@ pub(crate) struct Scripted {
     steps: Mutex<VecDeque<Step>>,
     asked: Mutex<Vec<Asked>>,
     pub(crate) context_length: Option<u32>,
+    pub(crate) sees_images: bool,
 }
 
 impl Scripted {
@@ -60,6 +63,7 @@ impl Scripted {
             steps: Mutex::new(steps.into_iter().collect()),
             asked: Mutex::default(),
             context_length: None,
+            sees_images: false,
         }
     }
 
@@ -117,6 +121,10 @@ impl Model for Scripted {
 
     fn context_length(&self) -> Option<u32> {
         self.context_length
+    }
+
+    fn sees_images(&self) -> bool {
+        self.sees_images
     }
 
     fn complete<'a>(
@@ -233,6 +241,7 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) compactor: Option<Compactor>,
     pub(crate) messages: Vec<Message>,
+    pub(crate) client_tools: Option<ClientTools>,
     pub(crate) surface: Recorder,
 }
 
@@ -243,6 +252,7 @@ impl Setup {
             toolbox: Toolbox::new(tools),
             limits: Limits::default(),
             compactor: None,
+            client_tools: None,
             messages: vec![Message::system("be brief"), Message::user("go")],
             surface: Recorder::default(),
         }
@@ -255,6 +265,7 @@ impl Setup {
             limits: &self.limits,
             context: &self.session.context,
             reasoning_effort: None,
+            client_tools: self.client_tools.as_ref(),
             compactor: self.compactor.as_ref(),
         };
         let result = turn.run(&mut self.messages, &mut self.surface).await;

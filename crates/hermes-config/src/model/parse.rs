@@ -31,6 +31,8 @@ pub(crate) fn model(root: &Fields) -> ModelSettings {
         "api_key",
         "api_mode",
         "context_length",
+        "vision",
+        "supports_vision",
         "extra_body",
         "autodetect",
     ]);
@@ -83,6 +85,11 @@ fn choice(section: &Fields) -> ModelChoice {
             None,
         ),
         context_length: section.optional_integer("context_length", 1),
+        // The second name is that of Hermes Agent 0.19.
+        vision: ["vision", "supports_vision"]
+            .into_iter()
+            .find(|key| section.is_set(key))
+            .map(|key| section.flag(key, false)),
         extra_body: section.members("extra_body"),
     }
 }

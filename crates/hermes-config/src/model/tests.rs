@@ -49,7 +49,7 @@ fn a_model_is_a_name_or_a_mapping() {
 
     let settings = clean(
         "model: {default: qwen, provider: Custom, base_url: 'http://${HOST}:8000/v1', api_key: '${KEY}', \
-         api_mode: anthropic_messages, context_length: '32768', autodetect: off, extra_body: {a: 1}}\n",
+         api_mode: anthropic_messages, context_length: '32768', vision: 'yes', autodetect: off, extra_body: {a: 1}}\n",
     );
     assert!(!settings.model.autodetect);
     assert_eq!(
@@ -62,6 +62,7 @@ fn a_model_is_a_name_or_a_mapping() {
             api_key: Some(Template::new("${KEY}")),
             api_mode: Some(ApiMode::AnthropicMessages),
             context_length: Some(32768),
+            vision: Some(true),
             extra_body: [("a".to_owned(), json!(1))].into_iter().collect(),
         }
     );

@@ -74,7 +74,8 @@ pub(super) async fn capabilities() -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "model": MODEL,
         "capabilities": [
-            "runs", "run_events", "approvals", "stop", "jobs", "sessions", "chat_completions", "skills", "toolsets",
+            "runs", "run_events", "approvals", "stop", "jobs", "sessions", "chat_completions", "client_tools", "responses",
+            "skills", "toolsets",
             "idempotency",
         ],
     }))

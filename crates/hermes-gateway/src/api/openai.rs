@@ -15,14 +15,14 @@ use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Api, error::ApiError, idempotency, payload::Payload, sse};
+use super::{Api, client_tools, error::ApiError, idempotency, payload::Payload, sse};
 use crate::runs::{Errand, Say, Source, Started, Watching};
 
 /// What the agent is called as a model.
 pub(super) const MODEL: &str = "hermes-agent";
 const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
 
-/// What somebody says: a text, or messages that end with the user's.
+/// What somebody says: a text, or messages that end with the user's, or with the results of the client's own tools.
 pub(super) fn asked(
     input: Value,
     history: Option<Value>,
@@ -42,18 +42,28 @@ pub(super) fn asked(
             ));
         }
     }
-    let Some(Message::User { content }) = said.pop() else {
-        return Err(ApiError::member(
-            "input",
-            "the last message must be the user's",
-        ));
+    let mut results = Vec::new();
+    while let Some(Message::Tool(result)) = said.pop_if(|last| matches!(last, Message::Tool(_))) {
+        results.insert(0, result);
+    }
+    let input = match said.pop_if(|last| matches!(last, Message::User { .. })) {
+        _ if !results.is_empty() => None,
+        Some(Message::User { content }) => Some(content),
+        _ => {
+            return Err(ApiError::member(
+                "input",
+                "the last message must be the user's, or the result of a tool",
+            ));
+        }
     };
     let session = match session {
         Some(id) => SessionId::parse(&id)?,
         None => SessionId::for_gateway(&Zoned::now()),
     };
     let mut asked = Say {
-        input: content,
+        input,
+        results,
+        client_tools: None,
         instructions: None,
         history: Vec::new(),
         session,
@@ -82,6 +92,8 @@ struct Completion {
     stream: bool,
     #[serde(default)]
     stream_options: Map<String, Value>,
+    tools: Option<Value>,
+    tool_choice: Option<Value>,
 }
 
 pub(super) async fn complete(
@@ -100,7 +112,9 @@ pub(super) async fn complete(
         }
     };
     let input = completion.messages.clone();
-    let asked = asked(completion.messages, None, session)?;
+    let mut asked = asked(completion.messages, None, session)?;
+    asked.client_tools =
+        client_tools::read(completion.tools.as_ref(), completion.tool_choice.as_ref())?;
     let errand = Errand::Say(Box::new(asked));
     let runs = api.gateway.runs();
     let started = runs.start(errand, Source::Chat, input, key).await?;
@@ -137,6 +151,18 @@ fn card() -> Value {
 pub(super) struct Answer {
     pub(super) output: String,
     pub(super) usage: Value,
+    /// Calls that the client has to make, as chat completions write them.
+    pub(super) client_calls: Vec<Value>,
+}
+
+impl Answer {
+    fn finish_reason(&self) -> &'static str {
+        if self.client_calls.is_empty() {
+            "stop"
+        } else {
+            "tool_calls"
+        }
+    }
 }
 
 /// Somebody who waits for a run to end. Who leaves stops it, unless the request can be made again by its key.
@@ -164,7 +190,7 @@ impl Waiting {
     }
 
     /// What is to be told next.
-    async fn next(&mut self) -> Option<Result<Step, ApiError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Step, ApiError>> {
         loop {
             let event = match self.watching.next().await {
                 Ok(Some(event)) => event.body,
@@ -179,6 +205,10 @@ impl Waiting {
                     return Some(Ok(Step::End(Answer {
                         output: text("output").to_owned(),
                         usage: event.get("usage").cloned().unwrap_or_default(),
+                        client_calls: match event.get("tool_calls") {
+                            Some(Value::Array(calls)) => calls.clone(),
+                            _ => Vec::new(),
+                        },
                     })));
                 }
                 "run.failed" => {
@@ -214,7 +244,8 @@ impl Drop for Waiting {
     }
 }
 
-enum Step {
+/// A part of an answer.
+pub(super) enum Step {
     Text(String),
     End(Answer),
 }
@@ -252,6 +283,13 @@ impl Frame {
     }
 
     fn whole(&self, answer: &Answer) -> Value {
+        let mut message = json!({"role": "assistant", "content": answer.output});
+        if !answer.client_calls.is_empty() {
+            message["tool_calls"] = json!(answer.client_calls);
+            if answer.output.is_empty() {
+                message["content"] = Value::Null;
+            }
+        }
         json!({
             "id": self.id,
             "object": "chat.completion",
@@ -259,9 +297,9 @@ impl Frame {
             "model": MODEL,
             "choices": [{
                 "index": 0,
-                "message": {"role": "assistant", "content": answer.output},
+                "message": message,
                 "logprobs": null,
-                "finish_reason": "stop",
+                "finish_reason": answer.finish_reason(),
             }],
             "usage": usage(&answer.usage),
         })
@@ -327,8 +365,14 @@ impl Streaming {
                 return Some(self.frame.chunk(&json!({"content": text}), None));
             }
             Some(Ok(Step::End(answer))) => {
-                self.ready
-                    .push_back(self.frame.chunk(&json!({}), Some("stop")));
+                for (index, call) in answer.client_calls.iter().enumerate() {
+                    let mut call = call.clone();
+                    call["index"] = index.into();
+                    let delta = json!({"tool_calls": [call]});
+                    self.ready.push_back(self.frame.chunk(&delta, None));
+                }
+                let end = self.frame.chunk(&json!({}), Some(answer.finish_reason()));
+                self.ready.push_back(end);
                 if self.with_usage {
                     let usage = usage(&answer.usage);
                     self.ready.push_back(self.frame.line(&json!([]), usage));

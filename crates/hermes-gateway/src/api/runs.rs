@@ -63,7 +63,7 @@ pub(super) async fn create(
 }
 
 /// The session of an earlier run, to go on in.
-async fn session_of(api: &Api, run: &str) -> Result<String, ApiError> {
+pub(super) async fn session_of(api: &Api, run: &str) -> Result<String, ApiError> {
     let found = found(api, run).await?;
     let session = found.session.map(|session| session.to_string());
     session.ok_or_else(|| ApiError::member("previous_response_id", "that run has no session"))

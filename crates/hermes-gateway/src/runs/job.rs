@@ -59,6 +59,7 @@ impl Inner {
             (None, None) => Outcome::Completed {
                 output: ran.text,
                 usage: json!(null),
+                client_calls: Vec::new(),
             },
         };
         (outcome, session)

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use hermes_agent::{
     conversation::{ConversationError, Tally},
+    message::ToolCall,
     turn::TurnError,
 };
 use hermes_store::{
@@ -19,6 +20,8 @@ pub(super) enum Outcome {
     Completed {
         output: String,
         usage: Value,
+        /// Calls that the client has to make.
+        client_calls: Vec<ToolCall>,
     },
     Failed {
         code: &'static str,
@@ -79,8 +82,15 @@ impl Outcome {
             event: log::event(run, "run.cancelled", Value::Null),
         };
         match self {
-            Self::Completed { output, usage } => {
-                let members = json!({"output": output, "usage": usage});
+            Self::Completed {
+                output,
+                usage,
+                client_calls,
+            } => {
+                let mut members = json!({"output": output, "usage": usage});
+                if !client_calls.is_empty() {
+                    members["tool_calls"] = json!(client_calls);
+                }
                 end.status = RunStatus::Completed;
                 end.event = log::event(run, "run.completed", members);
                 end.output = Some(output);

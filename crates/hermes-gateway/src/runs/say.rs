@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use hermes_agent::{
     approval::{Change, OthersDecide, Published},
     conversation::{self, Agent, Consent, Conversation, ConversationError, Setup, Titles, Which},
     elicitation::{ByApproval, Presence},
-    message::{Content, Message},
+    message::{Content, Message, ToolResult},
     model::Wanted,
-    turn::{Activity, TurnEnd},
+    turn::{Activity, ClientTools, TurnEnd},
 };
 use hermes_mcp::inquiry;
 use hermes_store::{NewSession, SessionId, runtime::Outcome as Closed};
@@ -30,8 +31,12 @@ const NOTE: &str = "Your answers go to a program over an HTTP API; it shows them
 /// Something to say, and where.
 #[derive(Debug, Clone)]
 pub struct Say {
-    /// What is said.
-    pub input: Content,
+    /// What is said; `None` to go on with the results of calls that the client made.
+    pub input: Option<Content>,
+    /// Results of such calls that a stored session waits for.
+    pub results: Vec<ToolResult>,
+    /// Tools that the client runs itself.
+    pub client_tools: Option<Arc<ClientTools>>,
     /// Told to the model after its prompt, this time.
     pub instructions: Option<String>,
     /// What was said before; counts only where the session is new.
@@ -57,7 +62,7 @@ impl Say {
 
 impl Inner {
     /// Waits for its turn and takes it.
-    pub(super) async fn say(&self, live: &Live, log: &RunLog, say: Say) -> Outcome {
+    pub(super) async fn say(&self, live: &Live, log: &RunLog, mut say: Say) -> Outcome {
         let seat = self.seats.seat(&say.session);
         let place = async {
             let seat = seat.take().await;
@@ -72,12 +77,14 @@ impl Inner {
         let published = Arc::new(self.published(&live.id, log));
         let setup = self.setup(&say, published.clone());
         let agent = &self.parts.agent;
-        let conversation = match seat_taken.take() {
-            Some(mut conversation) => {
+        let stored = take_in_results(agent, &mut say).await;
+        let conversation = match (stored, seat_taken.take()) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(mut conversation)) => {
                 conversation.change_terms(setup);
                 Ok(conversation)
             }
-            None => open(agent, &say, setup).await,
+            (Ok(()), None) => open(agent, &say, setup).await,
         };
         let presence = self.presence(&say.session, published.clone());
         let mut conversation = match conversation {
@@ -93,8 +100,10 @@ impl Inner {
         let stop = live.stop.child_token();
         let patience = agent.settings().agent.gateway_timeout;
         let said = {
-            let saying = conversation.say(say.input, &mut display, stop.clone());
-            let mut saying = Box::pin(saying);
+            let mut saying = match say.input {
+                Some(input) => conversation.say(input, &mut display, stop.clone()).boxed(),
+                None => conversation.go_on(&mut display, stop.clone()).boxed(),
+            };
             tokio::select! {
                 said = &mut saying => Ok(said),
                 failure = overdue(&activity, patience, agent.ceiling().longest_run()) => {
@@ -116,6 +125,7 @@ impl Inner {
             Ok(Ok(answer)) => Outcome::Completed {
                 usage: outcome::usage(&answer.tally),
                 output: answer.text,
+                client_calls: answer.client_calls,
             },
             Ok(Err(error)) => self.failure(&error),
         }
@@ -187,6 +197,7 @@ impl Inner {
             },
             withheld: vec!["clarify".into()],
             instructions: say.instructions.clone(),
+            client_tools: say.client_tools.clone(),
             titles: Titles::ByHand,
             ..Setup::for_cli(self.parts.directory.clone(), Consent::Ask(published))
         }
@@ -227,6 +238,19 @@ pub(super) async fn too_long(longest: Option<Duration>) -> Outcome {
     let minutes = longest.as_secs_f64() / 60.0;
     let message = format!("the operator's policy gives a run {minutes} minutes, so it was stopped");
     Outcome::failed("too_long", message)
+}
+
+/// Adds the results of the client's calls to the session that waits for them, or to the history of a new one.
+async fn take_in_results(agent: &Agent, say: &mut Say) -> Result<(), ConversationError> {
+    let results = std::mem::take(&mut say.results);
+    if results.is_empty() {
+        return Ok(());
+    }
+    if agent.store().session(&say.session).await?.is_some() {
+        return Conversation::store_results(agent, &say.session, &results).await;
+    }
+    say.history.extend(results.into_iter().map(Message::Tool));
+    Ok(())
 }
 
 /// The conversation of a session, new or stored.

@@ -5,6 +5,7 @@ mod approvals;
 mod directives;
 mod jobs;
 mod openai;
+mod responses;
 mod runs;
 mod sessions;
 

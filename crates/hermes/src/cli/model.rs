@@ -11,11 +11,12 @@ Examples:
   hermes model
   hermes model claude-sonnet-5 --provider anthropic
   hermes model qwen3:8b --base-url http://127.0.0.1:11434/v1
+  hermes model --list
   hermes model --show")]
 pub(crate) struct ModelArgs {
     /// The model to use from now on.
     pub(crate) name: Option<String>,
-    /// Who offers it: `openai`, `openrouter`, `anthropic`, or an entry under `providers`.
+    /// Who offers it: `openai`, `anthropic`, `gemini` and many others, or an entry under `providers`.
     #[arg(long, requires = "name")]
     pub(crate) provider: Option<String>,
     /// The address of a server that speaks OpenAI's protocol.
@@ -26,7 +27,10 @@ pub(crate) struct ModelArgs {
         conflicts_with = "provider"
     )]
     pub(crate) base_url: Option<String>,
-    /// Only show which model is used, and why.
+    /// Only show which model is used, its provider and address, and who says so.
     #[arg(long, conflicts_with = "name")]
     pub(crate) show: bool,
+    /// Only list the providers with a key and the servers of this machine, with the models of each.
+    #[arg(long, conflicts_with_all = ["name", "show"])]
+    pub(crate) list: bool,
 }

@@ -1,5 +1,7 @@
 //! `hermes model`.
 
+mod real_servers;
+
 use hermes_testkit::model::{ModelServer, Script};
 use serde_json::json;
 
@@ -31,7 +33,13 @@ fn shown(hermes: &Hermes) -> serde_json::Value {
 fn without_a_model_it_says_what_was_looked_for() {
     let hermes = Hermes::with_config("model: {autodetect: false}\n");
     let ran = hermes.run(&["model", "--show"]).ok();
-    assert!(ran.stdout.starts_with("No model is chosen."), "{ran:?}");
+    for part in [
+        "model     none\nprovider  none\nbase      none\nkey       missing: put `OPENAI_API_KEY=…` into ",
+        "hermes secret set OPENAI_API_KEY",
+        "No model is chosen.",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+    }
     let json = shown(&hermes);
     assert_eq!(json["model"], json!(null));
     assert_eq!(json["local"], json!([]));
@@ -130,10 +138,10 @@ fn provider_key_and_model_are_asked_for() {
     let hermes = with_team(&server, "model: {autodetect: false}   # none yet\n");
     let mut terminal = Terminal::start(hermes.command(&["model"]));
     terminal
-        .wait_for("No model is chosen")
-        .wait_for("anthropic")
+        .wait_for("No model is chosen yet.")
         .wait_for("team")
         .wait_for("no key yet")
+        .wait_for("another provider")
         .wait_for("another address")
         .wait_for("Provider [")
         .send("nobody\n")
@@ -170,6 +178,65 @@ fn provider_key_and_model_are_asked_for() {
     assert_eq!(json["model"], "large-2");
     assert_eq!(json["provider"], "team");
     assert_eq!(json["origin"], "configuration");
+}
+
+#[test]
+fn what_can_be_used_is_offered_with_its_models_and_no_advice_to_run_this() {
+    let server = team();
+    let more = "model: {autodetect: false}\n";
+    let hermes = with_team(&server, more);
+    hermes.home.write_env(&format!(
+        "TEAM_KEY={KEY}\nDEEPSEEK_API_KEY={KEY}\nDEEPSEEK_BASE_URL={}\n",
+        server.base_url()
+    ));
+    let mut terminal = Terminal::start(hermes.command(&["model"]));
+    terminal
+        .wait_for("deepseek")
+        .wait_for("has 2 models")
+        .wait_for("team")
+        .wait_for("another provider")
+        .wait_for("Provider [")
+        .send("another provider\n")
+        .wait_for("openrouter, anthropic")
+        .wait_for("Provider [")
+        .send("deepseek\n")
+        .wait_for("2  large-2")
+        .wait_for("Model [small-1]: ")
+        .send("2\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    assert!(!screen.contains("`hermes model`"), "{screen}");
+    let json = shown(&hermes);
+    assert_eq!(json["model"], "large-2");
+    assert_eq!(json["provider"], "deepseek");
+    assert_eq!(json["sources"]["base_url"], "`DEEPSEEK_BASE_URL`");
+    assert_eq!(
+        json["sources"]["provider"],
+        "`model.provider` in `config.yaml`"
+    );
+
+    let listed = hermes.run(&["model", "--list", "--json"]).ok().json();
+    let offers = listed["offers"].as_array().unwrap();
+    let names: Vec<_> = offers.iter().map(|offer| &offer["provider"]).collect();
+    assert_eq!(names, ["deepseek", "team"]);
+    assert_eq!(offers[1]["models"], json!(["small-1", "large-2"]));
+    let listed = hermes.run(&["model", "--list"]).ok().hides(&[KEY]);
+    assert!(listed.stdout.contains("\n  large-2\n"), "{listed:?}");
+}
+
+#[test]
+fn a_missing_key_is_told_with_its_places() {
+    let hermes = Hermes::with_config("model: {default: gpt-5, autodetect: false}\n");
+    let ran = hermes.run(&["model", "--show"]).ok();
+    for part in [
+        "model     gpt-5 (`model` in `config.yaml`)",
+        "provider  openai (the model's name)",
+        "base      https://api.openai.com/v1 (built in)",
+        "key       missing: put `OPENAI_API_KEY=…` into ",
+        ".env, or keep it with `hermes secret set OPENAI_API_KEY`",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+    }
 }
 
 #[test]

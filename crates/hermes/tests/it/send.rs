@@ -1,9 +1,12 @@
 //! `hermes send` and `hermes channels`.
 
-use hermes_testkit::platform::{PlatformFault, PlatformServer};
+use hermes_testkit::{
+    model::{Answer, ModelServer, Script},
+    platform::{PlatformFault, PlatformServer},
+};
 use serde_json::json;
 
-use crate::program::Hermes;
+use crate::program::{Hermes, Ran};
 
 const TOKEN: &str = "123456:AAF-very-secret";
 
@@ -181,4 +184,95 @@ fn known_chats_are_listed_in_two_ways() {
             .json(),
         expected
     );
+}
+
+/// A chat whose model makes one call, with a platform it may write to.
+fn chat_with(call: Answer, variables: &str) -> (Hermes, ModelServer, Ran) {
+    let model = ModelServer::start(Script::new([call, Answer::text("done")]));
+    let config = json!({
+        "model": {"default": "m", "base_url": model.base_url(), "api_key": "key-main"},
+    });
+    let hermes = Hermes::with_config(&config.to_string());
+    hermes.home.write_env(variables);
+    hermes.home.write("channel_directory.json", DIRECTORY);
+    hermes.home.write("chart.png", "\u{0}not really");
+    let ran = hermes.run(&["-z", "go"]).ok();
+    (hermes, model, ran)
+}
+
+/// What the model got back for its call.
+fn result(model: &ModelServer) -> serde_json::Value {
+    let requests = model.requests();
+    let messages = requests[1].body["messages"].as_array().unwrap();
+    let text = messages.last().unwrap()["content"].as_str().unwrap();
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn offers_sending(model: &ModelServer) -> bool {
+    let tools = model.requests()[0].body["tools"].clone();
+    let tools = tools.as_array().unwrap().clone();
+    tools
+        .iter()
+        .any(|tool| tool["function"]["name"] == "send_message")
+}
+
+#[test]
+fn the_agent_sends_messages_where_a_platform_has_a_token() {
+    let server = PlatformServer::telegram(TOKEN);
+    let token = format!(
+        "TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_BASE_URL={}\n",
+        server.base_url()
+    );
+    let send = json!({"action": "send", "target": "telegram:family", "message": "**hi**"});
+    let (_hermes, model, _) = chat_with(Answer::call("send_message", &send), &token);
+    assert!(offers_sending(&model));
+    let receipt = result(&model);
+    assert_eq!(
+        (&receipt["success"], &receipt["chat_id"]),
+        (&json!(true), &json!("-1001"))
+    );
+    assert_eq!(server.requests().len(), 1);
+    assert_eq!(server.requests()[0].field("chat_id"), "-1001");
+
+    let list = json!({"action": "list", "target": "telegram"});
+    let (_hermes, model, _) = chat_with(Answer::call("send_message", &list), &token);
+    let listed = result(&model);
+    assert_eq!(listed["count"], 2, "{listed}");
+    assert_eq!(
+        listed["channels"][0]["target"], "telegram:-1001",
+        "{listed}"
+    );
+
+    let nobody = json!({"action": "send", "target": "telegram:nobody", "message": "x"});
+    let (_hermes, model, _) = chat_with(Answer::call("send_message", &nobody), &token);
+    let refused = result(&model)["error"].as_str().unwrap().to_owned();
+    assert!(refused.contains("send_message(action='list')"), "{refused}");
+}
+
+#[test]
+fn the_agent_sends_files_along() {
+    let server = PlatformServer::telegram(TOKEN);
+    let token = format!(
+        "TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_BASE_URL={}\n",
+        server.base_url()
+    );
+    let home = Hermes::new();
+    let picture = home.user().join("chart.png");
+    std::fs::write(&picture, b"\x89PNG\r\n\x1a\n").unwrap();
+    let send = json!({
+        "action": "send", "target": "telegram:5", "message": "see", "media": [picture],
+    });
+    let (_hermes, model, _) = chat_with(Answer::call("send_message", &send), &token);
+    assert_eq!(result(&model)["success"], true, "{}", result(&model));
+    let paths: Vec<String> = server.requests().iter().map(|it| it.path.clone()).collect();
+    assert!(
+        paths.iter().any(|path| path.contains("sendPhoto")),
+        "{paths:?}"
+    );
+}
+
+#[test]
+fn without_a_token_the_agent_has_no_tool_for_messages() {
+    let (_hermes, model, _) = chat_with(Answer::text("hello"), "");
+    assert!(!offers_sending(&model));
 }

@@ -255,3 +255,35 @@ fn a_thinking_model_gets_no_temperature() {
     assert_eq!(body.get("temperature"), None);
     assert_eq!(body["thinking"]["budget_tokens"], 4_000);
 }
+
+#[test]
+fn images_of_results_stand_in_the_result_for_a_model_that_sees() {
+    let call = ToolCall::new("a", "camera", "{}");
+    let messages = [
+        Message::user("u"),
+        Message::Assistant(AssistantMessage {
+            tool_calls: vec![call.clone()],
+            ..AssistantMessage::default()
+        }),
+        Message::tool(
+            &call,
+            vec![
+                Part::from_text("one"),
+                Part::from_image_bytes("image/png", b"\x89PNG"),
+            ],
+        ),
+    ];
+    let request = ModelRequest {
+        messages: &messages,
+        ..ModelRequest::default()
+    };
+    let mut endpoint = endpoint::for_tests(Protocol::AnthropicMessages, "https://x", "m");
+    for sees_images in [true, false] {
+        endpoint.sees_images = sees_images;
+        let body: Value = serde_json::from_slice(&body(&endpoint, &request).unwrap()).unwrap();
+        let result = &body["messages"][2]["content"][0];
+        assert_eq!(result["type"], "tool_result");
+        assert_eq!(result["content"][0], text("one"));
+        assert_eq!(result["content"][1]["type"] == "image", sees_images);
+    }
+}

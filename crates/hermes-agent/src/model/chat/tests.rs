@@ -150,8 +150,47 @@ fn calls_and_results_go_back_with_valid_arguments() {
         sent[2],
         json!({"role": "tool", "tool_call_id": "a", "content": "rain"})
     );
-    let result = sent[3]["content"].as_str().unwrap();
-    assert!(result.starts_with("sun\n["), "{result}");
+    assert_eq!(sent[3]["content"], "sun");
+    assert_eq!(
+        sent[4],
+        Value::Null,
+        "a model that does not see gets no image"
+    );
+}
+
+#[test]
+fn images_of_results_follow_the_last_of_them_for_a_model_that_sees() {
+    let calls = [
+        ToolCall::new("a", "camera", "{}"),
+        ToolCall::new("b", "camera", "{}"),
+    ];
+    let picture = "data:image/png;base64,AA";
+    let messages = [
+        Message::user("u"),
+        Message::Assistant(AssistantMessage {
+            tool_calls: calls.to_vec(),
+            ..AssistantMessage::default()
+        }),
+        Message::tool(
+            &calls[0],
+            vec![Part::from_text("one"), Part::from_image_url(picture)],
+        ),
+        Message::tool(&calls[1], "two"),
+        Message::user("and now?"),
+    ];
+    let request = ModelRequest {
+        messages: &messages,
+        ..ModelRequest::default()
+    };
+    let mut endpoint = endpoint::for_tests(Protocol::ChatCompletions, "https://x/v1", "m");
+    endpoint.sees_images = true;
+    let body: Value = serde_json::from_slice(&body(&endpoint, &request).unwrap()).unwrap();
+    let sent = body["messages"].as_array().unwrap();
+    let roles: Vec<_> = sent.iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool", "user", "user"]);
+    assert_eq!(sent[2]["content"], "one");
+    assert_eq!(sent[4]["content"][1]["image_url"]["url"], picture);
+    assert_eq!(sent[5]["content"], "and now?");
 }
 
 #[test]

@@ -2,10 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
-use super::{
-    Surroundings,
-    place::{BUILT_IN, BuiltIn},
-};
+use super::Surroundings;
+use crate::model::provider_table::PROVIDERS;
 
 /// That there is no model, what was looked for, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,18 +21,17 @@ pub struct NoModel {
 impl NoModel {
     pub(super) fn new(around: &Surroundings<'_>, provider: Option<String>) -> Self {
         let settings = around.settings;
-        let is_set = |known: &&BuiltIn| {
-            let key = settings.variables.get(known.variable);
+        let is_set = |name: &&&str| {
+            let key = settings.variables.get(name);
             key.is_some_and(|key| !key.trim().is_empty())
         };
+        let used = PROVIDERS.iter().filter(|row| row.needs_key);
         Self {
             provider,
             config_file: around.home.config_file(),
             local_servers: settings.model.autodetect.then(|| around.local.places()),
-            keys: BUILT_IN
-                .iter()
-                .filter(is_set)
-                .map(|known| (known.variable, known.name))
+            keys: used
+                .filter_map(|row| Some((*row.keys.iter().find(is_set)?, row.name)))
                 .collect(),
         }
     }

@@ -1,90 +1,59 @@
 //! Providers: where each is, what it speaks, and which key is for it alone.
 
-use hermes_config::{ApiMode, ModelChoice, ProviderSettings, Settings, Template, Variables};
+use hermes_config::{ApiMode, ModelChoice, ProviderSettings, Settings};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{ResolveError, Surroundings};
-use crate::model::{Key, Protocol, address};
-
-/// A provider that needs no configuration but a key.
-pub(in crate::model) struct BuiltIn {
-    pub(in crate::model) name: &'static str,
-    base_url: &'static str,
-    /// The only domain its key is sent to.
-    domain: &'static str,
-    /// The variable that holds the key.
-    pub(super) variable: &'static str,
-    protocol: Protocol,
-}
-
-pub(in crate::model) const BUILT_IN: [BuiltIn; 3] = [
-    BuiltIn {
-        name: "openai",
-        base_url: "https://api.openai.com/v1",
-        domain: "api.openai.com",
-        variable: "OPENAI_API_KEY",
-        protocol: Protocol::ChatCompletions,
-    },
-    BuiltIn {
-        name: "openrouter",
-        base_url: "https://openrouter.ai/api/v1",
-        domain: "openrouter.ai",
-        variable: "OPENROUTER_API_KEY",
-        protocol: Protocol::ChatCompletions,
-    },
-    BuiltIn {
-        name: "anthropic",
-        base_url: "https://api.anthropic.com",
-        domain: "api.anthropic.com",
-        variable: "ANTHROPIC_API_KEY",
-        protocol: Protocol::AnthropicMessages,
-    },
-];
+use super::{
+    ResolveError,
+    keys::{KeySource, key_sources},
+};
+use crate::model::{
+    Protocol, address,
+    provider_table::{self, PROVIDERS, ProviderRow},
+};
 
 /// A provider with its address settled.
+#[derive(Debug)]
 pub(in crate::model) struct Place {
     pub(in crate::model) provider: String,
     pub(in crate::model) protocol: Protocol,
     pub(in crate::model) base_url: Url,
+    /// Who says that it is there.
+    pub(super) base_source: BaseSource,
     /// The model used when none is named.
     pub(super) model: Option<String>,
     pub(super) context_length: Option<u32>,
+    pub(super) vision: Option<bool>,
     pub(super) extra_body: Map<String, Value>,
     /// Keys that belong to this address, the preferred one first.
-    keys: Vec<KeySource>,
+    pub(super) keys: Vec<KeySource>,
     /// Whether nothing works without one.
-    needs_key: bool,
+    pub(super) needs_key: bool,
 }
 
-/// Where a key may come from.
-#[derive(Clone)]
-enum KeySource {
-    Variable(String),
-    Written { of: String, template: Template },
-}
-
-impl KeySource {
-    fn place(&self) -> String {
-        match self {
-            Self::Variable(name) => format!("`{name}`"),
-            Self::Written { of, .. } => format!("`api_key` {of} in `config.yaml`"),
-        }
-    }
-}
-
-fn key_sources(choice: &ModelChoice, of: &str) -> Vec<KeySource> {
-    let variable = choice.key_env.clone().map(KeySource::Variable);
-    let written = choice.api_key.clone().map(|template| KeySource::Written {
-        of: of.to_owned(),
-        template,
-    });
-    variable.into_iter().chain(written).collect()
+/// Who says where a provider is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum BaseSource {
+    /// What is written beside the model, or asked for in this run.
+    Choice,
+    /// The provider's entry in the configuration.
+    Entry,
+    /// A variable.
+    Variable(&'static str),
+    /// The table.
+    Table,
 }
 
 /// Whether two names mean the same provider.
 pub(super) fn same_provider(a: &str, b: &str) -> bool {
-    plain(a).eq_ignore_ascii_case(plain(b))
+    let (a, b) = (plain(a), plain(b));
+    let name = |row: Option<&ProviderRow>| row.map(|row| row.name);
+    a.eq_ignore_ascii_case(b)
+        || match (name(provider_table::row(a)), name(provider_table::row(b))) {
+            (Some(a), Some(b)) => a == b,
+            _ => false,
+        }
 }
 
 /// A provider's name without the `custom:` that may stand before it.
@@ -96,23 +65,24 @@ fn plain(name: &str) -> &str {
     }
 }
 
+fn address(text: &str, provider: &str) -> Result<Url, ResolveError> {
+    Url::parse(text)
+        .map_err(|error| error.to_string())
+        .and_then(|url| match (url.scheme(), url.host()) {
+            ("http" | "https", Some(_)) => Ok(url),
+            _ => Err("it has to begin with `http://` or `https://`".to_owned()),
+        })
+        .map_err(|reason| ResolveError::BadBaseUrl {
+            provider: provider.to_owned(),
+            reason,
+        })
+}
+
 /// The place a choice names, by provider or by address; `None` if it names neither.
 pub(in crate::model) fn stated(
     settings: &Settings,
     choice: &ModelChoice,
 ) -> Result<Option<Place>, ResolveError> {
-    let address = |text: &str, provider: &str| {
-        Url::parse(text)
-            .map_err(|error| error.to_string())
-            .and_then(|url| match (url.scheme(), url.host()) {
-                ("http" | "https", Some(_)) => Ok(url),
-                _ => Err("it has to begin with `http://` or `https://`".to_owned()),
-            })
-            .map_err(|reason| ResolveError::BadBaseUrl {
-                provider: provider.to_owned(),
-                reason,
-            })
-    };
     let written = choice.base_url.as_deref();
     let name = match (choice.provider.as_deref().map(plain), written) {
         (Some(name), _) if !name.eq_ignore_ascii_case("custom") => name,
@@ -121,93 +91,96 @@ pub(in crate::model) fn stated(
         (None, None) => return Ok(None),
     };
     let entry = entry(settings, name);
-    let built_in = built_in(name);
-    if entry.is_none() && built_in.is_none() && written.is_none() {
-        return Err(if name.eq_ignore_ascii_case("custom") {
-            ResolveError::NoBaseUrl {
-                provider: name.to_owned(),
-            }
-        } else {
-            unknown(settings, name)
-        });
+    let row = provider_table::row(name);
+    // An entry has the name that its owner gave it.
+    let name = row.filter(|_| entry.is_none()).map_or(name, |row| row.name);
+    if entry.is_none() && row.is_none() && written.is_none() {
+        return Err(unusable(settings, name));
     }
-    let own_address = entry
-        .and_then(|entry| entry.choice.base_url.as_deref())
-        .or(built_in.map(|known| known.base_url));
-    let text = written
-        .or(own_address)
-        .ok_or_else(|| ResolveError::NoBaseUrl {
-            provider: name.to_owned(),
-        })?;
+    let of_variable = row.and_then(|row| row.variable_address(&settings.variables));
+    let of_entry = entry.and_then(|entry| entry.choice.base_url.as_deref());
+    let of_table = row
+        .map(|row| row.base_url)
+        .filter(|address| !address.is_empty());
+    let (text, base_source) = match (written, of_entry, &of_variable, row) {
+        (Some(text), ..) => (text, BaseSource::Choice),
+        (None, Some(text), ..) => (text, BaseSource::Entry),
+        (None, None, Some(text), Some(row)) => (&**text, BaseSource::Variable(row.base_variable)),
+        _ => match of_table {
+            Some(text) => (text, BaseSource::Table),
+            None => return Err(no_address(name, row)),
+        },
+    };
     let base_url = address(text, name)?;
 
     // What is written beside the address is meant for it. All other keys stay with their own host.
     let mut keys = key_sources(choice, "beside the model");
-    let is_own_host = match own_address.map(|text| address(text, name)).transpose()? {
-        Some(own) => same_host(&own, &base_url),
-        None => false,
-    };
-    if let Some(entry) = entry.filter(|_| is_own_host) {
-        keys.extend(key_sources(
-            &entry.choice,
-            &format!("of the provider `{}`", entry.name),
-        ));
+    if let Some((entry, own)) = entry.zip(of_entry.or(of_table))
+        && same_host(&address(own, name)?, &base_url)
+    {
+        let of = format!("of the provider `{}`", entry.name);
+        keys.extend(key_sources(&entry.choice, &of));
     }
-    let is_built_in_host = built_in.is_some_and(|known| {
-        base_url.scheme() == "https" && address::is_of_domain(&base_url, known.domain)
-    });
-    if let Some(known) = built_in.filter(|_| is_built_in_host) {
-        keys.push(KeySource::Variable(known.variable.to_owned()));
+    let is_named = !keys.is_empty();
+    let is_own = row.is_some_and(|row| is_own_host(row, of_variable.as_deref(), &base_url));
+    if let Some(row) = row.filter(|_| is_own) {
+        let variables = row.keys.iter().map(|&key| key.to_owned());
+        keys.extend(variables.map(KeySource::Variable));
     }
     let entry_choice = entry.map(|entry| &entry.choice);
+    let is_its_model = |entry: &&ModelChoice| choice.name.is_none() || choice.name == entry.name;
     let mut extra_body = entry_choice.map_or_else(Map::new, |entry| entry.extra_body.clone());
     extra_body.extend(choice.extra_body.clone());
     Ok(Some(Place {
         provider: name.to_owned(),
-        protocol: protocol(choice, entry_choice, built_in, &base_url),
+        protocol: protocol(choice, entry_choice, row, &base_url),
         model: entry_choice.and_then(|entry| entry.name.clone()),
         context_length: entry_choice
-            .filter(|entry| choice.name.is_none() || choice.name == entry.name)
+            .filter(is_its_model)
             .and_then(|entry| entry.context_length),
+        vision: entry_choice
+            .filter(is_its_model)
+            .and_then(|entry| entry.vision),
         base_url,
+        base_source,
         extra_body,
-        needs_key: is_built_in_host || !keys.is_empty(),
+        needs_key: is_named || is_own && row.is_some_and(|row| row.needs_key),
         keys,
     }))
+}
+
+/// Whether the keys of a row may go to an address: its own domain, or what its own variable names. Not in the clear,
+/// unless it stays in the house.
+fn is_own_host(row: &ProviderRow, of_variable: Option<&str>, base_url: &Url) -> bool {
+    let is_private = base_url.scheme() == "https" || address::is_local(base_url);
+    let is_of_variable = of_variable
+        .and_then(|text| Url::parse(text).ok())
+        .is_some_and(|own| same_host(&own, base_url));
+    let is_of_house = row.is_local() && address::is_loopback(base_url);
+    is_private && (is_of_variable || is_of_house || row.owns(base_url))
 }
 
 fn protocol(
     choice: &ModelChoice,
     entry: Option<&ModelChoice>,
-    built_in: Option<&BuiltIn>,
+    row: Option<&ProviderRow>,
     base_url: &Url,
 ) -> Protocol {
     let mode = choice
         .api_mode
         .or_else(|| entry.and_then(|entry| entry.api_mode));
-    match (mode, built_in) {
+    // Several providers offer Anthropic's protocol beside their own, at such an address.
+    let path = base_url.path().trim_end_matches('/');
+    let is_such = path.ends_with("/anthropic") || path.ends_with("/anthropic/v1");
+    match (mode, row) {
         (Some(ApiMode::AnthropicMessages), _) => Protocol::AnthropicMessages,
-        (None, Some(known)) => known.protocol,
-        // Several providers offer Anthropic's protocol beside their own, at such an address.
-        (None, None)
-            if base_url
-                .path()
-                .trim_end_matches('/')
-                .ends_with("/anthropic") =>
-        {
-            Protocol::AnthropicMessages
-        }
-        (Some(ApiMode::ChatCompletions), _) | (None, None) => Protocol::ChatCompletions,
+        (None, Some(row)) if row.name == "anthropic" => row.protocol,
+        (None, _) if is_such => Protocol::AnthropicMessages,
+        (Some(ApiMode::ChatCompletions) | None, _) => Protocol::ChatCompletions,
     }
 }
 
-fn built_in(name: &str) -> Option<&'static BuiltIn> {
-    BUILT_IN
-        .iter()
-        .find(|known| known.name.eq_ignore_ascii_case(name))
-}
-
-fn entry<'s>(settings: &'s Settings, name: &str) -> Option<&'s ProviderSettings> {
+pub(super) fn entry<'s>(settings: &'s Settings, name: &str) -> Option<&'s ProviderSettings> {
     settings
         .providers
         .iter()
@@ -221,12 +194,9 @@ fn by_address<'s>(settings: &'s Settings, url: &Url) -> &'s str {
         own.and_then(|own| Url::parse(own).ok())
             .is_some_and(|own| same_host(&own, url))
     });
-    let built_in = BUILT_IN
-        .iter()
-        .find(|known| address::is_of_domain(url, known.domain));
-    match (configured, built_in) {
+    match (configured, provider_table::row_of_address(url)) {
         (Some(entry), _) => &entry.name,
-        (None, Some(known)) => known.name,
+        (None, Some(row)) => row.name,
         (None, None) => "custom",
     }
 }
@@ -235,8 +205,17 @@ fn same_host(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin()
 }
 
-fn unknown(settings: &Settings, name: &str) -> ResolveError {
-    let built_in = BUILT_IN.iter().map(|known| known.name);
+/// Why a name leads to no provider.
+fn unusable(settings: &Settings, name: &str) -> ResolveError {
+    if name.eq_ignore_ascii_case("custom") {
+        return no_address(name, None);
+    }
+    if let Some(later) = provider_table::later(name) {
+        return ResolveError::Later {
+            provider: later.to_owned(),
+        };
+    }
+    let built_in = PROVIDERS.iter().map(|row| row.name);
     let configured = settings.providers.iter().map(|entry| entry.name.as_str());
     ResolveError::UnknownProvider {
         name: name.to_owned(),
@@ -247,111 +226,11 @@ fn unknown(settings: &Settings, name: &str) -> ResolveError {
     }
 }
 
-/// The built-in provider that a model's name points to.
-pub(super) fn guess(model: &str, variables: &Variables, among: Among) -> Option<Place> {
-    let starts = |words: &[&str]| words.iter().any(|word| model.starts_with(word));
-    // `gpt-oss:20b` and its like are names of local models.
-    let name = if model.contains('/') {
-        "openrouter"
-    } else if starts(&["claude"]) {
-        "anthropic"
-    } else if starts(&["gpt-", "chatgpt-", "o1", "o3", "o4"]) && !model.contains(':') {
-        "openai"
-    } else {
-        return None;
-    };
-    let known = built_in(name)?;
-    let has_key = variables
-        .get(known.variable)
-        .is_some_and(|key| !key.trim().is_empty());
-    if among == Among::WithKey && !has_key {
-        return None;
-    }
-    Some(Place {
-        provider: known.name.to_owned(),
-        protocol: known.protocol,
-        base_url: Url::parse(known.base_url).ok()?,
-        model: None,
-        context_length: None,
-        extra_body: Map::new(),
-        keys: vec![KeySource::Variable(known.variable.to_owned())],
-        needs_key: true,
-    })
-}
-
-/// Which providers a guess may name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Among {
-    /// Those whose key is set.
-    WithKey,
-    /// All of them.
-    All,
-}
-
-impl Place {
-    /// The variable that is to hold the key, where one is named.
-    pub(in crate::model) fn variable(&self) -> Option<&str> {
-        self.keys.iter().find_map(|source| match source {
-            KeySource::Variable(name) => Some(name.as_str()),
-            KeySource::Written { .. } => None,
-        })
-    }
-
-    /// The key for this place.
-    pub(in crate::model) async fn key(
-        &self,
-        around: &Surroundings<'_>,
-    ) -> Result<Key, ResolveError> {
-        for source in &self.keys {
-            let value = match source {
-                KeySource::Variable(name) => around
-                    .settings
-                    .variables
-                    .get(name)
-                    .map(str::trim)
-                    .filter(|key| !key.is_empty())
-                    .map(|key| key.to_owned().into()),
-                KeySource::Written { template, .. } => self.fill(around, template).await?,
-            };
-            if value.is_some() {
-                return Ok(Key {
-                    value,
-                    place: source.place(),
-                });
-            }
-        }
-        let place = match self.keys.first() {
-            Some(source) => source.place(),
-            None => "`key_env` or `api_key` of its entry in `config.yaml`".to_owned(),
-        };
-        if self.needs_key {
-            return Err(ResolveError::NoKey {
-                provider: self.provider.clone(),
-                place,
-            });
-        }
-        Ok(Key { value: None, place })
-    }
-
-    /// Fills in a key on a thread where a command may take its time.
-    async fn fill(
-        &self,
-        around: &Surroundings<'_>,
-        template: &Template,
-    ) -> Result<Option<hermes_config::Secret<String>>, ResolveError> {
-        let (template, home) = (template.clone(), around.home.clone());
-        let (variables, policy) = (around.settings.variables.clone(), around.references.clone());
-        let filled = tokio::task::spawn_blocking(move || {
-            template.fill("api_key", &home, &variables, &policy)
-        });
-        match filled.await {
-            Ok(filled) => filled.map_err(|error| ResolveError::Reference {
-                provider: self.provider.clone(),
-                error,
-            }),
-            // The runtime is going down.
-            Err(_) => Ok(None),
-        }
+fn no_address(name: &str, row: Option<&ProviderRow>) -> ResolveError {
+    let variable = row.map(|row| row.base_variable);
+    ResolveError::NoBaseUrl {
+        provider: name.to_owned(),
+        variable: variable.filter(|name| !name.is_empty()).map(str::to_owned),
     }
 }
 

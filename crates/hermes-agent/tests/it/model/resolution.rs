@@ -1,6 +1,9 @@
 //! Which model is used, where it is, and which key goes there.
 
-use hermes_agent::model::{Origin, Protocol, ResolveError, StoredModel, Wanted};
+use hermes_agent::model::{
+    Explained, KeyState, Origin, Protocol, ResolveError, StoredModel, Wanted, explain,
+};
+use hermes_config::{Secret, SecretStore};
 
 use super::{Setup, ask, echo, error};
 
@@ -57,7 +60,7 @@ async fn built_in_providers_are_known_by_name() {
         ("anthropic", "https://api.anthropic.com/", "key-anthropic"),
     ] {
         let found = found(&setup, &flags("m", provider)).await;
-        assert_eq!(found, expected(provider, url, key, "m"));
+        assert_eq!(found, expected(&provider.to_lowercase(), url, key, "m"));
     }
     let selection = setup.resolve(&flags("m", "anthropic")).await.unwrap();
     assert_eq!(selection.endpoint.protocol, Protocol::AnthropicMessages);
@@ -89,6 +92,213 @@ async fn a_name_may_say_whose_model_it_is() {
         keyless.to_string().contains("`OPENAI_API_KEY`"),
         "{keyless}"
     );
+}
+
+#[tokio::test]
+async fn every_provider_of_the_table_needs_no_more_than_its_key() {
+    for (provider, variable, url, protocol) in [
+        (
+            "google",
+            "GEMINI_API_KEY",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            Protocol::ChatCompletions,
+        ),
+        (
+            "grok",
+            "XAI_API_KEY",
+            "https://api.x.ai/v1",
+            Protocol::ChatCompletions,
+        ),
+        (
+            "zai",
+            "Z_AI_API_KEY",
+            "https://api.z.ai/api/paas/v4",
+            Protocol::ChatCompletions,
+        ),
+        (
+            "moonshot",
+            "KIMI_CODING_API_KEY",
+            "https://api.moonshot.ai/v1",
+            Protocol::ChatCompletions,
+        ),
+        (
+            "minimax",
+            "MINIMAX_API_KEY",
+            "https://api.minimax.io/anthropic",
+            Protocol::AnthropicMessages,
+        ),
+        (
+            "huggingface",
+            "HF_TOKEN",
+            "https://router.huggingface.co/v1",
+            Protocol::ChatCompletions,
+        ),
+        (
+            "groq",
+            "GROQ_API_KEY",
+            "https://api.groq.com/openai/v1",
+            Protocol::ChatCompletions,
+        ),
+    ] {
+        let setup = Setup::new("", &[(variable, "key-1")]);
+        let selection = setup.resolve(&flags("m", provider)).await.unwrap();
+        let endpoint = selection.endpoint;
+        assert_eq!(endpoint.base_url.as_str(), url);
+        assert_eq!(endpoint.protocol, protocol, "{provider}");
+        assert_eq!(endpoint.key.place, format!("`{variable}`"));
+        let keyless = error(Setup::new("", &[]).resolve(&flags("m", provider)).await);
+        assert!(keyless.to_string().contains(variable), "{keyless}");
+    }
+    // The first of several variables wins.
+    let keys = [("GEMINI_API_KEY", "second"), ("GOOGLE_API_KEY", "first")];
+    let key = found(&Setup::new("", &keys), &flags("m", "gemini")).await.2;
+    assert_eq!(key.as_deref(), Some("first"));
+}
+
+#[tokio::test]
+async fn a_prefix_names_the_provider_if_its_key_is_set_and_openrouter_stands_in() {
+    let setup = Setup::new("", &KEYS);
+    let chosen = found(&setup, &flags("openai/gpt-5", "")).await;
+    assert_eq!((chosen.0.as_str(), chosen.3.as_str()), ("openai", "gpt-5"));
+    let setup = Setup::new("", &[("OPENROUTER_API_KEY", "key-openrouter")]);
+    for model in ["openai/gpt-5", "meta-llama/llama-4", "amazon/nova-pro"] {
+        let chosen = found(&setup, &flags(model, "")).await;
+        assert_eq!(
+            (chosen.0.as_str(), chosen.3.as_str()),
+            ("openrouter", model)
+        );
+    }
+    let neither = error(
+        Setup::new("", &[])
+            .resolve(&flags("openai/gpt-5", ""))
+            .await,
+    );
+    let text = neither.to_string();
+    for part in ["`OPENAI_API_KEY`", "`OPENROUTER_API_KEY`", "`.env`"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_wins_over_a_configured_provider_that_has_no_such_names() {
+    let setup = Setup::new("model: {default: claude-x, provider: anthropic}\n", &KEYS);
+    let chosen = found(&setup, &flags("openai/gpt-5", "")).await;
+    assert_eq!((chosen.0.as_str(), chosen.3.as_str()), ("openai", "gpt-5"));
+    let chosen = found(&setup, &flags("anthropic/claude-y", "")).await;
+    assert_eq!(
+        (chosen.0.as_str(), chosen.3.as_str()),
+        ("anthropic", "claude-y")
+    );
+    // Somebody who offers models of many is asked for them by their whole names.
+    for config in [
+        "model: {default: x, provider: openrouter}\n",
+        "model: {default: x, base_url: 'https://proxy.example/v1'}\n",
+    ] {
+        let setup = Setup::new(config, &KEYS);
+        let chosen = found(&setup, &flags("openai/gpt-5", "")).await;
+        assert_ne!(chosen.0, "openai", "{config}");
+        assert_eq!(chosen.3, "openai/gpt-5");
+    }
+}
+
+#[tokio::test]
+async fn a_base_variable_moves_its_provider_and_its_key_goes_along() {
+    let setup = Setup::new(
+        "",
+        &[
+            ("DEEPSEEK_API_KEY", "key-1"),
+            ("DEEPSEEK_BASE_URL", "http://127.0.0.1:9/v1"),
+            ("AZURE_FOUNDRY_API_KEY", "key-2"),
+        ],
+    );
+    assert_eq!(
+        found(&setup, &flags("m", "deepseek")).await,
+        expected("deepseek", "http://127.0.0.1:9/v1", "key-1", "m")
+    );
+    let nowhere = error(setup.resolve(&flags("m", "azure-foundry")).await);
+    assert!(
+        nowhere.to_string().contains("`AZURE_FOUNDRY_BASE_URL`"),
+        "{nowhere}"
+    );
+    // Not in the clear.
+    let setup = Setup::new(
+        "",
+        &[
+            ("DEEPSEEK_API_KEY", "key-1"),
+            ("DEEPSEEK_BASE_URL", "http://far.example/v1"),
+        ],
+    );
+    assert_eq!(found(&setup, &flags("m", "deepseek")).await.2, None);
+}
+
+#[tokio::test]
+async fn a_provider_that_comes_later_is_told_so() {
+    let setup = Setup::new("", &[]);
+    for (model, provider) in [
+        ("m", "bedrock"),
+        ("m", "vertex"),
+        ("m", "github-copilot"),
+        ("m", "openai-codex"),
+        ("bedrock/m", ""),
+    ] {
+        let error = error(setup.resolve(&flags(model, provider)).await);
+        assert!(matches!(error, ResolveError::Later { .. }), "{error}");
+        assert!(error.to_string().contains("later"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_may_be_a_kept_secret_under_the_variables_name() {
+    let setup = Setup::new("", &[]);
+    SecretStore::sealed(&setup.home)
+        .set("MISTRAL_API_KEY", &Secret::new("key-kept".into()))
+        .unwrap();
+    let chosen = found(&setup, &flags("mistral/large", "")).await;
+    assert_eq!(
+        chosen,
+        expected("mistral", "https://api.mistral.ai/v1", "key-kept", "large")
+    );
+}
+
+#[tokio::test]
+async fn every_part_of_the_choice_is_explained_also_where_the_key_is_missing() {
+    let setup = Setup::new("model: {default: gpt-5}\n", &[]);
+    let told = explain(&setup.around(), &Wanted::default()).await;
+    let part = |part: Option<Explained>| part.map(|part| (part.value, part.source)).unwrap();
+    assert_eq!(
+        part(told.model),
+        ("gpt-5".into(), "`model` in `config.yaml`".into())
+    );
+    assert_eq!(
+        part(told.provider),
+        ("openai".into(), "the model's name".into())
+    );
+    assert_eq!(
+        part(told.base_url),
+        ("https://api.openai.com/v1".into(), "built in".into())
+    );
+    assert!(matches!(told.key, Some(KeyState::Missing { .. })));
+    assert!(matches!(told.problem, Some(ResolveError::NoKey { .. })));
+}
+
+#[tokio::test]
+async fn whether_a_model_sees_is_written_or_known_by_its_name() {
+    for (config, sees) in [
+        ("model: {default: gpt-5, provider: openai}\n", true),
+        ("model: {default: gpt-3.5-turbo, provider: openai}\n", false),
+        (
+            "model: {default: gpt-5, provider: openai, vision: false}\n",
+            false,
+        ),
+        (
+            "model: {default: m, provider: openai, supports_vision: 'true'}\n",
+            true,
+        ),
+    ] {
+        let selection = Setup::new(config, &KEYS).configured().await.unwrap();
+        assert_eq!(selection.endpoint.sees_images, sees, "{config}");
+        assert_eq!(selection.model.sees_images(), sees, "{config}");
+    }
 }
 
 #[tokio::test]
@@ -256,7 +466,7 @@ async fn mistakes_say_what_to_do() {
     for (config, part) in [
         (
             "model: {default: m, provider: nobody}\n",
-            "`openai`, `openrouter`, `anthropic`, `team`",
+            "`openai`, `openrouter`, `anthropic`, `gemini`",
         ),
         ("model: {default: m, provider: custom}\n", "`base_url`"),
         ("model: {default: m, base_url: 'ftp://x'}\n", "`http://`"),

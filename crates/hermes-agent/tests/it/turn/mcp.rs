@@ -9,6 +9,7 @@ use std::{
 
 use hermes_agent::{
     approval::Decision,
+    message::Content,
     toolbox::Toolbox,
     tools::{ReadFile, SearchFiles},
     turn::{TurnEnd, TurnEvent},
@@ -82,6 +83,33 @@ fn received(server: &HttpServer, word: &str) -> usize {
         .iter()
         .filter(|request| request.body.contains(word));
     has_word.count()
+}
+
+#[tokio::test]
+async fn an_image_reaches_a_model_that_sees_and_others_get_its_path() {
+    for sees_images in [true, false] {
+        let mut connected = Connected::new(Behaviour::new(), json!({})).await;
+        let calls = vec![call("c1", "mcp_box_image", &json!({}))];
+        let mut model = Scripted::new([Step::Call(calls), Step::Say("done")]);
+        model.sees_images = sees_images;
+        assert_eq!(connected.setup.run(&model).await, Ok(TurnEnd::Answered));
+        let asked = model.asked();
+        let Content::Parts(parts) = asked[1].messages.last().unwrap().content() else {
+            assert!(!sees_images, "only text was sent");
+            continue;
+        };
+        assert!(sees_images, "{parts:?}");
+        assert!(parts[0].text().unwrap().contains("MEDIA:"), "{parts:?}");
+        let image = serde_json::to_value(&parts[1]).unwrap();
+        let url = image["image_url"]["url"].as_str().unwrap();
+        assert!(url.starts_with("data:image/png;base64,iVBOR"), "{url}");
+        // What is stored names the file and does not hold it.
+        let kept = connected.setup.surface.results();
+        assert!(
+            kept[0].contains("MEDIA:") && kept[0].len() < 2000,
+            "{kept:?}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -108,6 +108,159 @@ async fn a_completion_comes_in_pieces() {
     );
 }
 
+fn weather() -> Value {
+    json!([{"type": "function", "function": {
+        "name": "weather",
+        "description": "Tells the weather.",
+        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+    }}])
+}
+
+fn with_weather(messages: &Value, more: &Value) -> Value {
+    let mut body = json!({"model": "m", "messages": messages, "tools": weather()});
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+/// The names of the tools in the last request to the model.
+fn offered(service: &Service) -> Vec<String> {
+    let body = service.model.requests().pop().unwrap().body;
+    let tools = body["tools"].as_array().cloned().unwrap_or_default();
+    tools
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_call_of_the_clients_own_tool_comes_back_and_its_result_goes_on() {
+    let script = Script::new([
+        Answer::calls([("todo", json!({})), ("weather", json!({"at": "Rome"}))]),
+        Answer::text("Sunny."),
+    ]);
+    let service = Service::start(script).await;
+    let question = json!([{"role": "user", "content": "Rome?"}]);
+    let request = service
+        .request(Method::POST, "/v1/chat/completions")
+        .body(with_weather(&question, &json!({})).to_string());
+    let (status, body) = answer(request).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let choice = &body["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls");
+    let calls = choice["message"]["tool_calls"].as_array().unwrap();
+    // Those of the agent's own tools stay here.
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert_eq!(calls[0]["type"], "function");
+    assert_eq!(calls[0]["function"]["name"], "weather");
+    let arguments = calls[0]["function"]["arguments"].as_str().unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(arguments).unwrap()["at"],
+        "Rome"
+    );
+    assert!(offered(&service).contains(&"todo".to_owned()));
+    assert!(offered(&service).contains(&"weather".to_owned()));
+
+    let next = json!([
+        question[0],
+        choice["message"],
+        {"role": "tool", "tool_call_id": calls[0]["id"], "content": "22 degrees"},
+    ]);
+    let request = service
+        .request(Method::POST, "/v1/chat/completions")
+        .body(with_weather(&next, &json!({})).to_string());
+    let (status, body) = answer(request).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert_eq!(body["choices"][0]["message"]["content"], "Sunny.");
+    let messages = service.last_messages();
+    let last = messages.last().unwrap();
+    assert_eq!(
+        (&last["role"], &last["content"]),
+        (&json!("tool"), &json!("22 degrees"))
+    );
+}
+
+#[tokio::test]
+async fn in_a_session_the_results_of_both_sides_are_kept() {
+    let script = Script::new([
+        Answer::calls([("todo", json!({})), ("weather", json!({"at": "Rome"}))]),
+        Answer::text("Sunny."),
+    ]);
+    let service = Service::start(script).await;
+    let question = json!([{"role": "user", "content": "Rome?"}]);
+    let send = |messages: Value| {
+        service
+            .request(Method::POST, "/v1/chat/completions")
+            .header("X-Hermes-Session-Id", "20260102_030405_abcdef01")
+            .body(with_weather(&messages, &json!({})).to_string())
+    };
+    let (_, body) = answer(send(question)).await;
+    let call = body["choices"][0]["message"]["tool_calls"][0].clone();
+    let result = json!([{"role": "tool", "tool_call_id": call["id"], "content": "22 degrees"}]);
+    let (status, body) = answer(send(result)).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let messages = service.last_messages();
+    let roles: Vec<&str> = messages
+        .iter()
+        .map(|it| it["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool"]);
+    assert_eq!(messages[4]["content"], "22 degrees");
+}
+
+#[tokio::test]
+async fn the_choice_of_tools_is_kept_to_and_a_stream_carries_calls() {
+    let script = Script::new([
+        Answer::call("weather", &json!({"at": "Rome"})),
+        Answer::text("No tools."),
+    ]);
+    let service = Service::start(script).await;
+    let question = json!([{"role": "user", "content": "Rome?"}]);
+    let forced = json!({
+        "stream": true,
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+    });
+    let request = service
+        .request(Method::POST, "/v1/chat/completions")
+        .body(with_weather(&question, &forced).to_string());
+    let mut watcher = Watcher::of(request.send().await.unwrap());
+    let (mut calls, mut finish) = (Vec::new(), Value::Null);
+    while let Some(block) = watcher.block().await {
+        let Ok(chunk) = serde_json::from_str::<Value>(block.strip_prefix("data: ").unwrap()) else {
+            break;
+        };
+        let choice = &chunk["choices"][0];
+        calls.extend(
+            choice["delta"]["tool_calls"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(),
+        );
+        if !choice["finish_reason"].is_null() {
+            finish = choice["finish_reason"].clone();
+        }
+    }
+    assert_eq!(finish, "tool_calls");
+    assert_eq!(
+        (&calls[0]["index"], &calls[0]["function"]["name"]),
+        (&json!(0), &json!("weather"))
+    );
+    assert_eq!(offered(&service), ["weather"]);
+    let asked = service.model.requests().pop().unwrap().body;
+    assert_eq!(asked["tool_choice"]["function"]["name"], "weather");
+
+    let request = service
+        .request(Method::POST, "/v1/chat/completions")
+        .body(with_weather(&question, &json!({"tool_choice": "none"})).to_string());
+    assert_eq!(answer(request).await.0, StatusCode::OK);
+    assert!(!offered(&service).contains(&"weather".to_owned()));
+    let request = service
+        .request(Method::POST, "/v1/chat/completions")
+        .body(with_weather(&question, &json!({"tool_choice": "often"})).to_string());
+    assert_eq!(answer(request).await.0, StatusCode::BAD_REQUEST);
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_stops_what_it_asked_for() {
     let script = Script::new([Answer::text("a").with(|reply| reply.ending = Ending::Stalled)]);

@@ -418,7 +418,7 @@ impl<'a> Chat<'a> {
         }
         match answer.end {
             TurnEnd::Interrupted => return Err(Failure::interrupted()),
-            TurnEnd::Answered => {}
+            TurnEnd::Answered | TurnEnd::ClientCalls => {}
             TurnEnd::OutOfCalls => self
                 .screen
                 .note("The turn ended at its limit of model calls; say \"go on\" to continue."),

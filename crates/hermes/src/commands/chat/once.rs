@@ -126,7 +126,14 @@ async fn converse(
     let mut setup = start::setup(context, args, consent)?;
     // A title would cost a further call of the model, and nobody is there to see it.
     setup.titles = Titles::ByHand;
+    let wanted_rules = setup.project_rules;
     let mut conversation = start::conversation(agent, args, setup).await?;
+    if question.report == Report::Everything && Slash::read(&question.text).is_none() {
+        let rules = start::project_rules(&conversation, wanted_rules).await;
+        if let Some(rules) = rules {
+            context.output.note(format!("rules: {}", rules.notice()));
+        }
+    }
     let asked = ask(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
     let tally = conversation.last_tally().cloned();
@@ -248,6 +255,7 @@ async fn ask(
                 text: done.text,
                 end: TurnEnd::Answered,
                 tally: hermes_agent::conversation::Tally::default(),
+                client_calls: Vec::new(),
             };
             return Ok(Asked::Answer(answer));
         } else {

@@ -4,17 +4,23 @@ use std::{path::PathBuf, sync::Arc};
 
 use hermes_agent::{
     conversation::{
-        Agent, AgentParts, Consent, Conversation, ConversationError, CwdOnResume, Rules,
-        SessionIdInPrompt, Setup, Which, needs_server, unknown_toolsets,
+        Agent, AgentParts, Consent, Conversation, ConversationError, CwdOnResume, ProjectRules,
+        Rules, RulesFile, SessionIdInPrompt, Setup, Which, find_project_rules, needs_server,
+        unknown_toolsets,
     },
     model::{ResolveError, Wanted},
     tools::TOOLSETS,
 };
 use hermes_config::{Settings, Variables};
+use hermes_gateway::messenger::HomeMessenger;
 use hermes_mcp::{Host, HostOptions, Inquiries, RememberedTools};
 use hermes_store::{Access, Store};
 
-use crate::{cli::ChatArgs, context::Context, failure::Failure};
+use crate::{
+    cli::ChatArgs,
+    context::Context,
+    failure::{Failure, Kind},
+};
 
 /// The settings of a conversation. In safe mode, nothing of the user's own is read but the keys.
 pub(super) fn settings(context: &Context, args: &ChatArgs) -> Result<Settings, Failure> {
@@ -78,6 +84,7 @@ pub(super) async fn agent(
     let parts = AgentParts {
         host,
         environment: std::env::vars_os().collect(),
+        messenger: Some(HomeMessenger::new(&context.home)),
         ..AgentParts::new(context.home.clone(), store)
     };
     Ok(Agent::new(parts, settings))
@@ -102,8 +109,10 @@ pub(super) fn setup(
     setup.toolsets = (!args.toolsets.is_empty()).then(|| args.toolsets.clone());
     setup.skills.clone_from(&args.skills);
     setup.max_model_calls = args.max_turns;
+    setup.project_rules = ProjectRules::Read;
     if args.ignore_rules || context.is_safe_mode() {
         setup.rules = Rules::Ignored;
+        setup.project_rules = ProjectRules::Ignored;
     }
     if args.no_restore_cwd {
         setup.cwd_on_resume = CwdOnResume::Keep;
@@ -132,6 +141,19 @@ pub(super) async fn conversation(
     resumed.map_err(|error| failure(&error))
 }
 
+/// The rules that a conversation begins with; none where it is resumed with the prompt it had.
+pub(super) async fn project_rules(
+    conversation: &Conversation,
+    wanted: ProjectRules,
+) -> Option<RulesFile> {
+    if conversation.is_stored() || wanted == ProjectRules::Ignored {
+        return None;
+    }
+    let directory = conversation.cwd().to_owned();
+    let found = tokio::task::spawn_blocking(move || find_project_rules(&directory));
+    found.await.ok().flatten()
+}
+
 /// Stops servers and closes the store.
 pub(super) async fn stop(agent: &Agent) {
     if let Some(host) = agent.host() {
@@ -143,9 +165,8 @@ pub(super) async fn stop(agent: &Agent) {
 /// What went wrong in a conversation, for the person who holds it.
 pub(super) fn failure(error: &ConversationError) -> Failure {
     match error {
-        ConversationError::NoSuchSession { .. } => {
-            Failure::failed(error.to_string()).hint("`hermes sessions list` shows ids and titles")
-        }
+        ConversationError::NoSuchSession { .. } => Failure::new(Kind::NotFound, error.to_string())
+            .hint("`hermes sessions list` shows ids and titles"),
         ConversationError::Skill(_) => Failure::failed(error.to_string())
             .hint("skills are directories in `skills/` of the home"),
         ConversationError::NoModel(ResolveError::NoModel(advice)) => {

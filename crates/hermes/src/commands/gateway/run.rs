@@ -11,6 +11,7 @@ use hermes_config::Settings;
 use hermes_gateway::{
     gateway::{self, Direction, Gateway, GatewayParts},
     instance::{self, GatewayState, Instance, NotTaken},
+    messenger::HomeMessenger,
     ticker,
 };
 use hermes_mcp::{Host, HostOptions, control::ControlSocket, watch::ConfigWatch};
@@ -230,6 +231,7 @@ async fn agent(
         environment: std::env::vars_os().collect(),
         in_force,
         teams,
+        messenger: Some(HomeMessenger::new(&context.home)),
         ..AgentParts::new(context.home.clone(), store)
     };
     Ok(Agent::new(parts, settings))

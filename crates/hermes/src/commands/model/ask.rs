@@ -1,24 +1,25 @@
 //! `hermes model` with somebody at the terminal: provider, key, model.
 
 use hermes_agent::model::{
-    KeyState, ListError, LocalModel, Provider, Surroundings, is_address, list_models,
+    KeyState, ListError, Provider, ResolveError, Selection, Surroundings, Wanted, is_address,
+    list_models, providers, resolve,
 };
-use hermes_config::{ModelChoice, Secret, Settings, mask, write_variable};
+use hermes_config::{Secret, Settings, mask, write_variable};
 
 use super::{
     choose::{self, Choice, Place},
+    offers::{Offer, find_offers, of_address, of_provider},
     pick,
-    show::Survey,
+    show::reason,
 };
 use crate::{
     context::Context,
     failure::{Failure, Kind},
-    output::Tone,
+    output::{Output, Tone},
     question::Questions,
 };
 
-const INSTEAD: &str =
-    "`hermes model NAME --provider PROVIDER` asks nothing, `hermes model --show` changes nothing";
+const INSTEAD: &str = "`hermes model NAME --provider PROVIDER` asks nothing, `hermes model --list` shows what there is, `hermes model --show` changes nothing";
 
 /// Holds the key of an address that the user typed.
 const ADDRESS_KEY: &str = "HERMES_MODEL_API_KEY";
@@ -28,9 +29,21 @@ const ATTEMPTS: usize = 3;
 
 /// One line of the list of providers.
 enum Entry {
-    Known(Provider),
-    Local(LocalModel),
+    /// Can be used right now, and its models are known.
+    Ready(Box<Offer>),
+    /// Has an entry in the configuration, but no key.
+    Keyless(Provider),
+    /// One of those that need a key.
+    Others,
+    /// A server by its address.
     Address,
+}
+
+/// What there is to choose from, and what is used now.
+struct Survey {
+    present: Result<Selection, ResolveError>,
+    providers: Vec<Provider>,
+    offers: Vec<Offer>,
 }
 
 pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
@@ -40,41 +53,38 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
         return Err(Failure::new(Kind::AnswerNeeded, message).hint(INSTEAD));
     }
     let settings = context.written_settings()?;
-    let survey = context.block_on(async { Ok(Survey::take(context, &settings).await) })?;
     let output = context.output;
-    output.note(format!("Now: {}\n", survey.present_text()));
-    let present = survey
-        .present
-        .as_ref()
-        .ok()
-        .map(|found| found.endpoint.clone());
-    let entries = entries(survey);
+    output.progress("Looking for models…");
+    let survey = context.block_on(async { Ok(take_survey(context, &settings).await) });
+    output.end_progress();
+    let survey = survey?;
+    output.note(format!("{}\n", present_line(&survey.present)));
+    let present = survey.present.ok().map(|found| found.endpoint);
+    let (entries, others) = entries(survey.providers, survey.offers);
     let usual = usual(
         &entries,
         present.as_ref().map(|endpoint| &*endpoint.provider),
     );
-    let entry = pick_entry(context, questions, &entries, usual)?;
-    let (mut asked, place) = match entry {
-        Entry::Known(provider) => known(provider),
-        Entry::Local(server) => local(server),
-        Entry::Address => address(questions)?,
+    let (mut offer, mut typed) = match pick_entry(output, questions, &entries, &others, usual)? {
+        Picked::Offer(offer) => (*offer, None),
+        Picked::Address => ask_address(questions)?,
     };
-    let names = models(context, questions, &settings, &mut asked)?;
+    let names = models(context, questions, &settings, &mut offer, &mut typed)?;
     let is_same = present
         .as_ref()
-        .is_some_and(|endpoint| endpoint.provider == asked.name);
+        .is_some_and(|endpoint| endpoint.provider == offer.name);
     let usual = present.filter(|_| is_same).map(|endpoint| endpoint.model);
-    let usual = usual.or_else(|| asked.usual.clone());
+    let usual = usual.or_else(|| offer.usual.clone());
     let name = pick::name(output, questions, &names, usual.as_deref(), INSTEAD)?;
 
-    let place = match (place, &asked.typed) {
+    let place = match (offer.place, &typed) {
         (Place::Address { url, .. }, Some((variable, _))) => Place::Address {
             url,
             key_env: Some(variable.clone()),
         },
         (place, _) => place,
     };
-    if let Some((variable, key)) = &asked.typed {
+    if let Some((variable, key)) = &typed {
         context.home.create()?;
         write_variable(&context.home, variable, key.expose())?;
         let shown = mask(key.expose());
@@ -83,49 +93,70 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
     choose::write(context, &Choice { name, place })
 }
 
-/// A provider whose models are wanted.
-struct Asked {
-    /// For people.
-    name: String,
-    choice: ModelChoice,
-    key: KeyState,
-    /// The model to use if nothing else is said.
-    usual: Option<String>,
-    /// A key that was typed, and its variable.
-    typed: Option<(String, Secret<String>)>,
+async fn take_survey(context: &Context, settings: &Settings) -> Survey {
+    let around = Surroundings::new(&context.home, settings);
+    let wanted = Wanted::default();
+    let (present, providers, offers) = tokio::join!(
+        resolve(&around, &wanted),
+        providers(&around),
+        find_offers(context, settings),
+    );
+    Survey {
+        present,
+        providers,
+        offers,
+    }
 }
 
-fn entries(survey: Survey) -> Vec<Entry> {
-    let known = survey.providers.into_iter().map(Entry::Known);
-    let local = survey.local.into_iter().map(Entry::Local);
-    known.chain(local).chain([Entry::Address]).collect()
+/// What is used now, in one line. Who has no model is asked for one below.
+fn present_line(present: &Result<Selection, ResolveError>) -> String {
+    match present {
+        Ok(found) => format!(
+            "Now: `{}` from {} ({}), {}",
+            found.endpoint.model,
+            found.endpoint.provider,
+            found.endpoint.address(),
+            reason(found.origin),
+        ),
+        Err(ResolveError::NoModel(_)) => "No model is chosen yet.".to_owned(),
+        Err(error) => format!("Now: {error}"),
+    }
+}
+
+/// The lines of the list, and the providers behind “another provider”.
+fn entries(known: Vec<Provider>, offers: Vec<Offer>) -> (Vec<Entry>, Vec<Provider>) {
+    let missing = known
+        .into_iter()
+        .filter(|provider| matches!(provider.key, KeyState::Missing { .. }));
+    let (keyless, others): (Vec<_>, Vec<_>) = missing.partition(|provider| provider.is_configured);
+    let mut entries: Vec<Entry> = offers.into_iter().map(Box::new).map(Entry::Ready).collect();
+    entries.extend(keyless.into_iter().map(Entry::Keyless));
+    entries.extend([Entry::Others, Entry::Address]);
+    (entries, others)
 }
 
 /// The present provider, else the first that could be used right now.
 fn usual(entries: &[Entry], present: Option<&str>) -> usize {
     let is_present = |entry: &Entry| match entry {
-        Entry::Known(provider) => Some(&*provider.name) == present,
-        Entry::Local(server) => Some(server.server) == present,
-        Entry::Address => false,
+        Entry::Ready(offer) => Some(&*offer.name) == present,
+        Entry::Keyless(provider) => Some(&*provider.name) == present,
+        Entry::Others | Entry::Address => false,
     };
-    let is_usable = |entry: &Entry| match entry {
-        Entry::Known(provider) => !matches!(provider.key, KeyState::Missing { .. }),
-        Entry::Local(_) => true,
-        Entry::Address => false,
-    };
-    let found = entries.iter().position(is_present);
-    found
-        .or_else(|| entries.iter().position(is_usable))
-        .unwrap_or(0)
+    entries.iter().position(is_present).unwrap_or(0)
 }
 
-fn pick_entry<'e>(
-    context: &Context,
+enum Picked {
+    Offer(Box<Offer>),
+    Address,
+}
+
+fn pick_entry(
+    output: Output,
     questions: Questions,
-    entries: &'e [Entry],
+    entries: &[Entry],
+    others: &[Provider],
     usual: usize,
-) -> Result<&'e Entry, Failure> {
-    let output = context.output;
+) -> Result<Picked, Failure> {
     let width = entries.iter().map(|entry| label(entry).len()).max();
     for (index, entry) in entries.iter().enumerate() {
         let (text, tone) = remark(entry);
@@ -143,92 +174,75 @@ fn pick_entry<'e>(
         let number = answer.parse::<usize>().ok();
         let numbered = number.and_then(|number| entries.get(number.checked_sub(1)?));
         let named = entries.iter().find(|entry| label(entry) == answer);
-        if let Some(entry) = numbered.or(named) {
-            return Ok(entry);
+        match numbered.or(named) {
+            Some(Entry::Ready(offer)) => return Ok(Picked::Offer(offer.clone())),
+            Some(Entry::Keyless(provider)) => {
+                return Ok(Picked::Offer(Box::new(of_provider(provider))));
+            }
+            Some(Entry::Address) => return Ok(Picked::Address),
+            Some(Entry::Others) => {
+                let choices: Vec<_> = others.iter().map(|provider| &*provider.name).collect();
+                output.note(format!("Type one of: {}", choices.join(", ")));
+            }
+            None => match others.iter().find(|provider| provider.name == answer) {
+                Some(provider) => return Ok(Picked::Offer(Box::new(of_provider(provider)))),
+                None => output.note(format!(
+                    "Please answer with a number from 1 to {}, or the name of a provider.",
+                    entries.len()
+                )),
+            },
         }
-        output.note(format!(
-            "Please answer with a number from 1 to {}.",
-            entries.len()
-        ));
     }
 }
 
 fn label(entry: &Entry) -> &str {
     match entry {
-        Entry::Known(provider) => &provider.name,
-        Entry::Local(server) => server.server,
+        Entry::Ready(offer) => &offer.name,
+        Entry::Keyless(provider) => &provider.name,
+        Entry::Others => "another provider",
         Entry::Address => "another address",
     }
 }
 
 fn remark(entry: &Entry) -> (String, Tone) {
     match entry {
-        Entry::Known(provider) => match &provider.key {
-            KeyState::Set { place } => (format!("key set: {place}"), Tone::Good),
-            KeyState::Missing { .. } => ("no key yet".into(), Tone::Faint),
-            KeyState::Unneeded => (provider.address.clone(), Tone::Plain),
-        },
-        Entry::Local(server) => (
-            format!(
-                "runs on this machine, has {}",
-                crate::output::printable(&server.model)
-            ),
-            Tone::Good,
+        Entry::Ready(offer) => {
+            let place = match &offer.key {
+                _ if offer.is_local => format!("runs on this machine, {}", offer.address),
+                KeyState::Set { place } => format!("key set: {place}"),
+                KeyState::Missing { .. } | KeyState::Unneeded => offer.address.clone(),
+            };
+            match &offer.models {
+                Ok(models) if models.len() == 1 => {
+                    let only = crate::output::printable(&models[0]);
+                    (format!("{place}, has {only}"), Tone::Good)
+                }
+                Ok(models) => (format!("{place}, has {} models", models.len()), Tone::Good),
+                Err(error) => (format!("{place}; {error}"), Tone::Plain),
+            }
+        }
+        Entry::Keyless(_) => ("no key yet".into(), Tone::Faint),
+        Entry::Others => (
+            "one of those that need no more than a key: asks for it".into(),
+            Tone::Faint,
         ),
         Entry::Address => ("a server that speaks OpenAI's protocol".into(), Tone::Faint),
     }
 }
 
-fn known(provider: &Provider) -> (Asked, Place) {
-    let asked = Asked {
-        name: provider.name.clone(),
-        choice: ModelChoice {
-            provider: Some(provider.name.clone()),
-            ..ModelChoice::default()
-        },
-        key: provider.key.clone(),
-        usual: None,
-        typed: None,
-    };
-    (asked, Place::Provider(provider.name.clone()))
-}
+/// A key that was typed, and its variable.
+type TypedKey = Option<(String, Secret<String>)>;
 
-fn local(server: &LocalModel) -> (Asked, Place) {
-    let url = server.base_url.to_string();
-    let (mut asked, place) = at(url);
-    server.server.clone_into(&mut asked.name);
-    asked.usual = Some(server.model.clone());
-    (asked, place)
-}
-
-fn address(questions: Questions) -> Result<(Asked, Place), Failure> {
+fn ask_address(questions: Questions) -> Result<(Offer, TypedKey), Failure> {
     let url = questions.text("Address (such as http://127.0.0.1:8080/v1)", None, INSTEAD)?;
     if !is_address(&url) {
         return Err(Failure::usage(format!(
-            "`{url}` is no address; it has to begin with `http://` or `https://`"
+            "`{url}` is not an address; it has to begin with `http://` or `https://`"
         )));
     }
-    let (mut asked, place) = at(url);
     let key = questions.hidden("Key (not shown; empty if it needs none)", INSTEAD)?;
-    if !key.expose().is_empty() {
-        asked.typed = Some((ADDRESS_KEY.to_owned(), key));
-    }
-    Ok((asked, place))
-}
-
-fn at(url: String) -> (Asked, Place) {
-    let asked = Asked {
-        name: url.clone(),
-        choice: ModelChoice {
-            provider: Some("custom".into()),
-            base_url: Some(url.clone()),
-            ..ModelChoice::default()
-        },
-        key: KeyState::Unneeded,
-        usual: None,
-        typed: None,
-    };
-    (asked, Place::Address { url, key_env: None })
+    let typed = (!key.expose().is_empty()).then(|| (ADDRESS_KEY.to_owned(), key));
+    Ok((of_address(url), typed))
 }
 
 /// The models that the provider lists; none where it does not say. Asks for a key that is missing or refused.
@@ -236,29 +250,34 @@ fn models(
     context: &Context,
     questions: Questions,
     settings: &Settings,
-    asked: &mut Asked,
+    offer: &mut Offer,
+    typed: &mut TypedKey,
 ) -> Result<Vec<String>, Failure> {
     let output = context.output;
-    if let KeyState::Missing { variable, place } = &asked.key {
+    let listed = offer.models.as_ref().ok().filter(|names| !names.is_empty());
+    if let Some(names) = listed {
+        return Ok(names.clone());
+    }
+    if let KeyState::Missing { variable, place } = &offer.key {
         match variable {
-            Some(variable) => asked.typed = Some(type_key(questions, &asked.name, variable)?),
-            None => output.warning(format!("`{}` has no key: {place}", asked.name)),
+            Some(variable) => *typed = Some(type_key(questions, &offer.name, variable)?),
+            None => output.warning(format!("`{}` has no key: {place}", offer.name)),
         }
     }
     for _ in 0..ATTEMPTS {
-        output.progress(&format!("Asking {} for its models…", asked.name));
-        let key = asked.typed.as_ref().map(|(_, key)| key.clone());
+        output.progress(&format!("Asking {} for its models…", offer.name));
+        let key = typed.as_ref().map(|(_, key)| key.clone());
         let listed = context.block_on(async {
             let around = Surroundings::new(&context.home, settings);
-            Ok(list_models(&around, &asked.choice, key).await)
+            Ok(list_models(&around, &offer.choice, key).await)
         });
         output.end_progress();
         let error = match listed? {
             Ok(names) => return Ok(names),
             Err(error) => error,
         };
-        output.note(format!("{}: {error}", asked.name));
-        let variable = match (&error, &asked.typed, &asked.key) {
+        output.note(format!("{}: {error}", offer.name));
+        let variable = match (&error, &*typed, &offer.key) {
             (ListError::KeyRefused { .. }, Some((variable, _)), _) => variable.clone(),
             (ListError::KeyRefused { .. }, None, KeyState::Set { place }) => {
                 let variable = place.trim_matches('`').to_owned();
@@ -273,11 +292,11 @@ fn models(
             }
             _ => return Ok(Vec::new()),
         };
-        asked.typed = Some(type_key(questions, &asked.name, &variable)?);
+        *typed = Some(type_key(questions, &offer.name, &variable)?);
     }
     Err(Failure::failed(format!(
         "{} refused every key; nothing was changed",
-        asked.name
+        offer.name
     )))
 }
 

@@ -1,8 +1,8 @@
-//! `hermes model --show`: the model that a conversation would begin with, and what else there is.
+//! `hermes model --show`: the model that a conversation would begin with, who says so, and what else there is.
 
 use hermes_agent::model::{
-    KeyState, LocalModel, Origin, Provider, ResolveError, Selection, Surroundings, Wanted,
-    local_servers, providers, resolve,
+    Explained, Explanation, KeyState, LocalModel, Origin, Provider, ResolveError, Selection,
+    Surroundings, Wanted, explain, local_servers, providers, resolve,
 };
 use hermes_config::Settings;
 use serde_json::{Value, json};
@@ -10,64 +10,54 @@ use serde_json::{Value, json};
 use crate::{context::Context, failure::Failure};
 
 /// What is used now, and what could be.
-pub(super) struct Survey {
-    pub(super) present: Result<Selection, ResolveError>,
-    pub(super) providers: Vec<Provider>,
-    pub(super) local: Vec<LocalModel>,
+struct Survey {
+    present: Result<Selection, ResolveError>,
+    explanation: Explanation,
+    providers: Vec<Provider>,
+    local: Vec<LocalModel>,
 }
 
-impl Survey {
-    pub(super) async fn take(context: &Context, settings: &Settings) -> Self {
-        let around = Surroundings::new(&context.home, settings);
-        let wanted = Wanted::default();
-        let (present, providers, local) = tokio::join!(
-            resolve(&around, &wanted),
-            providers(&around),
-            local_servers(&around),
-        );
-        Self {
-            present,
-            providers,
-            local,
-        }
-    }
-
-    /// The present model in a few lines.
-    pub(super) fn present_text(&self) -> String {
-        match &self.present {
-            Ok(found) => {
-                let endpoint = &found.endpoint;
-                let mut lines = vec![format!(
-                    "`{}` from {} ({}), {}",
-                    endpoint.model,
-                    endpoint.provider,
-                    endpoint.address(),
-                    reason(found.origin),
-                )];
-                if endpoint.key.value.is_some() {
-                    lines.push(format!("key: {}", endpoint.key.place));
-                }
-                if let Some(length) = endpoint.context_length {
-                    lines.push(format!("context: {length} tokens"));
-                }
-                lines.join("\n")
-            }
-            Err(error) => error.to_string(),
-        }
+async fn take_survey(context: &Context, settings: &Settings) -> Survey {
+    let around = Surroundings::new(&context.home, settings);
+    let wanted = Wanted::default();
+    let (present, explanation, providers, local) = tokio::join!(
+        resolve(&around, &wanted),
+        explain(&around, &wanted),
+        providers(&around),
+        local_servers(&around),
+    );
+    Survey {
+        present,
+        explanation,
+        providers,
+        local,
     }
 }
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let survey = context.block_on(async { Ok(Survey::take(context, &settings).await) })?;
+    let survey = context.block_on(async { Ok(take_survey(context, &settings).await) })?;
     let output = context.output;
-    output.line(survey.present_text());
+    let explanation = &survey.explanation;
+    let advice = key_advice(context, explanation);
+    output.line(text(explanation, advice.as_deref()));
     let mut object = match &survey.present {
         Ok(found) => present_json(found),
-        Err(error) => {
-            json!({"model": settings.model.choice.name, "problem": error.to_string()})
-        }
+        Err(error) => json!({
+            "model": explanation.model.as_ref().map(|part| &part.value),
+            "provider": explanation.provider.as_ref().map(|part| &part.value),
+            "problem": error.to_string(),
+        }),
     };
+    let source = |part: &Option<Explained>| part.as_ref().map(|part| part.source.clone());
+    object["base_url"] = json!(explanation.base_url.as_ref().map(|part| &part.value));
+    object["sources"] = json!({
+        "model": source(&explanation.model),
+        "provider": source(&explanation.provider),
+        "base_url": source(&explanation.base_url),
+    });
+    object["vision"] = json!(explanation.sees_images);
+    object["key_advice"] = json!(advice);
     let providers: Vec<Value> = survey.providers.iter().map(provider_json).collect();
     object["providers"] = json!(providers);
     let local = survey.local.iter().map(|found| {
@@ -76,6 +66,70 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     object["local"] = json!(local.collect::<Vec<_>>());
     output.json(object);
     Ok(())
+}
+
+fn text(explanation: &Explanation, advice: Option<&str>) -> String {
+    let part = |part: &Option<Explained>| match part {
+        Some(part) => format!("{} ({})", part.value, part.source),
+        None => "none".to_owned(),
+    };
+    let key = match (&explanation.key, advice) {
+        (_, Some(advice)) => format!("missing: {advice}"),
+        (Some(KeyState::Set { place }), None) => place.clone(),
+        (Some(KeyState::Missing { place, .. }), None) => format!("missing: set {place}"),
+        (Some(KeyState::Unneeded), None) => "none is needed".to_owned(),
+        (None, None) => "none".to_owned(),
+    };
+    let mut lines = vec![
+        format!("model     {}", part(&explanation.model)),
+        format!("provider  {}", part(&explanation.provider)),
+        format!("base      {}", part(&explanation.base_url)),
+        format!("key       {key}"),
+    ];
+    if let Some(length) = explanation.context_length {
+        lines.push(format!("context   {length} tokens"));
+    }
+    if explanation.problem.is_none() {
+        let images = if explanation.sees_images {
+            "sent to it"
+        } else {
+            "not sent: it gets their paths (`model.vision: true` if it can see)"
+        };
+        lines.push(format!("images    {images}"));
+    }
+    if let Some(problem) = &explanation.problem {
+        lines.push(format!("\n{problem}"));
+    }
+    lines.join("\n")
+}
+
+/// Where to put the key that is missing.
+fn key_advice(context: &Context, explanation: &Explanation) -> Option<String> {
+    let variable = match (&explanation.key, &explanation.problem) {
+        (
+            Some(KeyState::Missing {
+                variable: Some(variable),
+                ..
+            }),
+            _,
+        ) => variable.clone(),
+        (_, Some(ResolveError::NoKeyOfEither { place, .. })) => {
+            let first = place.split('`').nth(1);
+            first.unwrap_or("OPENROUTER_API_KEY").to_owned()
+        }
+        (None, Some(ResolveError::NoModel(found))) if found.keys.is_empty() => {
+            "OPENAI_API_KEY".to_owned()
+        }
+        _ => return None,
+    };
+    let example = match &explanation.problem {
+        Some(ResolveError::NoModel(_)) if explanation.key.is_none() => ", for example",
+        _ => "",
+    };
+    Some(format!(
+        "put `{variable}=…` into {}{example}, or keep it with `hermes secret set {variable}`",
+        context.home.env_file().display()
+    ))
 }
 
 /// The model for scripts.
@@ -111,7 +165,7 @@ fn provider_json(provider: &Provider) -> Value {
     json!({"name": provider.name, "address": provider.address, "key": key})
 }
 
-fn reason(origin: Origin) -> &'static str {
+pub(super) fn reason(origin: Origin) -> &'static str {
     match origin {
         Origin::Flag => "as asked for",
         Origin::Session => "as in its session",

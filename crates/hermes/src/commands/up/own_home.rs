@@ -8,6 +8,7 @@ use hermes_gateway::{
     api::{self, Door, HostCheck},
     gateway::{Direction, Gateway, GatewayParts},
     instance::{self, GatewayState, Instance, NotTaken},
+    messenger::HomeMessenger,
     ticker,
 };
 use hermes_hub::TenantId;
@@ -81,6 +82,7 @@ impl OwnHome {
             environment: std::env::vars_os().collect(),
             in_force: answers.in_force().clone(),
             teams: socket.and_then(|socket| teams::at(socket, key.clone(), &directory)),
+            messenger: Some(HomeMessenger::new(&context.home)),
             ..AgentParts::new(context.home.clone(), store)
         };
         let gateway = Gateway::open(GatewayParts {
@@ -141,6 +143,7 @@ impl OwnHome {
             host: (!context.is_safe_mode()).then(|| host.clone()),
             environment: std::env::vars_os().collect(),
             in_force: answers.in_force().clone(),
+            messenger: Some(HomeMessenger::new(&context.home)),
             ..AgentParts::new(context.home.clone(), store)
         };
         let gateway = Gateway::open(GatewayParts {

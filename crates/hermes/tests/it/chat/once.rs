@@ -4,6 +4,7 @@ use hermes_testkit::model::{Answer, Script, Usage};
 use serde_json::{Value, json};
 
 use super::{Chat, assert_said};
+use crate::program::run;
 
 fn counted(text: &str) -> Answer {
     Answer::text(text).with(|reply| {
@@ -110,7 +111,7 @@ fn json_is_one_object_whatever_happens() {
     assert!(object["session_id"].is_string(), "{object}");
     let object = chat
         .run(&["-q", "go", "--json", "-r", "nobody"])
-        .ended(1)
+        .ended(3)
         .json();
     assert!(
         object["error"]["message"]
@@ -231,6 +232,36 @@ fn instructions_toolsets_and_skills_reach_the_model_as_asked() {
     assert!(!chat.prompt(2).contains("heron"));
     assert!(!chat.prompt(2).contains("fish"));
     chat.run(&["-z", "d", "-s", "flying"]).ended(1);
+}
+
+#[test]
+fn the_rules_of_a_project_reach_the_model_and_are_named_in_one_line() {
+    let chat = Chat::new(Script::echo());
+    let project = chat.hermes.home.path().join("project");
+    std::fs::create_dir_all(project.join(".git")).unwrap();
+    std::fs::create_dir_all(project.join("src")).unwrap();
+    std::fs::write(project.join("AGENTS.md"), "Indent with tabs.").unwrap();
+    let run_there = |args: &[&str]| {
+        let mut command = chat.hermes.command(args);
+        command.current_dir(project.join("src"));
+        run(command, "").ok()
+    };
+    let ran = run_there(&["-q", "hello"]);
+    assert!(chat.prompt(0).contains("Indent with tabs."));
+    let lines: Vec<_> = ran
+        .stderr
+        .lines()
+        .filter(|line| line.contains("AGENTS.md"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{ran:?}");
+    assert!(lines[0].starts_with("rules: /"), "{ran:?}");
+    let ran = run_there(&["-q", "hello", "--ignore-rules"]);
+    assert!(!chat.prompt(1).contains("tabs"), "{}", chat.prompt(1));
+    assert!(!ran.stderr.contains("AGENTS.md"), "{ran:?}");
+    // What was there at the beginning of a session stays.
+    std::fs::write(project.join("AGENTS.md"), "Indent with spaces.").unwrap();
+    run_there(&["-q", "more", "--continue"]);
+    assert!(!chat.prompt(2).contains("spaces"), "{}", chat.prompt(2));
 }
 
 #[test]

@@ -29,8 +29,13 @@ fn continue_takes_the_newest_session_or_the_one_of_a_title() {
             ("assistant", "and more"),
         ],
     );
-    let ran = chat.run(&["-z", "hi", "-c", "no such title"]).ended(1);
-    assert!(ran.stderr.contains("`no such title`"), "{ran:?}");
+    for args in [
+        &["-z", "hi", "-c", "no such title"][..],
+        &["--resume", "no such title", "-q", "hi"],
+    ] {
+        let ran = chat.run(args).ended(3);
+        assert!(ran.stderr.contains("`no such title`"), "{ran:?}");
+    }
 }
 
 #[test]

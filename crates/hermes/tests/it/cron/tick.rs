@@ -70,6 +70,7 @@ fn nothing_due_is_no_work() {
 fn a_due_job_runs_in_a_session_of_its_own() {
     let server = ModelServer::start(Script::new([Answer::text("Good morning.")]));
     let hermes = home(&server, "");
+    hermes.home.write_env("TELEGRAM_BOT_TOKEN=1:not-asked\n");
     add_due(&hermes, "hello", &["Say hello", "--name", "Greeting"]);
     let json = tick(&hermes).ok().json();
     let run = &json["runs"][0];
@@ -84,7 +85,7 @@ fn a_due_job_runs_in_a_session_of_its_own() {
     assert!(prompt.contains("[SILENT]"), "{prompt}");
     let tools = offered(&server);
     assert!(tools.contains(&"read_file".to_owned()), "{tools:?}");
-    for absent in ["cronjob", "clarify"] {
+    for absent in ["cronjob", "clarify", "send_message"] {
         assert!(!tools.contains(&absent.to_owned()), "{tools:?}");
     }
 

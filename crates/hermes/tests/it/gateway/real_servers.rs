@@ -63,3 +63,39 @@ fn openais_own_client_completes_streams_and_lists() {
     let last = place.model.requests().pop().unwrap().body;
     assert_eq!(last["messages"].as_array().unwrap().len(), 4);
 }
+
+#[test]
+fn openais_own_client_brings_tools_of_its_own() {
+    let Some(python) = python() else {
+        return;
+    };
+    // The result is the last message, so the rule for it comes first.
+    let script = Script::echo()
+        .rule("22 degrees", Answer::text("It is warm."))
+        .rule(
+            "Ask the weather.",
+            Answer::call("weather", &json!({"at": "Rome"})),
+        )
+        .rule("Say hello.", Answer::pieces(["Hel", "lo"]));
+    let place = Place::new(script);
+    let gateway = place.start();
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/it/gateway/clients/openai_tools.py"
+    );
+    let output = Command::new(python)
+        .args([script, &format!("http://{}/v1", gateway.address), KEY])
+        .env("NO_PROXY", "*")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let problem = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{problem}"));
+    let expected = json!({
+        "finish": "tool_calls", "called": ["weather"], "answer": "It is warm.",
+        "streamed_finish": "tool_calls", "streamed": [{"at": "Rome"}],
+        "response_calls": ["weather"], "response_answer": "It is warm.",
+        "spoken": "Hello", "events": ["response.created", "response.completed"],
+    });
+    assert_eq!(report, expected);
+}

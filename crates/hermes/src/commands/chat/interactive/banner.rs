@@ -12,7 +12,7 @@ use crate::{
         strip,
         style::{Attribute, Colour, Paint, Style},
     },
-    commands::chat::command::by_state,
+    commands::chat::{command::by_state, start},
     failure::Failure,
 };
 
@@ -21,6 +21,8 @@ pub(super) struct Banner {
     model: Option<String>,
     session: String,
     servers: String,
+    /// The file with the project's rules.
+    rules: Option<String>,
     hint: &'static str,
 }
 
@@ -39,6 +41,9 @@ impl Banner {
             model,
             session: conversation.id().to_string(),
             servers,
+            rules: start::project_rules(conversation, setup.project_rules)
+                .await
+                .map(|rules| rules.notice()),
             hint: "`/help` lists commands, Ctrl-D leaves",
         }
     }
@@ -58,11 +63,14 @@ impl Banner {
             .map(|model| strip::one_line(model, 80));
         let model =
             model.unwrap_or_else(|| "none is configured; looking for one on this machine".into());
-        for (name, value) in [
+        let mut rows = vec![
             ("model", &model),
             ("session", &self.session),
             ("servers", &self.servers),
-        ] {
+        ];
+        rows.extend(self.rules.as_ref().map(|rules| ("rules", rules)));
+        for (name, value) in rows {
+            let value = printable(value);
             let name = paint.paint(Style::faint(), &format!("{name:<8}"));
             let _ = writeln!(text, "{name} {value}");
         }
@@ -100,6 +108,7 @@ mod tests {
             model: model.map(str::to_owned),
             session: "20261115_080000_ab12cd".into(),
             servers: "2 connecting (files, time)".into(),
+            rules: None,
             hint: "`/help` lists commands, Ctrl-D leaves",
         }
     }
@@ -115,6 +124,16 @@ mod tests {
         servers  2 connecting (files, time)
         `/help` lists commands, Ctrl-D leaves
         ");
+    }
+
+    #[test]
+    fn the_file_with_the_rules_of_the_project_is_named() {
+        let banner = Banner {
+            rules: Some("/work/site/AGENTS.md".into()),
+            ..banner(Some("qwen3"))
+        };
+        let text = banner.render(Paint::Plain);
+        assert!(text.contains("\nrules    /work/site/AGENTS.md\n"), "{text}");
     }
 
     #[test]

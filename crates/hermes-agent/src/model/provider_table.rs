@@ -1,0 +1,457 @@
+//! The providers that need no more than a key: one row each.
+//!
+//! Names and variables are those of Hermes Agent 0.19, so that a home which was used with it goes on working.
+
+use hermes_config::Variables;
+use url::Url;
+
+use super::{Protocol, address, detect};
+
+/// A provider that is known without configuration.
+#[derive(Debug)]
+pub(super) struct ProviderRow {
+    /// What `provider` calls it.
+    pub(super) name: &'static str,
+    /// Other names for it.
+    pub(super) aliases: &'static [&'static str],
+    pub(super) protocol: Protocol,
+    /// Variables that may hold the key; the first one that is set wins. None: no key is needed.
+    pub(super) keys: &'static [&'static str],
+    /// Whether nothing works without a key.
+    pub(super) needs_key: bool,
+    /// Where it is; empty if everybody has an address of their own.
+    pub(super) base_url: &'static str,
+    /// The variable that names another address; empty if none does.
+    pub(super) base_variable: &'static str,
+    /// The domains that the key may be sent to, besides the address in `base_variable`.
+    pub(super) domains: &'static [&'static str],
+    /// Whether its models' names have slashes, since it offers those of others.
+    pub(super) has_slashes: bool,
+    /// Beginnings of its models' names that need no provider beside them.
+    pub(super) models: &'static [&'static str],
+    /// Models whose names begin with the provider's own: what follows the slash begins with one of these.
+    own_prefix: &'static [&'static str],
+}
+
+const CHAT: Protocol = Protocol::ChatCompletions;
+
+/// What most rows have in common.
+const PLAIN: ProviderRow = ProviderRow {
+    name: "",
+    aliases: &[],
+    protocol: CHAT,
+    keys: &[],
+    needs_key: true,
+    base_url: "",
+    base_variable: "",
+    domains: &[],
+    has_slashes: false,
+    models: &[],
+    own_prefix: &[],
+};
+
+/// All of them, in the order in which they are shown. `OPENAI_BASE_URL` and `ANTHROPIC_BASE_URL` are not read: other
+/// programs set them for themselves.
+pub(super) const PROVIDERS: [ProviderRow; 27] = [
+    ProviderRow {
+        name: "openai",
+        aliases: &["openai-api"],
+        keys: &["OPENAI_API_KEY"],
+        base_url: "https://api.openai.com/v1",
+        domains: &["api.openai.com"],
+        models: &["gpt-", "chatgpt-", "o1", "o3", "o4"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "openrouter",
+        keys: &["OPENROUTER_API_KEY"],
+        base_url: "https://openrouter.ai/api/v1",
+        domains: &["openrouter.ai"],
+        has_slashes: true,
+        own_prefix: &[""],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "anthropic",
+        aliases: &["claude", "claude-code"],
+        protocol: Protocol::AnthropicMessages,
+        keys: &["ANTHROPIC_API_KEY"],
+        base_url: "https://api.anthropic.com",
+        domains: &["api.anthropic.com"],
+        models: &["claude"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "gemini",
+        aliases: &["google", "google-gemini", "google-ai-studio"],
+        keys: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+        base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
+        base_variable: "GEMINI_BASE_URL",
+        domains: &["generativelanguage.googleapis.com"],
+        models: &["gemini-"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "deepseek",
+        aliases: &["deep-seek"],
+        keys: &["DEEPSEEK_API_KEY"],
+        base_url: "https://api.deepseek.com/v1",
+        base_variable: "DEEPSEEK_BASE_URL",
+        domains: &["api.deepseek.com"],
+        models: &["deepseek-chat", "deepseek-reasoner"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "xai",
+        aliases: &["grok", "x-ai", "x.ai"],
+        keys: &["XAI_API_KEY"],
+        base_url: "https://api.x.ai/v1",
+        base_variable: "XAI_BASE_URL",
+        domains: &["api.x.ai"],
+        models: &["grok-"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "zai",
+        aliases: &["glm", "z-ai", "z.ai", "zhipu"],
+        keys: &["GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"],
+        base_url: "https://api.z.ai/api/paas/v4",
+        base_variable: "GLM_BASE_URL",
+        domains: &["api.z.ai", "open.bigmodel.cn"],
+        models: &["glm-"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "kimi-coding",
+        aliases: &["kimi", "moonshot", "kimi-for-coding"],
+        keys: &["KIMI_API_KEY", "KIMI_CODING_API_KEY"],
+        base_url: "https://api.moonshot.ai/v1",
+        base_variable: "KIMI_BASE_URL",
+        domains: &["api.moonshot.ai", "api.kimi.com"],
+        models: &["kimi-", "moonshot-"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "minimax",
+        protocol: Protocol::AnthropicMessages,
+        keys: &["MINIMAX_API_KEY"],
+        base_url: "https://api.minimax.io/anthropic",
+        base_variable: "MINIMAX_BASE_URL",
+        domains: &["api.minimax.io"],
+        models: &["MiniMax-"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "alibaba",
+        aliases: &["qwen", "dashscope", "aliyun", "alibaba-cloud"],
+        keys: &["DASHSCOPE_API_KEY"],
+        base_url: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        base_variable: "DASHSCOPE_BASE_URL",
+        domains: &["dashscope-intl.aliyuncs.com", "dashscope.aliyuncs.com"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "mistral",
+        aliases: &["mistralai"],
+        keys: &["MISTRAL_API_KEY"],
+        base_url: "https://api.mistral.ai/v1",
+        domains: &["api.mistral.ai"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "groq",
+        keys: &["GROQ_API_KEY"],
+        base_url: "https://api.groq.com/openai/v1",
+        domains: &["api.groq.com"],
+        has_slashes: true,
+        own_prefix: &["compound"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "together",
+        aliases: &["togetherai", "together-ai"],
+        keys: &["TOGETHER_API_KEY"],
+        base_url: "https://api.together.xyz/v1",
+        domains: &["api.together.xyz"],
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "fireworks",
+        aliases: &["fireworks-ai", "fw"],
+        keys: &["FIREWORKS_API_KEY"],
+        base_url: "https://api.fireworks.ai/inference/v1",
+        domains: &["api.fireworks.ai"],
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "cerebras",
+        keys: &["CEREBRAS_API_KEY"],
+        base_url: "https://api.cerebras.ai/v1",
+        domains: &["api.cerebras.ai"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "nvidia",
+        aliases: &["nim", "nvidia-nim", "build-nvidia"],
+        keys: &["NVIDIA_API_KEY"],
+        base_url: "https://integrate.api.nvidia.com/v1",
+        base_variable: "NVIDIA_BASE_URL",
+        domains: &["integrate.api.nvidia.com"],
+        has_slashes: true,
+        own_prefix: &[""],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "huggingface",
+        aliases: &["hf", "hugging-face", "huggingface-hub"],
+        keys: &["HF_TOKEN"],
+        base_url: "https://router.huggingface.co/v1",
+        base_variable: "HF_BASE_URL",
+        domains: &["router.huggingface.co"],
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "arcee",
+        aliases: &["arcee-ai", "arceeai"],
+        keys: &["ARCEEAI_API_KEY"],
+        base_url: "https://api.arcee.ai/api/v1",
+        base_variable: "ARCEE_BASE_URL",
+        domains: &["api.arcee.ai"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "opencode-zen",
+        aliases: &["opencode", "zen"],
+        keys: &["OPENCODE_ZEN_API_KEY"],
+        base_url: "https://opencode.ai/zen/v1",
+        base_variable: "OPENCODE_ZEN_BASE_URL",
+        domains: &["opencode.ai"],
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "kilocode",
+        aliases: &["kilo", "kilo-code", "kilo-gateway"],
+        keys: &["KILOCODE_API_KEY"],
+        base_url: "https://api.kilo.ai/api/gateway",
+        base_variable: "KILOCODE_BASE_URL",
+        domains: &["api.kilo.ai"],
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "nous",
+        aliases: &["nous-portal", "nousresearch"],
+        keys: &["NOUS_API_KEY"],
+        base_url: "https://inference-api.nousresearch.com/v1",
+        domains: &["inference-api.nousresearch.com"],
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "ollama",
+        needs_key: false,
+        base_url: "http://127.0.0.1:11434/v1",
+        base_variable: detect::OLLAMA_VARIABLE,
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "ollama-cloud",
+        aliases: &["ollama_cloud"],
+        keys: &["OLLAMA_API_KEY"],
+        base_url: "https://ollama.com/v1",
+        base_variable: "OLLAMA_BASE_URL",
+        domains: &["ollama.com"],
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "lmstudio",
+        aliases: &["lm-studio", "lm_studio"],
+        keys: &["LM_API_KEY"],
+        needs_key: false,
+        base_url: "http://127.0.0.1:1234/v1",
+        base_variable: "LM_BASE_URL",
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "vllm",
+        needs_key: false,
+        base_url: "http://127.0.0.1:8000/v1",
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "llamacpp",
+        aliases: &["llama.cpp", "llama-cpp"],
+        needs_key: false,
+        base_url: "http://127.0.0.1:8080/v1",
+        has_slashes: true,
+        ..PLAIN
+    },
+    ProviderRow {
+        name: "azure-foundry",
+        aliases: &["azure"],
+        keys: &["AZURE_FOUNDRY_API_KEY"],
+        base_variable: "AZURE_FOUNDRY_BASE_URL",
+        domains: &[
+            "openai.azure.com",
+            "services.ai.azure.com",
+            "models.ai.azure.com",
+            "cognitiveservices.azure.com",
+        ],
+        ..PLAIN
+    },
+];
+
+/// Providers of Hermes Agent 0.19 that can not be asked yet: logins with a subscription, and clouds that sign requests.
+const LATER: [(&str, &[&str]); 9] = [
+    ("bedrock", &["aws", "aws-bedrock", "amazon-bedrock"]),
+    ("vertex", &["vertex-ai", "google-vertex", "vertexai"]),
+    ("copilot", &["github-copilot", "github-models", "github"]),
+    ("copilot-acp", &["github-copilot-acp"]),
+    ("openai-codex", &["codex"]),
+    ("xai-oauth", &["grok-oauth", "x-ai-oauth"]),
+    ("qwen-oauth", &["qwen-portal", "qwen-cli"]),
+    ("minimax-oauth", &["minimax-portal", "minimax-global"]),
+    ("google-gemini-cli", &["gemini-cli"]),
+];
+
+/// The row of that name.
+pub(super) fn row(name: &str) -> Option<&'static ProviderRow> {
+    let is = |known: &str| known.eq_ignore_ascii_case(name);
+    let named = PROVIDERS.iter().find(|row| is(row.name));
+    named.or_else(|| {
+        PROVIDERS
+            .iter()
+            .find(|row| row.aliases.iter().any(|known| is(known)))
+    })
+}
+
+/// The row whose key belongs to this address.
+pub(super) fn row_of_address(url: &Url) -> Option<&'static ProviderRow> {
+    PROVIDERS.iter().find(|row| row.owns(url))
+}
+
+/// The provider of that name that comes later.
+pub(super) fn later(name: &str) -> Option<&'static str> {
+    let is = |known: &str| known.eq_ignore_ascii_case(name);
+    LATER
+        .iter()
+        .find(|(known, aliases)| is(known) || aliases.iter().any(|alias| is(alias)))
+        .map(|(known, _)| *known)
+}
+
+/// A model's name taken apart: the row before the slash, and what that provider calls the model.
+pub(super) fn split_name(model: &str) -> Option<(&'static ProviderRow, &str)> {
+    let (prefix, rest) = model.split_once('/')?;
+    let row = row(prefix).filter(|_| !rest.is_empty())?;
+    Some((row, row.own_name(model, rest)))
+}
+
+/// The row that a name without a provider points to.
+pub(super) fn row_of_model(model: &str) -> Option<&'static ProviderRow> {
+    // `gpt-oss:20b` and its like are names of local models.
+    if model.contains([':', '/']) {
+        return None;
+    }
+    let begins = |row: &&ProviderRow| row.models.iter().any(|start| model.starts_with(start));
+    PROVIDERS.iter().find(begins)
+}
+
+impl ProviderRow {
+    /// Whether an address is of its domains, so that its key may go there.
+    pub(super) fn owns(&self, url: &Url) -> bool {
+        let is_of = |domain: &&str| address::is_of_domain(url, domain);
+        self.domains.iter().any(is_of)
+    }
+
+    /// Whether it runs on the user's own machine.
+    pub(super) fn is_local(&self) -> bool {
+        !self.needs_key
+    }
+
+    /// The name that it knows a model by, which was named with the provider before it.
+    fn own_name<'m>(&self, model: &'m str, rest: &'m str) -> &'m str {
+        let keeps = |start: &&str| rest.starts_with(start);
+        let is_own = !rest.contains('/') && self.own_prefix.iter().any(keeps);
+        if is_own { model } else { rest }
+    }
+
+    /// The address that its variable names.
+    pub(super) fn variable_address(&self, variables: &Variables) -> Option<String> {
+        let text = variables.get(self.base_variable)?.trim();
+        if text.is_empty() {
+            return None;
+        }
+        if self.base_variable == detect::OLLAMA_VARIABLE {
+            let root = detect::ollama_address(text)?;
+            return root.join("v1").ok().map(String::from);
+        }
+        Some(text.to_owned())
+    }
+
+    /// Its variables, for people.
+    pub(super) fn shown_keys(&self) -> String {
+        let shown: Vec<_> = self.keys.iter().map(|key| format!("`{key}`")).collect();
+        shown.join(" or ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases_are_unique() {
+        let rows = PROVIDERS
+            .iter()
+            .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()));
+        let later = LATER
+            .iter()
+            .flat_map(|(name, aliases)| std::iter::once(*name).chain(aliases.iter().copied()));
+        let mut all: Vec<&str> = rows.chain(later).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn a_key_has_an_address_of_its_own_to_go_to() {
+        for row in &PROVIDERS {
+            assert_eq!(row.needs_key, !row.domains.is_empty(), "{}", row.name);
+            if let Ok(url) = Url::parse(row.base_url) {
+                assert!(row.is_local() || row.owns(&url), "{}", row.name);
+                assert_eq!(row.is_local(), url.scheme() == "http", "{}", row.name);
+            } else {
+                assert!(!row.base_variable.is_empty(), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_taken_off_unless_it_is_part_of_the_name() {
+        for (model, provider, name) in [
+            ("openai/gpt-5", "openai", "gpt-5"),
+            ("google/gemini-3", "gemini", "gemini-3"),
+            ("openrouter/auto", "openrouter", "openrouter/auto"),
+            ("openrouter/qwen/qwen3", "openrouter", "qwen/qwen3"),
+            ("nvidia/nemotron-9b", "nvidia", "nvidia/nemotron-9b"),
+            ("nvidia/meta/llama-4", "nvidia", "meta/llama-4"),
+            ("groq/compound-mini", "groq", "groq/compound-mini"),
+            ("groq/llama-4", "groq", "llama-4"),
+            ("ollama/qwen3:8b", "ollama", "qwen3:8b"),
+        ] {
+            let (row, rest) = split_name(model).unwrap();
+            assert_eq!((row.name, rest), (provider, name));
+        }
+        for model in ["meta-llama/llama-4", "gpt-5", "openai/"] {
+            assert!(split_name(model).is_none(), "{model}");
+        }
+    }
+}

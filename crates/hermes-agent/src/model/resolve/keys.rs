@@ -1,0 +1,125 @@
+//! Which key is for a place: written beside it, in a variable, or kept under the variable's name.
+
+use hermes_config::{ModelChoice, Secret, SecretStore, Template};
+
+use super::{ResolveError, Surroundings, place::Place};
+use crate::model::{Key, provider_table::ProviderRow};
+
+/// Where a key may come from.
+#[derive(Debug, Clone)]
+pub(super) enum KeySource {
+    /// A variable, or a secret that is kept under its name.
+    Variable(String),
+    /// `api_key` in the configuration.
+    Written { of: String, template: Template },
+}
+
+impl KeySource {
+    fn place(&self) -> String {
+        match self {
+            Self::Variable(name) => format!("`{name}`"),
+            Self::Written { of, .. } => format!("`api_key` {of} in `config.yaml`"),
+        }
+    }
+}
+
+/// The keys that are written beside a choice.
+pub(super) fn key_sources(choice: &ModelChoice, of: &str) -> Vec<KeySource> {
+    let variable = choice.key_env.clone().map(KeySource::Variable);
+    let written = choice.api_key.clone().map(|template| KeySource::Written {
+        of: of.to_owned(),
+        template,
+    });
+    variable.into_iter().chain(written).collect()
+}
+
+impl Surroundings<'_> {
+    /// Whether a provider of the table can be asked: a key of its own is there, or none is needed.
+    pub(super) fn has_key(&self, row: &ProviderRow) -> bool {
+        row.is_local()
+            || row.keys.iter().any(|name| self.variable(name).is_some())
+            || row.keys.iter().any(|name| self.is_kept(name))
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        let value = self.settings.variables.get(name).map(str::trim);
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// Whether `hermes secret set` keeps a secret of that name. Only the list of names is read.
+    fn is_kept(&self, name: &str) -> bool {
+        let kept = SecretStore::sealed(self.home).list();
+        kept.is_ok_and(|kept| kept.iter().any(|(known, _)| known == name))
+    }
+}
+
+impl Place {
+    /// The variable that is to hold the key, where one is named.
+    pub(in crate::model) fn variable(&self) -> Option<&str> {
+        self.keys.iter().find_map(|source| match source {
+            KeySource::Variable(name) => Some(name.as_str()),
+            KeySource::Written { .. } => None,
+        })
+    }
+
+    /// The key for this place.
+    pub(in crate::model) async fn key(
+        &self,
+        around: &Surroundings<'_>,
+    ) -> Result<Key, ResolveError> {
+        for source in &self.keys {
+            let (value, place) = match source {
+                KeySource::Variable(name) => match around.variable(name) {
+                    Some(key) => (Some(key.to_owned().into()), source.place()),
+                    None if around.is_kept(name) => {
+                        let template = Template::new(format!("${{keyring:{name}}}"));
+                        let kept = self.fill(around, &template).await?;
+                        (kept, format!("`{name}`, kept by `hermes secret`"))
+                    }
+                    None => continue,
+                },
+                KeySource::Written { template, .. } => {
+                    (self.fill(around, template).await?, source.place())
+                }
+            };
+            if value.is_some() {
+                return Ok(Key { value, place });
+            }
+        }
+        let place = if self.keys.is_empty() {
+            "`key_env` or `api_key` of its entry in `config.yaml`".to_owned()
+        } else {
+            let places: Vec<_> = self.keys.iter().map(KeySource::place).collect();
+            places.join(" or ")
+        };
+        if self.needs_key {
+            return Err(ResolveError::NoKey {
+                provider: self.provider.clone(),
+                place,
+                variable: self.variable().map(str::to_owned),
+            });
+        }
+        Ok(Key { value: None, place })
+    }
+
+    /// Fills in a key on a thread where a command may take its time.
+    async fn fill(
+        &self,
+        around: &Surroundings<'_>,
+        template: &Template,
+    ) -> Result<Option<Secret<String>>, ResolveError> {
+        let (template, home) = (template.clone(), around.home.clone());
+        let (variables, policy) = (around.settings.variables.clone(), around.references.clone());
+        let filled = tokio::task::spawn_blocking(move || {
+            template.fill("api_key", &home, &variables, &policy)
+        });
+        match filled.await {
+            Ok(filled) => filled.map_err(|error| ResolveError::Reference {
+                provider: self.provider.clone(),
+                error,
+            }),
+            // The runtime is going down.
+            Err(_) => Ok(None),
+        }
+    }
+}

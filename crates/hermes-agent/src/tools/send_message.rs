@@ -1,0 +1,151 @@
+//! `send_message`: a message to a chat of a messaging platform, and the chats that there are.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hermes_config::{Platform, Settings};
+use serde_json::{Map, Value, json};
+
+use super::{Problem, arguments::Arguments, definition, finish, place};
+use crate::{
+    model::ToolDefinition,
+    tool::{Tool, ToolContext, ToolOutput},
+};
+
+/// What is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutgoingMessage {
+    /// `platform`, or `platform:chat`.
+    pub target: String,
+    /// The text; empty where only files are sent.
+    pub text: String,
+    /// Paths of files.
+    pub media: Vec<String>,
+}
+
+/// Whoever sends messages for a home.
+pub trait Messenger: Send + Sync {
+    /// Sends a message. Both ways the answer is an object; a failure has a member `error`.
+    fn send(
+        &self,
+        settings: Arc<Settings>,
+        message: OutgoingMessage,
+    ) -> BoxFuture<'_, Result<Value, Value>>;
+
+    /// The chats that are known, of one platform or of all.
+    fn list_chats(
+        &self,
+        settings: Arc<Settings>,
+        platform: Option<String>,
+    ) -> BoxFuture<'_, Result<Value, Value>>;
+}
+
+/// Whether there is a platform that can be sent to.
+pub(crate) fn has_platform(settings: &Settings) -> bool {
+    let has_token = |platform: &Platform| settings.gateway.platform(*platform).token.is_some();
+    Platform::ALL.iter().any(has_token)
+}
+
+/// Sends messages.
+pub struct SendMessage {
+    messenger: Arc<dyn Messenger>,
+    settings: Arc<Settings>,
+}
+
+impl SendMessage {
+    /// With the settings of the turn.
+    pub fn new(messenger: Arc<dyn Messenger>, settings: Arc<Settings>) -> Self {
+        Self {
+            messenger,
+            settings,
+        }
+    }
+
+    async fn run(
+        &self,
+        arguments: &Arguments,
+        context: &ToolContext,
+    ) -> Result<ToolOutput, Problem> {
+        let action = arguments.required_choice("action", &["send", "list"])?;
+        let settings = self.settings.clone();
+        let target = arguments.text("target")?.unwrap_or_default();
+        let target = target.trim().to_owned();
+        let answer = if action == "list" {
+            let platform = target.split(':').next().filter(|name| !name.is_empty());
+            let platform = platform.map(str::to_ascii_lowercase);
+            self.messenger.list_chats(settings, platform)
+        } else {
+            let message = OutgoingMessage {
+                target,
+                text: arguments.text("message")?.unwrap_or_default(),
+                media: media(arguments, context)?,
+            };
+            if message.target.is_empty() {
+                return Err(Problem::new(
+                    "`target` is required: `telegram:123456`, `discord:#general`, or a platform alone for its home \
+                     channel",
+                ));
+            }
+            if message.text.trim().is_empty() && message.media.is_empty() {
+                return Err(Problem::new("`message` or `media` is required"));
+            }
+            self.messenger.send(settings, message)
+        };
+        let answer = tokio::select! {
+            answer = answer => answer,
+            () = context.cancel.cancelled() => {
+                return Err(Problem::new("interrupted; the message may have been sent"));
+            }
+        };
+        Ok(match answer {
+            Ok(value) => ToolOutput::json(&value),
+            Err(value) => ToolOutput {
+                is_error: true,
+                ..ToolOutput::json(&value)
+            },
+        })
+    }
+}
+
+/// The files, by paths that mean the same to everybody.
+fn media(arguments: &Arguments, context: &ToolContext) -> Result<Vec<String>, Problem> {
+    let map = place::Map::of(context);
+    let paths = arguments.texts("media")?;
+    paths
+        .iter()
+        .map(|path| match map.locate(path) {
+            Ok(path) => Ok(path.display().to_string()),
+            Err(error) => Err(Problem::new(format!("`{path}`: {error}"))),
+        })
+        .collect()
+}
+
+impl Tool for SendMessage {
+    fn definition(&self) -> ToolDefinition {
+        definition(
+            "send_message",
+            "Sends a message to a chat on Telegram, Discord or Slack, as the bot, or lists the chats that are known. Use \
+             it only when the user wants something sent; your answers reach the user by themselves. List first if you do \
+             not know the target.",
+            json!({
+                "action": {"type": "string", "enum": ["send", "list"], "description": "What to do"},
+                "target": {"type": "string", "description": "`platform:chat`, such as `telegram:123456`, `discord:#general` or `slack:C0123456789`, or a platform alone for its home channel. For list: a platform, or nothing for all"},
+                "message": {"type": "string", "description": "The text, in Markdown"},
+                "media": {"type": "array", "items": {"type": "string"}, "description": "Paths of files to send along"},
+            }),
+            &["action"],
+        )
+    }
+
+    fn toolset(&self) -> &'static str {
+        "messaging"
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { finish(self.run(&Arguments::new(arguments), context).await) })
+    }
+}

@@ -1,0 +1,195 @@
+//! `/v1/responses`: the newer protocol of OpenAI's clients, over the same runs as chat completions.
+//!
+//! A response is a run: its id is the run's under another prefix, and `previous_response_id` goes on in that run's
+//! session. What was said is kept in the home, whatever `store` says.
+
+mod input;
+mod stream;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use hermes_store::epoch_seconds;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Api, client_tools,
+    error::ApiError,
+    idempotency,
+    openai::{self, Answer, MODEL, Waiting},
+    payload::Payload,
+    runs, sse,
+};
+use crate::runs::{Errand, Source};
+
+#[derive(Deserialize)]
+struct NewResponse {
+    input: Value,
+    instructions: Option<String>,
+    previous_response_id: Option<String>,
+    #[serde(default)]
+    stream: bool,
+    tools: Option<Value>,
+    tool_choice: Option<Value>,
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+}
+
+pub(super) async fn create(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Payload,
+) -> Result<Response, ApiError> {
+    let key = idempotency::key("/v1/responses", &headers, &body)?;
+    let new: NewResponse = body.parse()?;
+    let session = match &new.previous_response_id {
+        Some(id) => Some(session_of(&api, id).await?),
+        None => None,
+    };
+    let mut asked = openai::asked(input::messages(&new.input)?, None, session)?;
+    asked.add_instructions(new.instructions.clone());
+    asked.client_tools = client_tools::read(new.tools.as_ref(), new.tool_choice.as_ref())?;
+    let errand = Errand::Say(Box::new(asked));
+    let runs = api.gateway.runs();
+    let started = runs
+        .start(errand, Source::Chat, new.input.clone(), key)
+        .await?;
+    let waiting = Waiting::new(&api, &started, &headers).await?;
+    let frame = Frame::new(&started.id, new);
+    let is_streamed = frame.request.stream;
+    let mut response = if is_streamed {
+        sse::response(stream::events(frame, waiting))
+    } else {
+        let answer = waiting.answer().await?;
+        let output = frame.output(&answer.output, &answer);
+        Json(frame.object("completed", &output, &usage(&answer))).into_response()
+    };
+    idempotency::mark_replay(&mut response, started.is_replay);
+    Ok(response)
+}
+
+/// The session of an earlier response.
+async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
+    let run = id
+        .strip_prefix("resp_")
+        .map(|digits| format!("run_{digits}"));
+    let session = match run {
+        Some(run) => runs::session_of(api, &run).await.ok(),
+        None => None,
+    };
+    session.ok_or_else(|| {
+        let message = format!("there is no response `{id}` to go on from");
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_request_error",
+            "previous_response_not_found",
+            message,
+        )
+    })
+}
+
+/// What all parts of one response have in common.
+struct Frame {
+    digits: String,
+    created: u64,
+    request: NewResponse,
+}
+
+impl Frame {
+    fn new(run: &str, request: NewResponse) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole seconds since 1970 fit"
+        )]
+        let created = epoch_seconds() as u64;
+        Self {
+            digits: run.strip_prefix("run_").unwrap_or(run).to_owned(),
+            created,
+            request,
+        }
+    }
+
+    /// The response in a state, with what there is of it.
+    fn object(&self, status: &str, output: &[Value], usage: &Value) -> Value {
+        let request = &self.request;
+        json!({
+            "id": format!("resp_{}", self.digits),
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "background": false,
+            "error": null,
+            "incomplete_details": null,
+            "instructions": request.instructions,
+            "max_output_tokens": null,
+            "model": MODEL,
+            "output": output,
+            "parallel_tool_calls": true,
+            "previous_response_id": request.previous_response_id,
+            "reasoning": {"effort": null, "summary": null},
+            "store": true,
+            "temperature": null,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": request.tool_choice.clone().unwrap_or_else(|| "auto".into()),
+            "tools": request.tools.clone().unwrap_or_else(|| json!([])),
+            "top_p": null,
+            "truncation": "disabled",
+            "usage": usage,
+            "metadata": request.metadata.clone().unwrap_or_default(),
+        })
+    }
+
+    /// What came of it: the text, unless there is none, and the calls that the client has to make.
+    fn output(&self, text: &str, answer: &Answer) -> Vec<Value> {
+        let message = (!text.is_empty() || answer.client_calls.is_empty())
+            .then(|| self.message("completed", &[text_part(text)]));
+        let calls = answer.client_calls.iter().enumerate();
+        let calls = calls.map(|(index, call)| self.call(index, call, "completed"));
+        message.into_iter().chain(calls).collect()
+    }
+
+    fn message_id(&self) -> String {
+        format!("msg_{}", self.digits)
+    }
+
+    fn message(&self, status: &str, content: &[Value]) -> Value {
+        json!({
+            "type": "message",
+            "id": self.message_id(),
+            "status": status,
+            "role": "assistant",
+            "content": content,
+        })
+    }
+
+    fn call(&self, index: usize, call: &Value, status: &str) -> Value {
+        json!({
+            "type": "function_call",
+            "id": format!("fc_{}{index}", self.digits),
+            "call_id": call["id"],
+            "name": call["function"]["name"],
+            "arguments": call["function"]["arguments"],
+            "status": status,
+        })
+    }
+}
+
+fn text_part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
+}
+
+fn usage(answer: &Answer) -> Value {
+    let number = |key: &str| answer.usage[key].as_u64().unwrap_or_default();
+    json!({
+        "input_tokens": number("input_tokens"),
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": number("output_tokens"),
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": number("total_tokens"),
+    })
+}

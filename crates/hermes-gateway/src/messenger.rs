@@ -1,0 +1,76 @@
+//! Sends what the agent's `send_message` wants sent.
+
+use std::sync::Arc;
+
+use futures::{FutureExt as _, future::BoxFuture};
+use hermes_agent::tools::send_message::{Messenger, OutgoingMessage};
+use hermes_config::{Home, Settings};
+use serde_json::{Value, json};
+
+use crate::{
+    conversations::ConversationIndex,
+    send::{MediaPolicy, SendError, Sender},
+};
+
+/// Sends messages for a home, by the engine that `hermes send` uses.
+#[derive(Debug, Clone)]
+pub struct HomeMessenger {
+    home: Home,
+}
+
+impl HomeMessenger {
+    /// Opens nothing.
+    pub fn new(home: &Home) -> Arc<Self> {
+        Arc::new(Self { home: home.clone() })
+    }
+}
+
+fn refusal(error: &SendError) -> Value {
+    match serde_json::to_value(error) {
+        Ok(value) if value.get("error").is_some() => value,
+        _ => json!({"error": error.to_string()}),
+    }
+}
+
+impl Messenger for HomeMessenger {
+    fn send(
+        &self,
+        settings: Arc<Settings>,
+        message: OutgoingMessage,
+    ) -> BoxFuture<'_, Result<Value, Value>> {
+        async move {
+            let sender = Sender::new(&self.home, &settings);
+            let sent = sender
+                .send_with_files(
+                    &message.target,
+                    &message.text,
+                    MediaPolicy::Upload,
+                    &message.media,
+                )
+                .await;
+            match sent {
+                Ok(sent) => Ok(json!(sent)),
+                Err(error) => Err(refusal(&error)),
+            }
+        }
+        .boxed()
+    }
+
+    fn list_chats(
+        &self,
+        settings: Arc<Settings>,
+        platform: Option<String>,
+    ) -> BoxFuture<'_, Result<Value, Value>> {
+        async move {
+            let sender = Sender::new(&self.home, &settings);
+            let conversations = ConversationIndex::open(&self.home);
+            let targets = sender.targets(&conversations, platform.as_deref()).await;
+            conversations.close().await;
+            match targets {
+                Ok(targets) => Ok(json!({"count": targets.len(), "channels": targets})),
+                Err(error) => Err(refusal(&error)),
+            }
+        }
+        .boxed()
+    }
+}
