@@ -1,4 +1,4 @@
-//! Questions to the person at the terminal. They go to stderr, since stdout is for data.
+//! Questions to the person at the terminal. They go to stderr, since stdout is for data, unless nobody sees that.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -38,7 +38,8 @@ impl Questions {
     pub(crate) fn new(takes_defaults: bool) -> Self {
         Self {
             takes_defaults,
-            has_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            has_terminal: io::stdin().is_terminal()
+                && (io::stderr().is_terminal() || io::stdout().is_terminal()),
         }
     }
 
@@ -142,8 +143,13 @@ fn interrupted() -> Failure {
     Failure::new(Kind::Interrupted, "interrupted; nothing was changed")
 }
 
+/// Where stderr goes elsewhere, the person sees stdout alone.
 fn say(text: &str) -> io::Result<()> {
-    let mut terminal = io::stderr().lock();
+    let mut terminal: Box<dyn Write> = if io::stderr().is_terminal() {
+        Box::new(io::stderr().lock())
+    } else {
+        Box::new(io::stdout().lock())
+    };
     terminal.write_all(text.as_bytes())?;
     terminal.flush()
 }

@@ -91,7 +91,7 @@ impl Keyboard {
 
 /// Columns and rows; a usual size where the terminal does not tell.
 pub(super) fn size() -> (usize, usize) {
-    match tcgetwinsize(stderr()) {
+    match tcgetwinsize(stderr()).or_else(|_| tcgetwinsize(stdin())) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
     }

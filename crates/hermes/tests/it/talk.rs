@@ -116,6 +116,24 @@ impl Place {
         talk
     }
 
+    /// The same with its stderr thrown away.
+    #[track_caller]
+    pub(crate) fn talk_without_stderr(&self) -> Talk {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "exec \"$0\" chat 2>/dev/null",
+            env!("CARGO_BIN_EXE_hermes"),
+        ]);
+        command
+            .current_dir(self.home.path())
+            .env("HERMES_HOME", self.home.path())
+            .env("TERM", "xterm-256color");
+        let talk = Talk::start(command);
+        talk.prompt();
+        talk
+    }
+
     pub(crate) fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Talk {
         Talk::start(self.command(arguments, variables))
     }

@@ -1,6 +1,6 @@
 //! A conversation with a person at the terminal: reads a line, runs it, shows what comes of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use hermes_agent::{
     approval::Published,
@@ -57,6 +57,10 @@ const HISTORY: &str = "chat_history";
 pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     // Whatever happens, the shell gets its terminal back as it was.
     let _settings = terminal::Settings::remember()?;
+    // The line that is typed is drawn on stderr, and a person has to see it.
+    if !std::io::stderr().is_terminal() {
+        rustix::stdio::dup2_stderr(std::io::stdout())?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -82,6 +82,20 @@ fn help_and_hints_are_there() {
 }
 
 #[test]
+fn a_reload_is_asked_about_where_stderr_goes_elsewhere() {
+    let (a, b) = (one_tool("one"), one_tool("two"));
+    let more = "mcp: {auto_reload_on_config_change: false}\n";
+    let place = Place::new(None, &[("a", &a)], more);
+    let talk = place.talk_without_stderr();
+    place.write_config(&[("a", &a), ("b", &b)], more);
+    talk.line("/reload-mcp");
+    talk.sees("Reload? [o]nce, [a]lways without asking, [c]ancel");
+    talk.keys("o\r");
+    let screen = talk.sees("now         2 ready (2 tools)");
+    assert!(screen.contains("added       b\nunchanged   a"), "{screen}");
+}
+
+#[test]
 fn a_reload_is_confirmed_and_tells_what_it_did() {
     let (a, b) = (one_tool("one"), one_tool("two"));
     let script = Script::new([Answer::text("I see.")]);
