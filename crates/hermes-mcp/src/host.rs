@@ -277,13 +277,19 @@ impl Host {
         }
     }
 
-    /// The servers that have nothing to offer because they are being connected for the first time.
+    /// The servers that are being connected for the first time.
+    pub fn connecting(&self) -> Vec<ServerName> {
+        self.named(Link::is_first_attempt)
+    }
+
+    /// Those of them that have nothing to offer meanwhile.
     pub fn awaited(&self) -> Vec<ServerName> {
+        self.named(|link| link.is_first_attempt() && link.offered().is_none())
+    }
+
+    fn named(&self, is_meant: impl Fn(&Link) -> bool) -> Vec<ServerName> {
         let mut owners = self.owners();
-        owners.retain(|owner| {
-            let link = owner.link.borrow();
-            link.is_first_attempt() && link.offered().is_none()
-        });
+        owners.retain(|owner| is_meant(&owner.link.borrow()));
         owners.iter().map(|owner| owner.name.clone()).collect()
     }
 

@@ -12,7 +12,7 @@ use hermes_agent::{
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::ServerName;
-use hermes_mcp::{Host, RememberedTools};
+use hermes_mcp::RememberedTools;
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
@@ -333,7 +333,13 @@ pub(super) async fn wait_for_servers(
             }
         }
     };
-    let awaited = || agent.host().map(Host::awaited).unwrap_or_default();
+    let awaited = || {
+        let servers = agent.host().map(|host| match wanted {
+            Wanted::Tools => host.awaited(),
+            Wanted::Servers => host.connecting(),
+        });
+        servers.unwrap_or_default()
+    };
     let waiting = telling_whom(context, awaited, waiting);
     let missing = tokio::select! {
         missing = waiting => missing,

@@ -233,6 +233,20 @@ fn a_mention_of_a_server_that_connects_says_whom_it_waits_for() {
 }
 
 #[test]
+fn a_single_question_at_a_terminal_says_whom_it_waits_for() {
+    let late = Behaviour::new().process(|process| process.start_delay_ms = 2_500);
+    let place = Place::without_model(&[("late", &late)]);
+    // The second time its tools are known, and it is waited for all the same.
+    for _ in 0..2 {
+        let talk = place.start(&["-q", "/call late.echo text=hello"], &[]);
+        talk.sees("waiting for late");
+        let (code, screen) = talk.end();
+        assert_eq!(code, Some(0), "{screen}");
+        assert!(screen.contains("hello"), "{screen}");
+    }
+}
+
+#[test]
 fn the_last_words_of_a_server_are_shown_whole() {
     let dying = Behaviour::new().process(|process| {
         process.exit_at_start = Some(ExitAtStart {
