@@ -88,6 +88,7 @@ mod tests {
 bridge:
   max_inline_bytes: 2000
   allow_media: true
+  platforms: [messaging, cli]
   events:
     max: 5000
   http:
@@ -102,6 +103,7 @@ bridge:
         assert_eq!(bridge.max_inline_bytes, 2000);
         assert_eq!(bridge.events_max, 5000);
         assert!(bridge.allow_media);
+        assert_eq!(bridge.platforms, ["messaging", "cli"]);
         assert_eq!(bridge.http.token.unwrap().expose(), "s3cret");
         assert_eq!(bridge.http.allowed_origins, ["https://app.example.com"]);
         assert_eq!(bridge.http.allowed_hosts, ["bridge.example.com"]);

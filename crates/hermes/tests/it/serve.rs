@@ -3,6 +3,7 @@
 mod approvals;
 mod http;
 mod install;
+mod platforms;
 mod processes;
 mod real_servers;
 mod sending;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hermes_config::Settings;
 use hermes_gateway::{
     bridge::{Bridge, BridgeOptions, ChannelPush, ToolAccess},
     platforms::ShownPlatforms,
@@ -24,12 +23,13 @@ use http::Endpoint;
 const CLOSING: Duration = Duration::from_millis(300);
 
 pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
-    let settings = context.written_settings()?;
-    let platforms = platforms(args, &settings)?;
     if let Some(client) = &args.install {
+        platforms(args, &[])?;
         return install::run(context, args, client);
     }
     logging::to_stderr_or_else(if args.verbose { "debug" } else { "warn" })?;
+    let settings = context.written_settings()?;
+    let platforms = platforms(args, &settings.bridge.platforms)?;
     let endpoint = match &args.http {
         Some(address) => Some(Endpoint::prepare(context, args, address, &settings)?),
         None => None,
@@ -69,11 +69,11 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// Whose conversations are shown: what the arguments say, else the configuration.
-fn platforms(args: &ServeArgs, settings: &Settings) -> Result<ShownPlatforms, Failure> {
+fn platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatforms, Failure> {
     let (names, place) = if args.platforms.is_empty() {
-        (&settings.bridge.platforms, "config.yaml: bridge.platforms")
+        (configured, "config.yaml: bridge.platforms")
     } else {
-        (&args.platforms, "--platforms")
+        (&*args.platforms, "--platforms")
     };
     let names: Vec<&str> = names.iter().flat_map(|name| name.split(',')).collect();
     ShownPlatforms::named(&names).map_err(|unknown| {
