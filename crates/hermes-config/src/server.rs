@@ -337,6 +337,10 @@ pub enum PinTools {
 
 /// `sandbox.*`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of its own and they combine freely"
+)]
 pub struct SandboxSettings {
     /// Whether the child is confined at all.
     pub enabled: bool,
@@ -346,6 +350,8 @@ pub struct SandboxSettings {
     pub write: Vec<PathBuf>,
     /// `network: deny`.
     pub network_denied: bool,
+    /// `unix_sockets: deny`.
+    pub unix_sockets_denied: bool,
     /// Without kernel support: `invalid` instead of a warning.
     pub required: bool,
 }

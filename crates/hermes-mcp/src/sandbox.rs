@@ -14,7 +14,9 @@
 //! names and arguments of processes.
 //!
 //! **Sockets in the file system** are covered by Landlock only since Linux 7.1. Before that, a process can connect to
-//! what its user can connect to, unless it is denied the network: then it can make no socket at all.
+//! what its user can connect to, unless it is denied Unix sockets, or the network: then it can make no socket at all.
+//!
+//! **User namespaces** are closed to every confined process: inside of one it would have powers to undo the rest.
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -32,9 +34,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(target_os = "linux")]
-pub use self::rules::Rules;
 pub use self::system::is_of_system;
+#[cfg(target_os = "linux")]
+pub use self::{calls::Filter, rules::Rules};
 
 /// What the kernel has to confine processes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +81,20 @@ pub enum Network {
     Denied,
 }
 
+/// Whether a confined process can make Unix sockets, and so reach the services of its user that listen on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnixSockets {
+    /// As if it were not confined, but for what Landlock covers.
+    #[default]
+    Allowed,
+    /// None but pairs, which reach nobody else.
+    Denied,
+}
+
+/// The first version of Landlock that covers sockets in the file system.
+const COVERS_SOCKETS: u32 = 9;
+
 /// What is done to a process before it becomes a server's program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -91,6 +107,21 @@ pub struct Plan {
     pub write: Vec<PathBuf>,
     /// Whether it has a network.
     pub network: Network,
+    /// Whether it can make Unix sockets.
+    #[serde(default)]
+    pub unix_sockets: UnixSockets,
+}
+
+impl Plan {
+    /// Whether the process can connect to any Unix socket that its user can connect to.
+    pub fn leaves_unix_sockets_open(&self) -> bool {
+        let is_denied = self.network == Network::Denied || self.unix_sockets == UnixSockets::Denied;
+        !(is_denied && self.support.seccomp)
+            && self
+                .support
+                .landlock
+                .is_none_or(|version| version < COVERS_SOCKETS)
+    }
 }
 
 /// How a server is confined, as it is told.
@@ -122,7 +153,23 @@ impl Display for Confined {
             (Network::Denied, Support { seccomp: true, .. }) => ", network denied",
             (Network::Denied, support) if support.closes_tcp() => ", TCP denied",
             (Network::Denied, _) => ", network open",
+        })?;
+        f.write_str(match (self.plan.unix_sockets, network) {
+            _ if self.plan.leaves_unix_sockets_open() => ", Unix sockets open",
+            (UnixSockets::Denied, Network::Allowed) if support.seccomp => ", Unix sockets denied",
+            (_, Network::Allowed) => ", Unix sockets by Landlock",
+            (_, Network::Denied) => "",
         })
+    }
+}
+
+impl Confined {
+    /// What a person should know of the Unix sockets that the server can reach, if it can reach them all.
+    pub fn open_sockets_note(&self) -> Option<&'static str> {
+        self.plan.leaves_unix_sockets_open().then_some(
+            "it can connect to every Unix socket that you can, those of an ssh agent, D-Bus or Docker included; \
+             `sandbox.unix_sockets: deny` closes them",
+        )
     }
 }
 
@@ -149,7 +196,7 @@ impl SandboxError {
 #[cfg(target_os = "linux")]
 pub(crate) struct Prepared {
     rules: Option<Rules>,
-    filter: Option<calls::Filter>,
+    filter: Option<Filter>,
 }
 
 #[cfg(target_os = "linux")]
@@ -171,7 +218,7 @@ impl Prepared {
             prepared.rules = Some(rules);
         }
         if plan.support.seccomp {
-            prepared.filter = Some(calls::Filter::new(plan.network)?);
+            prepared.filter = Some(Filter::new(plan.network, plan.unix_sockets)?);
         }
         Ok(prepared)
     }

@@ -272,7 +272,14 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
         }
     }
     let section = fields.section("sandbox");
-    section.warn_unknown(&["enabled", "read", "write", "network", "required"]);
+    section.warn_unknown(&[
+        "enabled",
+        "read",
+        "write",
+        "network",
+        "unix_sockets",
+        "required",
+    ]);
     if !section.is_set("enabled") && section.entries().next().is_some() {
         section.warn(
             "enabled",
@@ -295,16 +302,17 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
             .map(PathBuf::from)
             .collect())
     };
-    let network_denied = match section.text("network").as_deref() {
-        None | Some("allow") => false,
-        Some("deny") => true,
-        Some(_) => return Err(bad("sandbox.network", "must be `allow` or `deny`")),
+    let is_denied = |key: &'static str| match section.text(key).as_deref() {
+        None | Some("allow") => Ok(false),
+        Some("deny") => Ok(true),
+        Some(_) => Err(bad(&format!("sandbox.{key}"), "must be `allow` or `deny`")),
     };
     Ok(SandboxSettings {
         enabled: switch("enabled")?,
         read: paths("read")?,
         write: paths("write")?,
-        network_denied,
+        network_denied: is_denied("network")?,
+        unix_sockets_denied: is_denied("unix_sockets")?,
         required: switch("required")?,
     })
 }

@@ -23,7 +23,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::Exit;
-use crate::sandbox::{Network, Plan, Support};
+use crate::sandbox::{Network, Plan, Support, UnixSockets};
 
 /// stdin, stdout and stderr of a server.
 pub(super) const STDIO_COUNT: usize = 3;
@@ -120,7 +120,7 @@ impl Request {
 }
 
 /// The means of a sandbox, one byte each: the version of Landlock, whether calls are filtered, whether the network is
-/// denied. Nothing where there is no sandbox.
+/// denied, whether Unix sockets are. Nothing where there is no sandbox.
 fn means(sandbox: Option<&Plan>) -> Vec<u8> {
     let Some(plan) = sandbox else {
         return Vec::new();
@@ -130,12 +130,13 @@ fn means(sandbox: Option<&Plan>) -> Vec<u8> {
         u8::try_from(landlock).unwrap_or(u8::MAX),
         plan.support.seccomp.into(),
         (plan.network == Network::Denied).into(),
+        (plan.unix_sockets == UnixSockets::Denied).into(),
     ]
 }
 
 /// The sandbox whose means these are.
 fn take_plan(means: &[u8], rest: &mut &[u8]) -> Option<Plan> {
-    let &[landlock, seccomp, is_denied] = means else {
+    let &[landlock, seccomp, is_denied, is_local_denied] = means else {
         return None;
     };
     let support = Support {
@@ -152,6 +153,11 @@ fn take_plan(means: &[u8], rest: &mut &[u8]) -> Option<Plan> {
         read: take_paths(rest)?,
         write: take_paths(rest)?,
         network,
+        unix_sockets: if is_local_denied > 0 {
+            UnixSockets::Denied
+        } else {
+            UnixSockets::Allowed
+        },
     })
 }
 
@@ -322,6 +328,7 @@ mod tests {
                 read: vec!["/data".into(), "/opt".into()],
                 write: vec!["/work".into()],
                 network: Network::Denied,
+                unix_sockets: UnixSockets::Denied,
             }),
         };
         let bare = Request {

@@ -1,17 +1,17 @@
-//! seccomp's part: system calls that a server has no business with, and sockets where it is denied the network.
+//! seccomp's part: system calls that a confined process has no business with, and sockets where it is denied them.
 
 #[cfg(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
     target_arch = "riscv64"
 ))]
-pub(super) use self::filtered::Filter;
+pub use self::filtered::Filter;
 #[cfg(not(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
     target_arch = "riscv64"
 )))]
-pub(super) use self::unfiltered::Filter;
+pub use self::unfiltered::Filter;
 
 /// Whether the kernel can refuse system calls, and we know the calls of this processor.
 pub(super) fn can_be_refused() -> bool {
@@ -26,9 +26,14 @@ pub(super) fn can_be_refused() -> bool {
     target_arch = "riscv64"
 ))]
 mod filtered {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    use std::collections::BTreeMap;
 
-    use super::super::{Network, SandboxError};
+    use seccompiler::{
+        BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
+        SeccompCondition as Condition, SeccompFilter, SeccompRule as Rule,
+    };
+
+    use super::super::{Network, SandboxError, UnixSockets};
 
     /// What reaches into other processes, or into the kernel.
     const ALWAYS: [i64; 29] = [
@@ -65,47 +70,82 @@ mod filtered {
         libc::SYS_swapoff,
     ];
 
-    /// Sockets of every kind: UDP, raw ones, and those in the file system behind which others work. Pairs of sockets,
-    /// which reach nobody else, are left.
-    const WITHOUT_NETWORK: [i64; 1] = [libc::SYS_socket];
-
     /// Set in the numbers of a second set of calls that some kernels for this processor have.
     #[cfg(target_arch = "x86_64")]
     const OTHER_NUMBERS: i64 = 0x4000_0000;
 
+    /// Calls with the conditions under which they are refused; without one, always.
+    type Refused = BTreeMap<i64, Vec<Rule>>;
+
     /// A filter for one process. A refused call fails with `EPERM`.
-    pub(in crate::sandbox) struct Filter(BpfProgram);
+    pub struct Filter(Vec<BpfProgram>);
 
     impl Filter {
         pub(in crate::sandbox) const IS_KNOWN: bool = true;
 
-        pub(in crate::sandbox) fn new(network: Network) -> Result<Self, SandboxError> {
-            let sockets: &[i64] = match network {
-                Network::Allowed => &[],
-                Network::Denied => &WITHOUT_NETWORK,
-            };
-            let refused = ALWAYS.iter().chain(sockets);
-            #[cfg(target_arch = "x86_64")]
-            let refused = refused.flat_map(|call| [*call, call | OTHER_NUMBERS]);
-            #[cfg(not(target_arch = "x86_64"))]
-            let refused = refused.copied();
-            let architecture = std::env::consts::ARCH
-                .try_into()
-                .map_err(SandboxError::new)?;
-            let filter = SeccompFilter::new(
-                // A call without conditions is refused whatever its arguments.
-                refused.map(|call| (call, Vec::new())).collect(),
-                SeccompAction::Allow,
-                SeccompAction::Errno(libc::EPERM.unsigned_abs()),
-                architecture,
-            );
-            let program = filter.and_then(BpfProgram::try_from);
-            Ok(Self(program.map_err(SandboxError::new)?))
+        /// What reaches into other processes or the kernel is refused, user namespaces are, and sockets as asked for.
+        pub fn new(network: Network, unix_sockets: UnixSockets) -> Result<Self, SandboxError> {
+            let refused = refused(network, unix_sockets).map_err(SandboxError::new)?;
+            let refusal = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+            // A filter sees numbers, and the flags of this call are in memory. As if it were an older kernel, which
+            // libraries are prepared for: they use `clone`, whose flags are seen.
+            let unseen = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+            let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+            let programs = [(refused, refusal), (unseen, unknown)]
+                .into_iter()
+                .map(|(calls, action)| compile(calls, action));
+            let programs: Result<_, _> = programs.collect();
+            Ok(Self(programs.map_err(SandboxError::new)?))
         }
 
-        pub(in crate::sandbox) fn enter(self) -> Result<(), SandboxError> {
-            seccompiler::apply_filter(&self.0).map_err(SandboxError::new)
+        /// Puts the filter in force for this thread and all that it starts, for good.
+        pub fn enter(self) -> Result<(), SandboxError> {
+            let mut programs = self.0.iter();
+            programs.try_for_each(|program| {
+                seccompiler::apply_filter(program).map_err(SandboxError::new)
+            })
         }
+    }
+
+    fn refused(network: Network, unix_sockets: UnixSockets) -> Result<Refused, BackendError> {
+        let mut refused: Refused = ALWAYS.map(|call| (call, Vec::new())).into();
+        let new_user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
+        let has_new_user = SeccompCmpOp::MaskedEq(new_user);
+        for call in [libc::SYS_clone, libc::SYS_unshare] {
+            refused.insert(call, vec![first_argument(has_new_user.clone(), new_user)?]);
+        }
+        match (network, unix_sockets) {
+            // Sockets of every kind: UDP, raw ones, and those in the file system behind which others work. Pairs of
+            // sockets, which reach nobody else, are left.
+            (Network::Denied, _) => {
+                refused.insert(libc::SYS_socket, Vec::new());
+            }
+            (Network::Allowed, UnixSockets::Denied) => {
+                let family = u64::from(libc::AF_UNIX.unsigned_abs());
+                refused.insert(
+                    libc::SYS_socket,
+                    vec![first_argument(SeccompCmpOp::Eq, family)?],
+                );
+            }
+            (Network::Allowed, UnixSockets::Allowed) => {}
+        }
+        Ok(refused)
+    }
+
+    /// All the arguments in question are of 32 bits, whatever stands in the rest of the register.
+    fn first_argument(comparison: SeccompCmpOp, value: u64) -> Result<Rule, BackendError> {
+        let condition = Condition::new(0, SeccompCmpArgLen::Dword, comparison, value)?;
+        Rule::new(vec![condition])
+    }
+
+    fn compile(calls: Refused, action: SeccompAction) -> Result<BpfProgram, BackendError> {
+        #[cfg(target_arch = "x86_64")]
+        let calls = calls
+            .into_iter()
+            .flat_map(|(call, rules)| [(call, rules.clone()), (call | OTHER_NUMBERS, rules)])
+            .collect();
+        let architecture = std::env::consts::ARCH.try_into()?;
+        SeccompFilter::new(calls, SeccompAction::Allow, action, architecture)?.try_into()
     }
 }
 
@@ -115,19 +155,21 @@ mod filtered {
     target_arch = "riscv64"
 )))]
 mod unfiltered {
-    use super::super::{Network, SandboxError};
+    use super::super::{Network, SandboxError, UnixSockets};
 
     /// There is none for this processor.
-    pub(in crate::sandbox) struct Filter;
+    pub struct Filter;
 
     impl Filter {
         pub(in crate::sandbox) const IS_KNOWN: bool = false;
 
-        pub(in crate::sandbox) fn new(_: Network) -> Result<Self, SandboxError> {
+        /// Fails.
+        pub fn new(_: Network, _: UnixSockets) -> Result<Self, SandboxError> {
             Err(SandboxError::new("no filter for this processor"))
         }
 
-        pub(in crate::sandbox) fn enter(self) -> Result<(), SandboxError> {
+        /// Does nothing.
+        pub fn enter(self) -> Result<(), SandboxError> {
             Ok(())
         }
     }

@@ -81,7 +81,7 @@ fn is_closed(plan: &Plan, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Support;
+    use super::super::{Support, UnixSockets};
     use super::*;
 
     fn confined(network: Network) -> Confined {
@@ -94,6 +94,7 @@ mod tests {
                 read: Vec::new(),
                 write: Vec::new(),
                 network,
+                unix_sockets: UnixSockets::Allowed,
             },
             warnings: Vec::new(),
         }

@@ -7,7 +7,7 @@ use std::{
 
 use hermes_config::{Home, ServerName, server::SandboxSettings};
 
-use super::{Confined, Network, Plan, Support, is_of_system, runner};
+use super::{Confined, Network, Plan, Support, UnixSockets, is_of_system, runner};
 use crate::{
     environment::{self, Environment},
     manifest::create_private_directory,
@@ -82,6 +82,7 @@ impl Subject<'_> {
                 read,
                 write,
                 network: self.network(),
+                unix_sockets: self.unix_sockets(),
             },
             warnings,
         })
@@ -102,8 +103,20 @@ impl Subject<'_> {
             } else {
                 "system calls can not be filtered, so the network is open".to_owned()
             });
+        } else if self.unix_sockets() == UnixSockets::Denied && !support.seccomp {
+            missing.push(
+                "system calls can not be filtered, so Unix sockets can be connected to".to_owned(),
+            );
         }
         missing
+    }
+
+    fn unix_sockets(&self) -> UnixSockets {
+        if self.settings.unix_sockets_denied {
+            UnixSockets::Denied
+        } else {
+            UnixSockets::Allowed
+        }
     }
 
     fn network(&self) -> Network {

@@ -176,6 +176,61 @@ async fn a_server_without_a_network_makes_no_socket() {
 }
 
 #[tokio::test]
+async fn a_server_without_unix_sockets_keeps_the_network_and_pairs() {
+    if !can_confine() {
+        return;
+    }
+    let ground = Ground::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let socket = ground.file("work", "socket");
+    let _door = UnixListener::bind(&socket).unwrap();
+    let servers = json!({ "s": ground.server(json!({ "unix_sockets": "deny" })) });
+    let setup = Setup::in_home(ground.home, servers).await;
+    setup.assert_ready("s");
+    let error = reach(&setup, "unix", &socket).await.unwrap_err();
+    assert!(error.contains("Operation not permitted"), "{error}");
+    for (way, target) in [
+        ("tcp", address.as_str()),
+        ("udp", "127.0.0.1:0"),
+        ("pair", ""),
+    ] {
+        reach(&setup, way, target).await.unwrap();
+    }
+    let sandbox = setup.status("s").sandbox.unwrap();
+    assert!(
+        sandbox.to_string().contains("Unix sockets denied"),
+        "{sandbox}"
+    );
+    assert_eq!(sandbox.open_sockets_note(), None);
+    setup.host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_confined_server_makes_no_user_namespace() {
+    if !can_confine() {
+        return;
+    }
+    let ground = Ground::new();
+    let servers = json!({ "s": ground.server(json!({})), "open": open_server() });
+    let setup = Setup::in_home(ground.home, servers).await;
+    for (call, refusal) in [
+        ("unshare", "Operation not permitted"),
+        ("clone", "Operation not permitted"),
+        ("clone3", "Function not implemented"),
+    ] {
+        let error = reach(&setup, "namespace", call).await.unwrap_err();
+        assert!(error.contains(refusal), "{call}: {error}");
+        let arguments = json!({ "way": "namespace", "target": call });
+        let error = setup.error("mcp_open_reach", arguments).await;
+        assert!(error.contains("Invalid argument"), "{call}: {error}");
+    }
+    // Processes and threads are made without it.
+    reach(&setup, "child", "/proc/self/status").await.unwrap();
+    setup.host.shutdown().await;
+}
+
+#[tokio::test]
 async fn system_calls_that_reach_into_others_are_refused() {
     if !can_confine() {
         return;

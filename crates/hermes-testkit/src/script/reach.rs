@@ -24,6 +24,7 @@ pub(super) fn reach(request: &Request) -> Value {
         "pair" => UnixStream::pair().map(|_| "made".to_owned()),
         "child" => read_in_a_child(target),
         "call" => forbidden_call(),
+        "namespace" => new_user_namespace(target),
         other => Err(io::Error::other(format!("there is no way `{other}`"))),
     };
     match tried {
@@ -52,6 +53,31 @@ fn forbidden_call() -> io::Result<String> {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok("done".to_owned()),
     }
+}
+
+/// Asks for a user namespace in a way that the kernel finds invalid, unless the call itself is refused.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "there is no safe way to ask for it")]
+fn new_user_namespace(call: &str) -> io::Result<String> {
+    let flags = libc::CLONE_NEWUSER | libc::CLONE_FS;
+    let made = match call {
+        // SAFETY: a process with several threads gets no such namespace, and nothing is changed.
+        "unshare" => libc::c_long::from(unsafe { libc::unshare(flags) }),
+        // SAFETY: these two flags exclude each other, so that there never is a new process.
+        "clone" => unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) },
+        // SAFETY: arguments of no size are invalid, so that there never is a new process.
+        "clone3" => unsafe { libc::syscall(libc::SYS_clone3, 0, 0) },
+        other => return Err(io::Error::other(format!("there is no call `{other}`"))),
+    };
+    match made {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok("made".to_owned()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn new_user_namespace(_: &str) -> io::Result<String> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(not(target_os = "linux"))]

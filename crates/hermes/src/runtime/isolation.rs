@@ -53,6 +53,8 @@ impl Default for Isolation {
 pub struct Means {
     /// The version of Landlock, rounded down to one that made a difference.
     pub landlock: Option<u32>,
+    /// Whether system calls can be refused.
+    pub seccomp: bool,
     /// Whether this process may act for other users.
     pub is_root: bool,
     /// Control groups that are ours.
@@ -63,16 +65,17 @@ impl Means {
     /// Looks at this machine. Where this process has a control group to itself, it is taken over.
     pub fn of_this_machine() -> Self {
         Self {
-            landlock: Support::of_this_machine().landlock,
-            is_root: cfg!(target_os = "linux") && rustix::process::geteuid().is_root(),
             cgroups: Cgroups::delegated(),
+            ..Self::without_groups()
         }
     }
 
     /// The same without a word about control groups: to look is to take over.
     pub fn without_groups() -> Self {
+        let Support { landlock, seccomp } = Support::of_this_machine();
         Self {
-            landlock: Support::of_this_machine().landlock,
+            landlock,
+            seccomp,
             is_root: cfg!(target_os = "linux") && rustix::process::geteuid().is_root(),
             cgroups: None,
         }
@@ -143,7 +146,7 @@ pub(super) fn decide(
         _ => 10,
     };
     let confinement = vec![
-        sandboxed(isolation.mode, means.landlock),
+        sandboxed(isolation.mode, means),
         match (has_group, is_off) {
             (true, _) => in_force("MemoryLimited", "cgroup"),
             (_, true) => missing("MemoryLimited", "turned off"),
@@ -169,6 +172,7 @@ pub(super) fn decide(
             arguments: place.arguments.to_vec(),
             home: launch.home.clone(),
             sandbox,
+            filters_calls: !is_off && means.seccomp,
             rights,
             most_processes,
             niceness,
@@ -204,12 +208,13 @@ fn own_user(launch: &Launch, place: &Place<'_>) -> io::Result<(Rights, Confineme
     ))
 }
 
-fn sandboxed(mode: Mode, landlock: Option<u32>) -> Confinement {
-    match landlock {
+fn sandboxed(mode: Mode, means: &Means) -> Confinement {
+    let calls = if means.seccomp { ", seccomp" } else { "" };
+    match means.landlock {
         _ if mode == Mode::Off => missing("Sandboxed", "turned off"),
         None => missing("Sandboxed", "this machine has no Landlock"),
-        Some(1..6) => in_force("Sandboxed", "landlock, files only"),
-        Some(_) => in_force("Sandboxed", "landlock"),
+        Some(1..6) => in_force("Sandboxed", &format!("landlock, files only{calls}")),
+        Some(_) => in_force("Sandboxed", &format!("landlock{calls}")),
     }
 }
 

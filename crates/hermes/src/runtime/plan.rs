@@ -15,6 +15,8 @@ pub(super) struct Plan {
     pub(super) home: PathBuf,
     /// The rules for files, signals and sockets, if there are any.
     pub(super) sandbox: Option<Sandbox>,
+    /// Whether system calls are refused that reach into others or the kernel.
+    pub(super) filters_calls: bool,
     /// Whose rights it has.
     pub(super) rights: Rights,
     /// How many processes and threads its user may have.

@@ -1,6 +1,7 @@
 //! The sandbox of a tenant's process: its home to write to, the system and a few paths to read.
 //!
-//! The rules are those of local MCP servers, and [`hermes_mcp::sandbox`] says what they leave open.
+//! The rules and the filter of system calls are those of local MCP servers, and [`hermes_mcp::sandbox`] says what they
+//! leave open.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::linux::prepare;
@@ -10,17 +11,30 @@ pub(super) use self::elsewhere::prepare;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use hermes_mcp::sandbox::{Network, Rules, SandboxError};
+    use hermes_mcp::sandbox::{Filter, Network, Rules, SandboxError, UnixSockets};
 
     use crate::runtime::plan::{Plan, Sandbox};
 
-    /// Rules that are ready to be entered; none where the plan has no sandbox.
-    pub(in crate::runtime) struct Prepared(Option<Rules>);
+    /// What is ready to be entered, as far as the plan has it.
+    pub(in crate::runtime) struct Prepared {
+        rules: Option<Rules>,
+        filter: Option<Filter>,
+    }
 
     /// Opens what is to be reachable. This comes before the change of user, who could not see some of it.
     pub(in crate::runtime) fn prepare(plan: &Plan) -> Result<Prepared, SandboxError> {
+        let filter = plan
+            .filters_calls
+            .then(|| Filter::new(Network::Allowed, UnixSockets::Allowed));
+        Ok(Prepared {
+            rules: rules(plan)?,
+            filter: filter.transpose()?,
+        })
+    }
+
+    fn rules(plan: &Plan) -> Result<Option<Rules>, SandboxError> {
         let Some(Sandbox { readable, sockets }) = &plan.sandbox else {
-            return Ok(Prepared(None));
+            return Ok(None);
         };
         let mut rules = Rules::new(Network::Allowed)?
             .write(&plan.home)?
@@ -31,13 +45,14 @@ mod linux {
         for path in sockets {
             rules = rules.connect(path)?;
         }
-        Ok(Prepared(Some(rules)))
+        Ok(Some(rules))
     }
 
     impl Prepared {
-        /// Puts the rules in force, for good.
+        /// Puts all of it in force, for good.
         pub(in crate::runtime) fn enter(self) -> Result<(), SandboxError> {
-            self.0.map_or(Ok(()), Rules::enter)
+            self.rules.map_or(Ok(()), Rules::enter)?;
+            self.filter.map_or(Ok(()), Filter::enter)
         }
     }
 }

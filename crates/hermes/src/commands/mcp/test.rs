@@ -254,6 +254,9 @@ fn report(
 /// What keeps the server in, and what it may reach.
 fn show_sandbox(output: Output, sandbox: &Confined) {
     output.line(format!("sandbox: {sandbox}"));
+    if let Some(note) = sandbox.open_sockets_note() {
+        output.line(format!("  {note}"));
+    }
     if sandbox.plan.support.landlock.is_none() {
         return;
     }

@@ -212,4 +212,14 @@ fn what_confines_a_server_is_told_by_test_and_doctor() {
     assert_eq!(sandbox["landlock"], version);
     let done = home.run(&["mcp", "doctor"]);
     assert!(done.stdout.contains(&in_force), "{done:?}");
+
+    let mut online = entry(&well());
+    online["sandbox"] = json!({"enabled": true});
+    let home = TestHome::with_servers(&[("one", online)]);
+    for command in ["test one", "doctor"] {
+        let words = command.split(' ');
+        let done = home.run(&["mcp"].into_iter().chain(words).collect::<Vec<_>>());
+        let closes = "`sandbox.unix_sockets: deny` closes them";
+        assert!(version >= 9 || done.stdout.contains(closes), "{done:?}");
+    }
 }

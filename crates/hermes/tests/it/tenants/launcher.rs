@@ -18,7 +18,7 @@ fn run_in(ground: &Ground, home: &Path, rights: &Value, script: &str) -> Output 
     let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
     let plan = json!({
         "program": "/bin/sh", "arguments": ["-c", script], "home": home,
-        "sandbox": {"readable": [], "sockets": []}, "rights": rights,
+        "sandbox": {"readable": [], "sockets": []}, "filters_calls": true, "rights": rights,
         "most_processes": null, "niceness": 0, "cgroup": null,
     });
     Command::new(env!("CARGO_BIN_EXE_hermes"))
@@ -122,6 +122,22 @@ fn a_launched_process_has_neither_powers_nor_core_files_nor_other_descriptors() 
         "{own}"
     );
     assert!(own.contains("CapPrm:\t0000000000000000"), "{own}");
+}
+
+#[test]
+fn a_tenant_has_its_system_calls_filtered() {
+    if !has_landlock() {
+        return;
+    }
+    let ground = Ground::new();
+    let home = ground.home("a");
+    let script = "grep -E '^Seccomp:' /proc/self/status; unshare --user true || echo refused";
+    let filtered = text(&run_in(&ground, &home, &json!("kept"), script));
+    assert!(filtered.contains("Seccomp:\t2"), "{filtered}");
+    assert!(
+        filtered.contains("Operation not permitted") && filtered.contains("refused"),
+        "{filtered}"
+    );
 }
 
 #[test]

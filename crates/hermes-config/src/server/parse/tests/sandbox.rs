@@ -11,7 +11,8 @@ fn a_sandbox_is_never_left_open_by_a_slip() {
             .enabled
     );
     let sandbox = server(json!({"sandbox": {
-        "enabled": "yes", "read": "/usr", "write": ["/tmp"], "network": "deny", "required": true,
+        "enabled": "yes", "read": "/usr", "write": ["/tmp"], "network": "deny",
+        "unix_sockets": "deny", "required": true,
     }}))
     .sandbox;
     assert_eq!(
@@ -21,6 +22,7 @@ fn a_sandbox_is_never_left_open_by_a_slip() {
             read: vec!["/usr".into()],
             write: vec!["/tmp".into()],
             network_denied: true,
+            unix_sockets_denied: true,
             required: true,
         }
     );
@@ -28,6 +30,7 @@ fn a_sandbox_is_never_left_open_by_a_slip() {
         json!("tight"),
         json!({"enabled": "maybe"}),
         json!({"network": "some"}),
+        json!({"unix_sockets": true}),
         json!({"read": {}}),
         json!({"required": 7}),
     ] {

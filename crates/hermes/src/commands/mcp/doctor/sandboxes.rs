@@ -59,7 +59,11 @@ fn check_server(home: &Home, settings: &Settings, server: &Server, support: Supp
                 .about(&server.name),
         ],
         Ok(confined) if confined.warnings.is_empty() => {
-            vec![Check::ok(ID, confined.to_string()).about(&server.name)]
+            let message = match confined.open_sockets_note() {
+                Some(note) => format!("{confined}: {note}"),
+                None => confined.to_string(),
+            };
+            vec![Check::ok(ID, message).about(&server.name)]
         }
         Ok(confined) => confined
             .warnings
@@ -93,6 +97,31 @@ mod tests {
         let checks = checks("{enabled: true, network: deny}", FULL);
         assert_eq!(checks[0].level, Level::Ok);
         assert!(checks[0].message.contains("network denied"), "{checks:?}");
+    }
+
+    #[test]
+    fn unix_sockets_that_are_left_open_are_told_with_how_to_close_them() {
+        let open = checks("true", FULL);
+        assert_eq!(open[0].level, Level::Ok);
+        let message = &open[0].message;
+        assert!(
+            message.contains("every Unix socket") && message.contains("unix_sockets: deny"),
+            "{message}"
+        );
+        for closed in [
+            "{enabled: true, unix_sockets: deny}",
+            "{enabled: true, network: deny}",
+        ] {
+            let message = &checks(closed, FULL)[0].message;
+            assert!(!message.contains("every Unix socket"), "{message}");
+        }
+        let unfiltered = Support {
+            seccomp: false,
+            ..FULL
+        };
+        let unheard = checks("{enabled: true, unix_sockets: deny}", unfiltered);
+        assert_eq!(unheard[0].level, Level::Warn);
+        assert!(unheard[0].message.contains("Unix sockets"), "{unheard:?}");
     }
 
     #[test]
