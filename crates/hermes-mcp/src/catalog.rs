@@ -1,6 +1,9 @@
 //! What one server offers, by original names: its tools, resources and prompts.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use rmcp::model::{Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,7 @@ use crate::{
     schema::{self, OutputCheck},
 };
 
+mod bounds;
 mod listing;
 
 pub(crate) use listing::{
@@ -146,12 +150,16 @@ pub struct ToolChanges {
 impl ToolChanges {
     /// Compares two lists of tools.
     pub fn between(old: &[Arc<NativeTool>], new: &[Arc<NativeTool>]) -> Self {
-        let find = |list: &[Arc<NativeTool>], name: &ToolName| {
-            list.iter().find(|tool| tool.name == *name).cloned()
+        let by_name = |list: &'_ [Arc<NativeTool>]| -> HashMap<ToolName, Arc<NativeTool>> {
+            let tools = list.iter();
+            tools
+                .map(|tool| (tool.name.clone(), tool.clone()))
+                .collect()
         };
+        let (before, now) = (by_name(old), by_name(new));
         let mut changes = Self::default();
         for tool in new {
-            match find(old, &tool.name) {
+            match before.get(&tool.name) {
                 None => changes.added.push(tool.name.to_string()),
                 Some(before) if before.definition != tool.definition => {
                     changes.changed.push(tool.name.to_string());
@@ -159,7 +167,7 @@ impl ToolChanges {
                 Some(_) => {}
             }
         }
-        let gone = old.iter().filter(|tool| find(new, &tool.name).is_none());
+        let gone = old.iter().filter(|tool| !now.contains_key(&tool.name));
         changes
             .removed
             .extend(gone.map(|tool| tool.name.to_string()));

@@ -87,6 +87,14 @@ impl Utility {
         }
     }
 
+    /// What it is about.
+    fn subject(self) -> &'static str {
+        match self {
+            Self::ListResources | Self::ReadResource => "resources",
+            Self::ListPrompts | Self::GetPrompt => "prompts",
+        }
+    }
+
     fn description(self, server: &ServerName) -> String {
         match self {
             Self::ListResources => {
@@ -176,6 +184,8 @@ pub struct Registry {
     naming: Naming,
     /// The other spelling of each name, worked out when somebody uses one.
     aliases: OnceLock<HashMap<RegisteredName, usize>>,
+    /// Each server's tools by their original names, worked out when somebody asks by one.
+    originals: OnceLock<HashMap<ServerName, HashMap<String, usize>>>,
     warnings: Vec<String>,
 }
 
@@ -198,13 +208,19 @@ impl Registry {
             by_name: HashMap::with_capacity(count),
             ..Self::default()
         };
+        let mut suffixes = HashMap::new();
         for contribution in contributions {
-            registry.add(reserved, contribution);
+            registry.add(reserved, contribution, &mut suffixes);
         }
         registry
     }
 
-    fn add(&mut self, reserved: &HashSet<String>, contribution: &Contribution) {
+    fn add(
+        &mut self,
+        reserved: &HashSet<String>,
+        contribution: &Contribution,
+        suffixes: &mut HashMap<RegisteredName, usize>,
+    ) {
         let server = &contribution.server;
         let Some(catalog) = &contribution.catalog else {
             return;
@@ -228,9 +244,11 @@ impl Registry {
                 server.name
             )
         }));
-        let is_withheld = |tool: &NativeTool| {
-            server.pin_tools == PinTools::Block && catalog.withheld.contains(&tool.name)
+        let withheld: HashSet<_> = match server.pin_tools {
+            PinTools::Block => catalog.withheld.iter().collect(),
+            PinTools::Off | PinTools::Warn => HashSet::new(),
         };
+        let is_withheld = |tool: &NativeTool| withheld.contains(&tool.name);
         let natives = catalog
             .tools
             .iter()
@@ -244,15 +262,20 @@ impl Registry {
         }));
         let natives = natives.filter(|tool| !is_withheld(tool));
         let origins = natives.cloned().map(Origin::Native);
-        let utilities = utilities(server, catalog)
-            .filter(|utility| {
-                // The server's own tool of that name wins.
-                !catalog
-                    .tools
-                    .iter()
-                    .any(|tool| tool.name.as_str() == utility.as_str())
-            })
-            .map(Origin::Utility);
+        // The server's own tool of that name wins.
+        let (displaced, utilities): (Vec<_>, Vec<_>) =
+            utilities(server, catalog).partition(|utility| {
+                let mut tools = catalog.tools.iter();
+                tools.any(|tool| tool.name.as_str() == utility.as_str())
+            });
+        self.warnings.extend(displaced.iter().map(|utility| {
+            let (server, name) = (&server.name, utility.as_str());
+            let instead = utility.subject();
+            format!(
+                "{server}: it has a tool `{name}` of its own, which takes the place of ours for its {instead}"
+            )
+        }));
+        let utilities = utilities.into_iter().map(Origin::Utility);
         for origin in origins.chain(utilities) {
             let original = match &origin {
                 Origin::Native(tool) => tool.name.as_str(),
@@ -267,7 +290,7 @@ impl Registry {
                 continue;
             }
             let name = if self.by_name.contains_key(&wanted) {
-                let name = self.free_name(&wanted);
+                let name = self.free_name(&wanted, suffixes);
                 self.warnings.push(format!(
                     "{}: `{original}` would be called `{wanted}`, which is taken; it is called `{name}`",
                     server.name
@@ -290,15 +313,19 @@ impl Registry {
         }
     }
 
-    /// The first variant of a name that nobody has.
-    fn free_name(&self, wanted: &RegisteredName) -> RegisteredName {
-        let mut number = 2;
+    /// The first variant of a name that nobody has. Those before the last one given out are taken.
+    fn free_name(
+        &self,
+        wanted: &RegisteredName,
+        suffixes: &mut HashMap<RegisteredName, usize>,
+    ) -> RegisteredName {
+        let number = suffixes.entry(wanted.clone()).or_insert(1);
         loop {
-            let name = names::with_suffix(wanted, number);
+            *number += 1;
+            let name = names::with_suffix(wanted, *number);
             if !self.by_name.contains_key(&name) {
                 return name;
             }
-            number += 1;
         }
     }
 
@@ -337,9 +364,22 @@ impl Registry {
 
     /// Finds a tool by server and original name.
     pub fn find_original(&self, server: &ServerName, tool: &str) -> Option<&Arc<RegisteredTool>> {
-        self.tools
-            .iter()
-            .find(|known| known.server == *server && known.original() == tool)
+        let index = self.originals().get(server)?.get(tool)?;
+        self.tools.get(*index)
+    }
+
+    fn originals(&self) -> &HashMap<ServerName, HashMap<String, usize>> {
+        self.originals.get_or_init(|| {
+            let mut originals: HashMap<ServerName, HashMap<String, usize>> = HashMap::new();
+            for (index, tool) in self.tools.iter().enumerate() {
+                let of_server = match originals.get_mut(&tool.server) {
+                    Some(known) => known,
+                    None => originals.entry(tool.server.clone()).or_default(),
+                };
+                of_server.entry(tool.original().to_owned()).or_insert(index);
+            }
+            originals
+        })
     }
 
     /// Servers with at least one tool on the list, in order.

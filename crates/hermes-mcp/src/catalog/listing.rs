@@ -1,6 +1,6 @@
 //! Asks a server for its lists, page by page, and takes what is usable of them.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use rmcp::{
     RoleClient,
@@ -11,10 +11,13 @@ use rmcp::{
     },
     service::{Peer, ServiceError},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::NativeTool;
+use super::{
+    NativeTool,
+    bounds::{Bounds, trim_warnings},
+};
 
 /// A server that goes on and on is cut here.
 const MAX_PAGES: usize = 50;
@@ -82,9 +85,10 @@ pub(crate) async fn list_tools(
     })
     .await?;
     let mut tools: Vec<Arc<NativeTool>> = Vec::with_capacity(list.items.len());
+    let mut names = HashSet::with_capacity(list.items.len());
     for tool in list.items {
         let tool = NativeTool::new(tool);
-        if tools.iter().any(|known| known.name == tool.name) {
+        if !names.insert(tool.name.clone()) {
             list.warnings.push(format!(
                 "tool `{}` is listed twice; the first one counts",
                 tool.name
@@ -93,6 +97,7 @@ pub(crate) async fn list_tools(
         }
         tools.push(Arc::new(tool));
     }
+    trim_warnings(&mut list.warnings);
     Ok(Listed {
         items: tools,
         warnings: list.warnings,
@@ -180,13 +185,15 @@ async fn or_by_hand<T: DeserializeOwned>(
     }
 }
 
-/// Follows `nextCursor`, but not for ever.
+/// Follows `nextCursor`, but not for ever, and takes no more than fits.
 async fn pages<T, F, Fetch>(what: &'static str, fetch: F) -> Result<Listed<T>, ListError>
 where
+    T: Serialize,
     F: Fn(Option<PaginatedRequestParams>) -> Fetch,
     Fetch: Future<Output = Result<Page<T>, ServiceError>>,
 {
     let mut list = Listed::nothing();
+    let mut bounds = Bounds::default();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor
@@ -197,8 +204,15 @@ where
             Err(ServiceError::UnexpectedResponse) => return Err(ListError::NotAList { what }),
             Err(error) => return Err(ListError::Service { what, error }),
         };
-        list.items.extend(page.items);
         list.warnings.extend(page.warnings);
+        trim_warnings(&mut list.warnings);
+        for item in page.items {
+            if let Err(broken) = bounds.admit(&item) {
+                list.warnings.push(broken.describe(what));
+                return Ok(list);
+            }
+            list.items.push(item);
+        }
         match page.next {
             None => return Ok(list),
             Some(next) if cursor.as_ref() == Some(&next) => {

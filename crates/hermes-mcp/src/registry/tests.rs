@@ -56,6 +56,52 @@ fn hyphens_and_dots_become_underscores_and_both_spellings_are_found() {
 }
 
 #[test]
+fn ten_thousand_tools_that_want_one_name_get_one_each_in_no_time() {
+    let tools: Vec<String> = (0..10_000u32)
+        .map(|number| char::from_u32(0x4e00 + number).unwrap().to_string())
+        .collect();
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    let contributions = [contribution("s", &tools, |_| {})];
+    let began = std::time::Instant::now();
+    let registry = build(&contributions);
+    let found = |tool: &&str| {
+        registry
+            .find_original(&ServerName::new("s"), tool)
+            .is_some()
+    };
+    assert!(tools.iter().all(found));
+    // A search among all the others for each takes minutes.
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+    let distinct: HashSet<&str> = names(&registry).into_iter().collect();
+    assert_eq!(distinct.len(), 10_000);
+    assert!(distinct.contains("mcp_s___10000"));
+}
+
+#[test]
+fn a_native_tool_that_takes_the_place_of_a_utility_is_worth_a_warning() {
+    let native = contribution("s", &["list_resources"], |_| {});
+    let registry = build(&[with_capabilities(native, json!({"resources": {}}))]);
+    assert_eq!(
+        names(&registry),
+        ["mcp_s_list_resources", "mcp_s_read_resource"]
+    );
+    let warning = registry.warnings().join("\n");
+    assert!(
+        warning.starts_with("s: ") && warning.contains("`list_resources`"),
+        "{warning}"
+    );
+    let without = build(&[contribution("s", &["list_resources"], |_| {})]);
+    assert!(
+        without.warnings().is_empty(),
+        "there is nothing to displace"
+    );
+}
+
+#[test]
 fn double_naming_registers_the_other_spelling() {
     let contributions = [contribution("my-api", &["list-items.v2"], |_| {})];
     let registry = Registry::build(1, Naming::Double, &HashSet::new(), &contributions);

@@ -40,6 +40,27 @@ async fn pages_without_end_are_cut_with_a_warning() {
 }
 
 #[tokio::test]
+async fn more_tools_than_anybody_needs_are_cut_with_a_warning_that_names_the_bound() {
+    for (wire, era) in [(Wire::Stdio, Era::Legacy), (Wire::Http, Era::Stateless)] {
+        let mut behaviour = Behaviour::new()
+            .era(era)
+            .tools([])
+            .without_resources()
+            .without_prompts()
+            .lists(|lists| lists.page_size = Some(4_000));
+        behaviour.generate_tools = 20_000;
+        let (setup, peer) = listed(wire, behaviour).await;
+        let status = setup.status("s");
+        assert_eq!(status.tools, 10_000, "{wire:?}, {era:?}");
+        let warnings = status.warnings.join("\n");
+        assert!(warnings.contains("more than 10000 tools"), "{warnings}");
+        assert_eq!(recorded(&peer.record, "tools/list").len(), 3);
+        let told = setup.call("mcp_s_tool_9999", json!({ "text": "hi" })).await;
+        assert_eq!(told, json!({ "result": "hi" }));
+    }
+}
+
+#[tokio::test]
 async fn a_cursor_that_repeats_itself_ends_the_list() {
     for (wire, era) in EVERY_WAY {
         let behaviour = Behaviour::new()

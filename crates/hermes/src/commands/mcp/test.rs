@@ -1,6 +1,6 @@
 //! `hermes mcp test`: connects, lists, disconnects, and tells what was found.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use hermes_config::{PinTools, Server, ServerName, Settings};
 use hermes_mcp::{
@@ -182,11 +182,9 @@ fn report(
     }
     let mut table = Table::new(&["TOOL", "REGISTERED AS", "DESCRIPTION"]);
     let mut tools = Vec::new();
+    let withheld: HashSet<&str> = changes.withheld.iter().map(String::as_str).collect();
     for tool in &answered.catalog.tools {
-        let is_withheld = changes
-            .withheld
-            .iter()
-            .any(|name| name == tool.name.as_str());
+        let is_withheld = withheld.contains(tool.name.as_str());
         let registered = registry
             .find_original(name, tool.name.as_str())
             .filter(|_| !is_withheld);
