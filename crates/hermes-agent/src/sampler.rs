@@ -190,7 +190,7 @@ impl Sampler {
             tools: &tools,
             tool_choice: convert::tool_choice(request),
             max_tokens: Some(request.max_tokens.min(policy.max_tokens_cap).max(1)),
-            temperature: request.temperature.map(f64::from),
+            temperature: request.temperature.map(as_written),
             stop: &stop,
             ..ModelRequest::default()
         };
@@ -235,6 +235,12 @@ fn hinted(request: &CreateMessageRequestParams) -> Option<&str> {
     let hints = request.model_preferences.as_ref()?.hints.as_ref()?;
     let mut names = hints.iter().filter_map(|hint| hint.name.as_deref());
     names.find(|name| !name.trim().is_empty())
+}
+
+/// The number that a server wrote: its value was read with half the digits, and the nearest one with all of them has
+/// others after those.
+fn as_written(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| value.into())
 }
 
 #[cfg(test)]

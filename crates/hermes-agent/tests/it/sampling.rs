@@ -109,7 +109,7 @@ async fn tools_and_their_choice_reach_the_model_and_calls_come_back() {
         let params = json!({
             "messages": [{ "role": "user", "content": { "type": "text", "text": "Look." } }],
             "maxTokens": 9999,
-            "temperature": 0.5,
+            "temperature": 0.3,
             "stopSequences": ["END"],
             "tools": [{ "name": "look", "inputSchema": { "type": "object" } }],
             "toolChoice": { "mode": "required" },
@@ -123,7 +123,7 @@ async fn tools_and_their_choice_reach_the_model_and_calls_come_back() {
         let asked = &model.requests()[0].body;
         assert_eq!(asked["tool_choice"], "required");
         assert_eq!(asked["tools"][0]["function"]["name"], "look");
-        assert_eq!(asked["temperature"], 0.5);
+        assert_eq!(asked["temperature"].to_string(), "0.3");
         assert_eq!(asked["stop"], json!(["END"]));
         let most = asked["max_tokens"]
             .as_u64()
