@@ -33,6 +33,30 @@ fn in_one_line(error: &str) -> Option<String> {
     })
 }
 
+/// What a server had models say for it, if it ever asked.
+pub(super) fn sampling(status: &ServerStatus) -> Option<String> {
+    let counts = status.sampling?;
+    let number = |number: u64, thing| count(usize::try_from(number).unwrap_or(usize::MAX), thing);
+    (counts.requests > 0 || counts.errors > 0).then(|| {
+        format!(
+            "{} answered, {} refused or failed, {}, {}",
+            counts.requests,
+            counts.errors,
+            number(counts.tokens_used, "token"),
+            number(counts.tool_use_count, "tool use"),
+        )
+    })
+}
+
+/// The servers that had models say something, a line each.
+pub(super) fn sampling_lines(servers: &[ServerStatus]) -> Vec<String> {
+    let lines = servers.iter().filter_map(|server| {
+        let counts = sampling(server)?;
+        Some(format!("sampling of {}: {counts}", server.name))
+    });
+    lines.collect()
+}
+
 /// Whole seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now()
@@ -59,7 +83,7 @@ pub(super) fn count(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hermes_config::ServerName;
-    use hermes_mcp::link::Status;
+    use hermes_mcp::{counters::SamplingCounts, link::Status};
 
     use super::*;
 
@@ -91,6 +115,24 @@ mod tests {
         assert_eq!(note(&status, 0), "");
         status.warnings = vec!["odd".into(), "odder".into(), "oddest".into()];
         assert_eq!(note(&status, 0), "warning: odd (and 2 more)");
+    }
+
+    #[test]
+    fn sampling_is_told_of_servers_that_asked() {
+        let mut status = reconnecting();
+        assert_eq!(sampling(&status), None);
+        status.sampling = Some(SamplingCounts::default());
+        assert_eq!(sampling(&status), None, "it never asked");
+        status.sampling = Some(SamplingCounts {
+            requests: 3,
+            errors: 1,
+            tokens_used: 1200,
+            tool_use_count: 1,
+        });
+        assert_eq!(
+            sampling_lines(&[status]),
+            ["sampling of a: 3 answered, 1 refused or failed, 1200 tokens, 1 tool use"]
+        );
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use hermes_config::Settings;
+use hermes_config::{ServerName, Settings};
 use hermes_mcp::{
     control::{self, Answer, Question},
     link::Status,
     status::ServerStatus,
+    toolset,
 };
 use serde_json::json;
 
@@ -148,6 +149,9 @@ fn table(context: &Context, known: &Known) {
         ]);
     }
     output.table(&table);
+    for line in state::sampling_lines(&known.servers) {
+        output.line(line);
+    }
 }
 
 fn since(server: &ServerStatus, now: u64) -> Option<String> {
@@ -167,6 +171,10 @@ fn details(context: &Context, server: &ServerStatus) {
             since(server, now).map(|span| format!("{span} ago")),
         ),
         ("tools", text(&server.tools)),
+        (
+            "toolset",
+            (server.tools > 0).then(|| toolset::toolset(&ServerName::new(&server.name))),
+        ),
         ("era", server.era.map(|era| era.as_str().to_owned())),
         ("protocol", server.protocol_version.clone()),
         (
@@ -186,6 +194,7 @@ fn details(context: &Context, server: &ServerStatus) {
                 )
             }),
         ),
+        ("sampling", state::sampling(server)),
         (
             "in flight",
             (server.in_flight > 0).then(|| server.in_flight.to_string()),

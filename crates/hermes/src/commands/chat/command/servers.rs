@@ -5,7 +5,7 @@ use hermes_mcp::{Host, link::Status, status::ServerStatus};
 
 use super::{Done, Room, reload};
 use crate::{
-    commands::state::{note, now},
+    commands::state::{note, now, sampling_lines},
     failure::Failure,
     output::{Output, Table, Tone},
 };
@@ -48,7 +48,12 @@ fn table(servers: &[ServerStatus], output: Output) -> String {
             (note(server, now), Tone::Plain),
         ]);
     }
-    table.render(output).trim_end().to_owned()
+    let mut text = table.render(output);
+    for line in sampling_lines(servers) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text.trim_end().to_owned()
 }
 
 fn known(room: &Room<'_>, name: &str) -> Result<ServerName, Failure> {
@@ -105,6 +110,8 @@ async fn login(room: &mut Room<'_>, name: &str) -> Result<Done, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use hermes_mcp::counters::SamplingCounts;
+
     use super::*;
 
     #[test]
@@ -119,5 +126,19 @@ mod tests {
             "{text}"
         );
         assert!(table(&[], Output::new(true)).contains("hermes mcp add"));
+    }
+
+    #[test]
+    fn what_servers_had_models_say_is_shown() {
+        let asking = ServerStatus {
+            sampling: Some(SamplingCounts {
+                requests: 2,
+                tokens_used: 30,
+                ..SamplingCounts::default()
+            }),
+            ..ServerStatus::unconnected(&ServerName::new("files"), "stdio", Status::Ready)
+        };
+        let text = table(&[asking], Output::new(true));
+        assert!(text.contains("sampling of files: 2 answered"), "{text}");
     }
 }
