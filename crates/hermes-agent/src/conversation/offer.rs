@@ -36,7 +36,7 @@ pub enum Switch {
 /// A toolset and what is in it, for people.
 #[derive(Debug, Clone)]
 pub struct ToolsetEntry {
-    /// Its name: `file`, or a server's.
+    /// Its name: `file`, or `mcp-` and a server's.
     pub name: String,
     /// Whose it is.
     pub kind: ToolsetKind,
@@ -91,7 +91,8 @@ impl Conversation {
         }
     }
 
-    /// All toolsets: the built-in ones first, then the servers in the order of the configuration.
+    /// All toolsets: the built-in ones first, then those of the servers in the order of the configuration. A server without
+    /// tools has none.
     pub fn toolsets(&self) -> Vec<ToolsetEntry> {
         let settings = self.agent.settings();
         let mut entries: Vec<ToolsetEntry> = Vec::new();
@@ -117,18 +118,19 @@ impl Conversation {
         };
         let registry = host.registry();
         let offered = self.offered(&settings, &registry);
-        entries.extend(host.status().into_iter().map(|status| {
+        entries.extend(host.status().into_iter().filter_map(|status| {
             let tools = registry
                 .tools()
                 .filter(|tool| tool.server.as_str() == status.name);
-            ToolsetEntry {
-                name: status.name.clone(),
+            let tools: Vec<ToolEntry> = tools.map(|tool| entry(tool)).collect();
+            (!tools.is_empty()).then(|| ToolsetEntry {
+                name: toolset::toolset(&ServerName::new(&status.name)),
                 is_offered: offered
                     .iter()
                     .any(|tool| tool.server.as_str() == status.name),
-                tools: tools.map(|tool| entry(tool)).collect(),
+                tools,
                 kind: ToolsetKind::Server(Box::new(status)),
-            }
+            })
         }));
         entries
     }

@@ -27,7 +27,7 @@ pub(crate) struct ChatArgs {
     /// Who offers it: `openai`, `anthropic`, `openrouter`, or a name under `providers`.
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// Offer only these toolsets: built-in ones such as `file`, names of MCP servers, `all`, `no_mcp`.
+    /// Offer only these toolsets: built-in ones such as `file`, `mcp-SERVER` or the name of an MCP server, `all`, `no_mcp`.
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
     /// Work by this skill from the beginning (repeatable).

@@ -84,7 +84,7 @@ pub(crate) struct JobOptions {
     /// A job whose last output goes into the prompt (repeatable).
     #[arg(long, value_name = "ID")]
     pub(crate) context_from: Vec<String>,
-    /// The toolsets the agent has, separated by commas; names of MCP servers among them, or `no_mcp`.
+    /// The toolsets the agent has, separated by commas; `mcp-SERVER` or names of MCP servers among them, or `no_mcp`.
     #[arg(short, long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) toolsets: Vec<String>,
     /// The directory it works in.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use hermes_agent::conversation::{Conversation, Switch, ToolsetEntry, ToolsetKind};
+use hermes_mcp::{Host, status::ServerStatus};
 
 use crate::{
     commands::state::{count, note, now},
@@ -14,7 +15,11 @@ use crate::{
 pub(super) fn run(conversation: &mut Conversation, rest: &str) -> Result<String, Failure> {
     let mut words = rest.split_whitespace();
     match (words.next(), words.next(), words.next()) {
-        (None | Some("list"), None, None) => Ok(list(&conversation.toolsets())),
+        (None | Some("list"), None, None) => {
+            let servers = conversation.agent().host().map(Host::status);
+            let servers = servers.unwrap_or_default();
+            Ok(list(&conversation.toolsets()) + &without_tools(&servers))
+        }
         (Some("enable"), Some(name), None) => switch(conversation, name, Switch::On),
         (Some("disable"), Some(name), None) => switch(conversation, name, Switch::Off),
         _ => Err(Failure::usage(
@@ -39,22 +44,30 @@ fn switch(conversation: &mut Conversation, name: &str, switch: Switch) -> Result
     ))
 }
 
+/// Servers that have nothing to call now, and so no toolset.
+fn without_tools(servers: &[ServerStatus]) -> String {
+    let mut text = String::new();
+    for server in servers.iter().filter(|server| server.tools == 0) {
+        let state = state(server);
+        let _ = writeln!(text, "no tools of {} ({state})", server.name);
+    }
+    text
+}
+
+fn state(server: &ServerStatus) -> String {
+    let note = note(server, now());
+    let gap = if note.is_empty() { "" } else { ": " };
+    format!("MCP server, {}{gap}{note}", server.status)
+}
+
 fn list(toolsets: &[ToolsetEntry]) -> String {
     let mut text = String::new();
     for toolset in toolsets {
         let state = match &toolset.kind {
             ToolsetKind::BuiltIn => "built in".to_owned(),
-            ToolsetKind::Server(status) => {
-                let note = note(status, now());
-                let gap = if note.is_empty() { "" } else { ": " };
-                format!("MCP server, {}{gap}{note}", status.status)
-            }
+            ToolsetKind::Server(status) => state(status),
         };
-        let off = if toolset.is_offered || toolset.tools.is_empty() {
-            ""
-        } else {
-            ", off"
-        };
+        let off = if toolset.is_offered { "" } else { ", off" };
         let tools = count(toolset.tools.len(), "tool");
         let _ = writeln!(text, "{} ({state}, {tools}{off})", toolset.name);
         for tool in &toolset.tools {

@@ -176,13 +176,26 @@ fn a_server_that_is_still_starting_does_not_outlive_the_question() {
 
 #[test]
 fn tools_are_listed_and_called_without_a_model() {
-    let chat = Chat::with_servers(Script::echo(), &[("kit", entry(&Behaviour::new()))]);
+    let mut bare = Behaviour::new().tools([]);
+    (bare.resources, bare.prompts) = (false, false);
+    let servers = [("kit", entry(&Behaviour::new())), ("bare", entry(&bare))];
+    let chat = Chat::with_servers(Script::echo(), &servers);
     let config = chat.hermes.config().replace("scripted", "");
     let mut config: Value = serde_json::from_str(&config).unwrap();
     config["model"] = json!({"autodetect": false});
     chat.hermes.home.write_config(&config.to_string());
     let ran = chat.run(&["-q", "/tools"]).ok();
-    assert!(ran.stdout.contains("kit (MCP server, ready, "), "{ran:?}");
+    let listed = "\nmcp-kit (MCP server, ready, ";
+    assert!(ran.stdout.contains(listed), "{ran:?}");
+    assert!(
+        !ran.stdout.contains("mcp-bare"),
+        "no tools, no toolset: {ran:?}"
+    );
+    assert!(
+        ran.stdout
+            .contains("\nno tools of bare (MCP server, ready)"),
+        "{ran:?}"
+    );
     assert!(ran.stdout.contains("mcp_kit_echo"), "{ran:?}");
     for call in [
         "/call kit.echo {\"text\": \"hello\"}",

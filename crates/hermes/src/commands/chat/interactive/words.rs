@@ -6,6 +6,8 @@ use hermes_agent::{
     prompt_command::PromptCommand,
 };
 
+use hermes_mcp::Host;
+
 use crate::{
     chat::{
         editor::{Vocabulary, Word},
@@ -43,22 +45,24 @@ pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
 
     let (mut tools, mut servers) = (Vec::new(), Vec::new());
     for toolset in conversation.toolsets() {
-        let is_server = matches!(toolset.kind, ToolsetKind::Server(_));
+        let server = match &toolset.kind {
+            ToolsetKind::Server(status) => Some(&status.name),
+            ToolsetKind::BuiltIn => None,
+        };
         for tool in &toolset.tools {
             let words = about(&tool.description);
-            if is_server {
+            if let Some(server) = server {
                 tools.push(Word::new(
-                    format!("{}.{}", toolset.name, tool.original),
+                    format!("{server}.{}", tool.original),
                     words.clone(),
                 ));
             }
             tools.push(Word::new(&tool.name, words));
         }
-        servers.push(Word::new(
-            toolset.name.clone(),
-            if is_server { "server" } else { "toolset" },
-        ));
+        servers.push(Word::new(toolset.name.clone(), "toolset"));
     }
+    let names = host.into_iter().flat_map(Host::servers);
+    servers.extend(names.map(|name| Word::new(name.to_string(), "server")));
     for verb in ["list", "enable", "disable", "login"] {
         servers.push(Word::new(verb, ""));
     }
