@@ -323,6 +323,11 @@ impl<'a> Sent<'a> {
         self.handle = None;
         match answer {
             Ok(Ok(result)) => Ok(result),
+            Ok(Err(ServiceError::TransportClosed)) => {
+                let trouble = "the server ended its reply before the answer";
+                session.traffic.doubt.raise(|| trouble.into());
+                Err(lost(session, None, false))
+            }
             Ok(Err(error)) => Err(failed(
                 session,
                 &error,

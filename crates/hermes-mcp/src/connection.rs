@@ -36,6 +36,7 @@ mod connect;
 mod failure;
 mod handshake;
 mod keepalive;
+mod liveness;
 mod pinning;
 mod serve;
 mod stdio_probe;
@@ -44,12 +45,18 @@ mod subscriptions;
 pub(crate) use connect::resolve;
 
 pub(crate) use failure::ConnectError;
+pub(crate) use liveness::CHECK_LIMIT;
 
 /// What a connection is told from outside.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Try now: a call waits, or the user asked for it.
+    /// Try now: a call starts the server, or the user asked for it.
     Wake,
+    /// Try now, before the time that was planned: a call waits for the server to come back.
+    CallWaits,
+    /// Ask a server that is ready whether it is there, and try now if it is not ready. Whoever asked knows that this is
+    /// done when the sender is dropped.
+    Check(oneshot::Sender<()>),
     /// A call met a login wall.
     AuthLost { challenge: Option<String> },
     /// Stop for good, then answer.
@@ -114,10 +121,19 @@ enum End {
     AuthLost(Option<String>),
 }
 
+/// How a session ended, as far as its remains are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Lost,
+    OnPurpose,
+}
+
 /// What a waiting connection was woken by.
 enum Woken {
     Due,
     Asked,
+    /// By a call, so long before the planned time.
+    Early(Duration),
     Stop(Option<oneshot::Sender<()>>),
 }
 
@@ -168,19 +184,29 @@ impl Connection {
             }
         }
         let mut attempt = 0;
+        // When an attempt was planned that a call has asked for before its time.
+        let mut planned: Option<Instant> = None;
         loop {
             let outcome = self.connect_or_stop().await;
+            let planned_pause = planned
+                .take()
+                .map(|at| at.saturating_duration_since(Instant::now()));
             let wait = match outcome {
                 Err(reply) => return reply,
                 Ok(Ok(live)) => {
                     let began = Instant::now();
                     let (end, remains) = self.serve(live).await;
+                    let how = if matches!(end, End::Lost(_)) {
+                        Ended::Lost
+                    } else {
+                        Ended::OnPurpose
+                    };
                     if began.elapsed() >= STABLE_AFTER {
                         attempt = 0;
                     }
                     let wait = match end {
                         End::Stopped(reply) => {
-                            remains.clear().await;
+                            remains.clear(how).await;
                             return reply;
                         }
                         End::Recycled => {
@@ -196,7 +222,7 @@ impl Connection {
                     };
                     // Everybody knows by now, so this may take its time. Never two processes for one server.
                     let ended = Instant::now();
-                    remains.clear().await;
+                    remains.clear(how).await;
                     wait.map(|pause| pause.saturating_sub(ended.elapsed()))
                 }
                 Ok(Err(ConnectError::Auth { challenge })) => {
@@ -207,10 +233,15 @@ impl Connection {
                     self.shared.fall(Status::Invalid, Some(reason));
                     None
                 }
-                Ok(Err(error)) => Some(self.shared.retry_after(&mut attempt, error.to_string())),
+                Ok(Err(error)) => Some(match planned_pause {
+                    // Calls may come in any number: their attempts do not use up those that are planned.
+                    Some(pause) => self.shared.retry_as_planned(pause, error.to_string()),
+                    None => self.shared.retry_after(&mut attempt, error.to_string()),
+                }),
             };
             match self.wait(wait).await {
                 Woken::Stop(reply) => return reply,
+                Woken::Early(before) => planned = Some(Instant::now() + before),
                 Woken::Asked | Woken::Due => {}
             }
         }
@@ -262,6 +293,7 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
+        let began = Instant::now();
         let mut sleep = std::pin::pin!(sleep);
         let mut logged_in = std::pin::pin!(self.shared.logged_in());
         loop {
@@ -270,7 +302,11 @@ impl Connection {
                 () = &mut logged_in => return Woken::Asked,
                 () = self.shared.surroundings.stop.cancelled() => return Woken::Stop(None),
                 command = self.mailbox.recv() => match command {
-                    Some(Command::Wake) => return Woken::Asked,
+                    Some(Command::Wake | Command::Check(_)) => return Woken::Asked,
+                    Some(Command::CallWaits) => return match limit {
+                        Some(limit) => Woken::Early(limit.saturating_sub(began.elapsed())),
+                        None => Woken::Asked,
+                    },
                     Some(Command::Stop(reply)) => return Woken::Stop(Some(reply)),
                     None => return Woken::Stop(None),
                     Some(Command::AuthLost { .. }) => {}
@@ -305,6 +341,17 @@ impl Shared {
             link.next_attempt_at = Some(SystemTime::now() + delay);
         });
         delay
+    }
+
+    /// Publishes the failure of an attempt that nobody had planned; the planned one comes all the same.
+    fn retry_as_planned(&self, pause: Duration, reason: String) -> Duration {
+        let status = match self.link.borrow().status {
+            Status::Parked => Status::Parked,
+            _ => Status::Reconnecting,
+        };
+        self.fall(status, Some(reason));
+        self.publish(|link| link.next_attempt_at = Some(SystemTime::now() + pause));
+        pause
     }
 
     fn fall(&self, status: Status, error: Option<String>) {

@@ -33,7 +33,7 @@ pub enum Question {
     Status,
     /// Read the configuration again.
     Reload,
-    /// Try a server now.
+    /// Try a server now, or ask it whether it is there.
     Wake {
         /// Which.
         server: ServerName,
@@ -175,7 +175,7 @@ where
             },
         },
         Question::Wake { server } => {
-            host.wake(&server);
+            host.check(&server).await;
             Answer::Woken
         }
     }

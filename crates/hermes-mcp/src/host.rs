@@ -200,11 +200,9 @@ impl Host {
                 );
                 let old = inner.registry.swap(Arc::new(registry));
                 let new = inner.registry.load();
-                for warning in new
-                    .warnings()
-                    .iter()
-                    .filter(|warning| !old.warnings().contains(warning))
-                {
+                let known: HashSet<&String> = old.warnings().iter().collect();
+                let warnings = new.warnings().iter();
+                for warning in warnings.filter(|warning| !known.contains(warning)) {
                     tracing::warn!("{warning}");
                 }
             }
@@ -328,6 +326,21 @@ impl Host {
         if let Some(owner) = self.owner(server) {
             owner.wake();
         }
+    }
+
+    /// Looks at what is behind the state of one server: one that is ready is asked, and connected anew if it does not
+    /// answer; one that is not is tried now. Returns when that is known.
+    pub async fn check(&self, server: &ServerName) {
+        if let Some(owner) = self.owner(server) {
+            owner.check().await;
+        }
+    }
+
+    /// The same of every server that is ready, and of no other.
+    async fn check_ready(&self) {
+        let mut owners = self.owners();
+        owners.retain(|owner| owner.link.borrow().status == Status::Ready);
+        futures::future::join_all(owners.iter().map(|owner| owner.check())).await;
     }
 
     /// Every server's status, in the order of the configuration.

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 use crate::{
     breaker::Breaker,
     call::CallError,
-    connection::{Command, LiveServer},
+    connection::{CHECK_LIMIT, Command, LiveServer},
     counters::Counters,
     link::Link,
     outcome::Failure,
@@ -39,6 +39,15 @@ impl Owner {
     /// Asks for an attempt now; a full mailbox means that one is coming anyway.
     pub(crate) fn wake(&self) {
         let _ = self.mailbox.try_send(Command::Wake);
+    }
+
+    /// Has the server asked whether it is there, if it is ready; otherwise asks for an attempt now. Waits for the answer.
+    pub(crate) async fn check(&self) {
+        let (done, checked) = oneshot::channel();
+        if self.mailbox.try_send(Command::Check(done)).is_ok() {
+            // A connection that is stopped meanwhile drops the sender, too.
+            let _ = tokio::time::timeout(CHECK_LIMIT + CHECK_LIMIT / 10, checked).await;
+        }
     }
 
     /// Whether some of its tools wait for approval.

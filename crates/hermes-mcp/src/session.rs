@@ -24,8 +24,10 @@ use crate::{
     sandbox::Confined,
 };
 
+mod doubt;
 mod handler;
 
+pub(crate) use doubt::Doubt;
 pub(crate) use handler::Handler;
 
 /// A live session with a server.
@@ -53,9 +55,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whether requests can still be sent; a broken session is known here before its connection has noticed.
+    /// Whether requests can still be sent; a broken session is known here before its connection has noticed. While it is
+    /// in doubt, the connection finds out.
     pub(crate) fn is_open(&self) -> bool {
-        !self.ended.is_cancelled() && !self.peer.is_transport_closed()
+        !self.ended.is_cancelled()
+            && !self.peer.is_transport_closed()
+            && !self.traffic.doubt.is_raised()
     }
 }
 
@@ -103,6 +108,7 @@ pub(crate) struct Traffic {
     server: ServerName,
     calls: Mutex<HashMap<ProgressToken, InFlight>>,
     pub(crate) changes: Changes,
+    pub(crate) doubt: Arc<Doubt>,
     last_use: Mutex<Instant>,
     in_flight: AtomicU64,
     resource_updates: tokio::sync::broadcast::Sender<String>,
@@ -171,6 +177,7 @@ impl Traffic {
             server,
             calls: Mutex::default(),
             changes: Changes::default(),
+            doubt: Arc::default(),
             last_use: Mutex::new(Instant::now()),
             in_flight: AtomicU64::new(0),
             resource_updates,

@@ -1,7 +1,11 @@
 //! Gets a live session for a call: at once if there is one, else by waiting or waking within the limits of its state.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use hermes_config::TransportSettings;
 use tokio::sync::watch;
 
 use super::{CallError, LoginNeed};
@@ -14,6 +18,8 @@ use crate::{
 
 /// How long a call waits for a server that is on its way back.
 const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How long after a call asked for an attempt it asks for the next.
+const NEXT_ATTEMPT: Duration = Duration::from_millis(300);
 /// How long a call waits for a parked server.
 const WAKE_LIMIT: Duration = Duration::from_secs(15);
 
@@ -48,7 +54,8 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
         .then_some(now.attempts_ended);
         (limit, attempts)
     };
-    if let Ok(Some(session)) = tokio::time::timeout(limit, settle(&mut link, attempts)).await {
+    let settled = settle(owner, &mut link, attempts);
+    if let Ok(Some(session)) = tokio::time::timeout(limit, settled).await {
         return Ok(session);
     }
     let now = link.borrow();
@@ -59,23 +66,45 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
 }
 
 /// Waits for a session; gives up when none can come any more, or when the attempt that decides has failed.
-async fn settle(link: &mut watch::Receiver<Link>, attempts: Option<u64>) -> Option<Arc<Session>> {
-    let settled = link
-        .wait_for(|link| {
-            open_session(link).is_some()
-                || !matches!(
-                    link.status,
-                    Status::Connecting
-                        | Status::Reconnecting
-                        | Status::Lazy
-                        | Status::Parked
-                        | Status::Ready
-                )
-                || attempts.is_some_and(|before| link.attempts_ended > before)
-        })
-        .await
-        .ok()?;
-    open_session(&settled).cloned()
+async fn settle(
+    owner: &Owner,
+    link: &mut watch::Receiver<Link>,
+    attempts: Option<u64>,
+) -> Option<Arc<Session>> {
+    // To try to connect costs a remote server nothing; a local one would be started again and again.
+    let is_remote = !matches!(owner.server.load().transport, TransportSettings::Stdio(_));
+    let mut asked: Option<Instant> = None;
+    loop {
+        {
+            let now = link.borrow_and_update();
+            if let Some(session) = open_session(&now) {
+                return Some(session.clone());
+            }
+            let may_come = matches!(
+                now.status,
+                Status::Connecting
+                    | Status::Reconnecting
+                    | Status::Lazy
+                    | Status::Parked
+                    | Status::Ready
+            );
+            if !may_come || attempts.is_some_and(|before| now.attempts_ended > before) {
+                return None;
+            }
+            let asks = match asked {
+                None => true,
+                Some(at) => is_remote && at.elapsed() >= NEXT_ATTEMPT,
+            };
+            if now.status == Status::Reconnecting && asks {
+                asked = Some(Instant::now());
+                let _ = owner.mailbox.try_send(Command::CallWaits);
+            }
+        }
+        tokio::select! {
+            changed = link.changed() => changed.ok()?,
+            () = tokio::time::sleep(NEXT_ATTEMPT) => {}
+        }
+    }
 }
 
 fn open_session(link: &Link) -> Option<&Arc<Session>> {

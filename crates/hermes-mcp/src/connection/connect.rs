@@ -303,7 +303,9 @@ impl Connector {
                 Box::pin(opened).await?
             }
             TransportSettings::Http(settings) => {
-                let transport = http::transport(settings, self.peer(settings, resolved)?);
+                let peer = self.peer(settings, resolved)?;
+                let peer = peer.telling(handler.traffic.doubt.clone());
+                let transport = http::transport(settings, peer);
                 Box::pin(handshake::open(
                     handler.clone(),
                     transport,

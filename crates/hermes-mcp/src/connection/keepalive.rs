@@ -1,4 +1,5 @@
-//! Tells whether a quiet session is still there. Legacy only: the stateless era has no `ping`.
+//! Tells whether a quiet session is still there. In the stateless era remote servers alone are asked: the end of a local
+//! one is seen, and there is no `ping`.
 
 use std::{
     sync::Arc,
@@ -6,13 +7,9 @@ use std::{
 };
 
 use hermes_config::Server;
-use rmcp::{
-    model::{ClientRequest, PingRequest},
-    service::ServiceError,
-};
 use tokio::time::Instant;
 
-use super::backoff;
+use super::{backoff, liveness::Liveness};
 use crate::{era::Era, session::Session};
 
 /// How long an answer may take.
@@ -24,17 +21,18 @@ pub(super) struct Keepalive {
     due: Instant,
     /// The same by the clock on the wall, which goes on while the machine sleeps.
     due_by_the_wall: SystemTime,
-    knows_ping: bool,
+    liveness: Liveness,
 }
 
 impl Keepalive {
     pub(super) fn new(server: &Server, session: &Arc<Session>) -> Self {
-        let interval = server.keepalive.filter(|_| session.era == Era::Legacy);
+        let is_asked = session.era == Era::Legacy || session.pid.is_none();
+        let interval = server.keepalive.filter(|_| is_asked);
         let mut keepalive = Self {
             interval,
             due: Instant::now(),
             due_by_the_wall: SystemTime::now(),
-            knows_ping: true,
+            liveness: Liveness::of(session),
         };
         keepalive.plan(interval.unwrap_or_default());
         keepalive
@@ -59,36 +57,9 @@ impl Keepalive {
             if overdue > interval || session.traffic.in_flight() > 0 {
                 continue;
             }
-            if let Err(reason) = self.ask(session).await {
-                return reason;
+            if let Err(reason) = self.liveness.ask(session, LIMIT).await {
+                return format!("the keepalive failed: {reason}");
             }
-        }
-    }
-
-    async fn ask(&mut self, session: &Session) -> Result<(), String> {
-        let answer = async {
-            if self.knows_ping {
-                let ping = ClientRequest::PingRequest(PingRequest::default());
-                match session.peer.send_request(ping).await {
-                    Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
-                        self.knows_ping = false;
-                    }
-                    Err(ServiceError::McpError(_)) | Ok(_) => return Ok(()),
-                    Err(error) => return Err(error),
-                }
-            }
-            match session.peer.list_tools(None).await {
-                Ok(_) | Err(ServiceError::McpError(_)) => Ok(()),
-                Err(error) => Err(error),
-            }
-        };
-        match tokio::time::timeout(LIMIT, answer).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(format!("the keepalive failed: {error}")),
-            Err(_) => Err(format!(
-                "no answer to the keepalive within {} s",
-                LIMIT.as_secs()
-            )),
         }
     }
 }

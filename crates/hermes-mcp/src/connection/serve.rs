@@ -7,10 +7,11 @@ use std::{
 
 use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use rmcp::{RoleClient, service::Peer};
+use tokio::sync::oneshot;
 
 use super::{
-    Command, Connection, End, Shared, attempt_processes::last_words, connect::Live,
-    keepalive::Keepalive, subscriptions,
+    Command, Connection, End, Ended, Shared, attempt_processes::last_words, connect::Live,
+    keepalive::Keepalive, liveness, subscriptions,
 };
 use crate::{
     catalog::{self, Catalog, ListError, Listed, ToolChanges},
@@ -26,6 +27,8 @@ const REFRESH_LIMIT: Duration = Duration::from_mins(1);
 pub(super) const SETTLING: Duration = Duration::from_millis(500);
 /// How long the end of a session may take before it is cut.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+/// The same of a remote server that is gone: there is hardly anybody to say goodbye to.
+const LOST_LIMIT: Duration = Duration::from_millis(200);
 
 impl Connection {
     /// Serves a session until it ends. What is left of it is to be cleared once its end is published.
@@ -47,6 +50,7 @@ impl Connection {
             remembered,
         };
         let mut has_settled = false;
+        let mut asking = Asking::default();
         let cancel = service.cancellation_token();
         let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
@@ -63,6 +67,8 @@ impl Connection {
                 shared.wanted_resources.subscribe(),
             ));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
+            let mut renewals = session.traffic.doubt.renewals();
+            let mut verdict = Box::pin(liveness::next_verdict(&session));
             let mut settling = std::pin::pin!(tokio::time::sleep(SETTLING));
             // One refresh at a time; what arrives meanwhile causes exactly one more.
             let mut refreshing = std::pin::pin!(Fuse::terminated());
@@ -71,14 +77,21 @@ impl Connection {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break End::Stopped(None),
-                    command = mailbox.recv() => match command {
-                        Some(Command::Stop(reply)) => break End::Stopped(Some(reply)),
-                        None => break End::Stopped(None),
-                        Some(Command::AuthLost { challenge }) => break End::AuthLost(challenge),
-                        Some(Command::Wake) => {}
+                    command = mailbox.recv() => if let Some(end) = asking.obey(command, &session) {
+                        break end;
                     },
                     () = &mut closed => break End::Lost("the connection was closed".into()),
                     status = &mut exited => break End::Lost(format!("the server's process ended ({status})")),
+                    verdict_now = &mut verdict => match verdict_now {
+                        Ok(()) => {
+                            asking.0.clear();
+                            // Calls wait for the link to change.
+                            shared.link.send_modify(|_| ());
+                            verdict = Box::pin(liveness::next_verdict(&session));
+                        }
+                        Err(reason) => break End::Lost(reason),
+                    },
+                    Ok(()) = renewals.changed() => session.traffic.changes.mark_all(),
                     refreshed = &mut refreshing, if !refreshing.is_terminated() => {
                         if let Some(refreshed) = refreshed {
                             known = refreshed;
@@ -111,14 +124,37 @@ impl Connection {
         if !has_settled {
             shared.settle(&catalog).await;
         }
-        let end = match (end, &mut process) {
-            (End::Lost(reason), Some(process)) => {
-                End::Lost(shared.with_last_words(reason, process).await)
-            }
-            (End::Lost(reason), None) => End::Lost(shared.redacted(&reason)),
-            (end, _) => end,
+        let end = shared.in_words(end, process.as_mut()).await;
+        let remains = Remains {
+            closed,
+            process,
+            _asking: asking,
         };
-        (end, Remains { closed, process })
+        (end, remains)
+    }
+}
+
+/// Those who wait to hear that the server was asked whether it is there.
+#[derive(Default)]
+struct Asking(Vec<oneshot::Sender<()>>);
+
+impl Asking {
+    /// Does what a session can do about a command, or ends it.
+    fn obey(&mut self, command: Option<Command>, session: &Session) -> Option<End> {
+        match command {
+            Some(Command::Stop(reply)) => return Some(End::Stopped(Some(reply))),
+            None => return Some(End::Stopped(None)),
+            Some(Command::AuthLost { challenge }) => return Some(End::AuthLost(challenge)),
+            Some(Command::Check(done)) => {
+                // A local server that works on a call may have no ear for more.
+                if session.pid.is_none() || session.traffic.in_flight() == 0 {
+                    self.0.push(done);
+                    session.traffic.doubt.raise(|| "somebody asked".into());
+                }
+            }
+            Some(Command::Wake | Command::CallWaits) => {}
+        }
+        None
     }
 }
 
@@ -133,13 +169,19 @@ struct Known {
 pub(super) struct Remains {
     closed: Fuse<BoxFuture<'static, ()>>,
     process: Option<Running>,
+    /// They are told by then.
+    _asking: Asking,
 }
 
 impl Remains {
     /// Closing ends an HTTP session with a DELETE, and asks a local server to leave by closing its stdin.
-    pub(super) async fn clear(self) {
+    pub(super) async fn clear(self, end: Ended) {
+        let limit = match (end, &self.process) {
+            (Ended::Lost, None) => LOST_LIMIT,
+            _ => CLOSE_LIMIT,
+        };
         if !self.closed.is_terminated() {
-            let _ = tokio::time::timeout(CLOSE_LIMIT, self.closed).await;
+            let _ = tokio::time::timeout(limit, self.closed).await;
         }
         if let Some(process) = self.process {
             process.stop().await;
@@ -184,6 +226,17 @@ impl Shared {
 
     fn redacted(&self, text: &str) -> String {
         self.redactor.load().redact(text).into_owned()
+    }
+
+    /// An end whose reason can be told.
+    async fn in_words(&self, end: End, process: Option<&mut Running>) -> End {
+        match (end, process) {
+            (End::Lost(reason), Some(process)) => {
+                End::Lost(self.with_last_words(reason, process).await)
+            }
+            (End::Lost(reason), None) => End::Lost(self.redacted(&reason)),
+            (end, _) => end,
+        }
     }
 
     async fn with_last_words(&self, reason: String, process: &mut Running) -> String {

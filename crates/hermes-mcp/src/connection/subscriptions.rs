@@ -117,6 +117,7 @@ fn note(session: &Session, notification: ServerNotification) {
 /// A legacy server is told about each resource by itself.
 async fn subscribe(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
     let mut subscribed = BTreeSet::new();
+    let mut renewals = session.traffic.doubt.renewals();
     loop {
         let now: BTreeSet<String> = wanted.borrow_and_update().keys().cloned().collect();
         for uri in now.difference(&subscribed) {
@@ -135,8 +136,12 @@ async fn subscribe(session: &Session, wanted: &mut watch::Receiver<WantedResourc
                 .await;
         }
         subscribed = now;
-        if wanted.changed().await.is_err() {
-            return std::future::pending().await;
+        tokio::select! {
+            changed = wanted.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+            // A new MCP session knows of none.
+            Ok(()) = renewals.changed() => subscribed.clear(),
         }
     }
 }

@@ -75,6 +75,7 @@ impl ReloadReport {
 impl Host {
     /// What a reload would do, without doing it.
     pub async fn plan_reload(&self, settings: &Settings) -> ReloadReport {
+        self.check_ready().await;
         let variables = Arc::new(settings.variables.clone());
         let entries = settings.servers.iter();
         let wanted = entries.map(|entry| self.want(entry, variables.clone()));
@@ -107,6 +108,8 @@ impl Host {
     pub async fn reload(&self, settings: &Settings) -> ReloadReport {
         let inner = &self.inner;
         let _one_at_a_time = inner.reloading.lock().await;
+        // A server that is gone counts as failed, whatever its state was until now.
+        self.check_ready().await;
         inner
             .surroundings
             .variables

@@ -13,6 +13,7 @@ mod preflight;
 mod redirect;
 mod reply;
 mod size;
+mod watch;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -40,6 +41,7 @@ use self::{
     authorization::Answer,
     headers::Configured,
     redirect::{Hop, Route},
+    watch::RequestWatch,
 };
 pub use self::{
     error::{AuthChallenge, HttpError},
@@ -51,7 +53,10 @@ pub(crate) use self::{
     redirect::policy as redirect_policy,
     reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
-use crate::oauth::{Authorizer, Verdict};
+use crate::{
+    oauth::{Authorizer, Verdict},
+    session::Doubt,
+};
 
 /// The largest JSON body or single event taken from a server.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -76,6 +81,7 @@ pub struct HttpPeer {
     client: reqwest::Client,
     configured: Arc<Configured>,
     authorizer: Option<Arc<Authorizer>>,
+    watch: Arc<RequestWatch>,
 }
 
 impl HttpPeer {
@@ -88,6 +94,7 @@ impl HttpPeer {
             client,
             configured: Arc::new(Configured::new(settings)?),
             authorizer: None,
+            watch: Arc::default(),
         })
     }
 
@@ -95,6 +102,14 @@ impl HttpPeer {
     pub(crate) fn authorized_by(self, authorizer: Arc<Authorizer>) -> Self {
         Self {
             authorizer: Some(authorizer),
+            ..self
+        }
+    }
+
+    /// The same, telling where requests make the server look gone.
+    pub(crate) fn telling(self, doubt: Arc<Doubt>) -> Self {
+        Self {
+            watch: Arc::new(RequestWatch::telling(doubt)),
             ..self
         }
     }
@@ -211,7 +226,7 @@ impl StreamableHttpClient for HttpPeer {
         max_sse_event_size: usize,
     ) -> Result<StreamableHttpPostResponse, PeerError> {
         let body = Bytes::from(serde_json::to_vec(&message)?);
-        let response = self
+        let sent = self
             .follow(uri, Method::POST, |hop| {
                 let mut request = self
                     .request(Method::POST, &hop, &custom_headers, auth_header.as_deref())
@@ -223,13 +238,13 @@ impl StreamableHttpClient for HttpPeer {
                 }
                 async move { Ok(request.send().await?) }
             })
-            .await?;
-        let session = if session_id.is_some() {
-            reply::Session::Attached
-        } else {
-            reply::Session::None
+            .await;
+        let session = self.watch.session(session_id.as_deref());
+        let outcome = match sent {
+            Ok(response) => reply::to_post(response, &message, session, max_sse_event_size).await,
+            Err(error) => Err(error),
         };
-        reply::to_post(response, &message, session, max_sse_event_size).await
+        self.watch.see_reply(&message, session_id.as_ref(), outcome)
     }
 
     async fn delete_session(
@@ -290,7 +305,7 @@ impl StreamableHttpClient for HttpPeer {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         max_sse_event_size: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, PeerError> {
-        self.follow(uri, Method::GET, |hop| {
+        let opened = self.follow(uri, Method::GET, |hop| {
             let headers =
                 self.configured
                     .headers_for(&hop, &custom_headers, auth_header.as_deref());
@@ -309,8 +324,10 @@ impl StreamableHttpClient for HttpPeer {
                     )
                     .await
             }
-        })
-        .await
+        });
+        let opened = opened.await;
+        self.watch.see_stream(&opened);
+        opened
     }
 }
 

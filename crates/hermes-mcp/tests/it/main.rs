@@ -15,6 +15,7 @@ mod faults;
 mod host;
 mod http;
 mod http_faults;
+mod http_gone;
 mod inquiries;
 mod lazy;
 mod life_cycle;

@@ -4,6 +4,7 @@ mod cold;
 mod everything;
 mod node;
 mod python;
+mod restarts;
 mod sandboxed;
 
 use std::path::PathBuf;

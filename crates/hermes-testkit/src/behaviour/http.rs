@@ -24,6 +24,8 @@ pub struct Http {
     pub check_headers: bool,
     /// Answers 404 in the first session after this many of its requests.
     pub forget_session_after: Option<u32>,
+    /// The status with which an unknown session is refused.
+    pub unknown_session: u16,
     /// Lets `forget_session_after` hold for every session, not just the first.
     pub forget_every_session: bool,
     /// The `retry` field of the GET stream.
@@ -45,6 +47,7 @@ impl Default for Http {
             get_stream: true,
             check_headers: true,
             forget_session_after: None,
+            unknown_session: 404,
             forget_every_session: false,
             retry_ms: None,
             bearer: None,

@@ -31,6 +31,8 @@ pub struct Lists {
     pub ttl_ms: u64,
     /// Lets stateless clients share lists between users.
     pub public_cache: bool,
+    /// Declares that no change is announced.
+    pub unannounced: bool,
     /// Knows no `subscriptions/listen`.
     pub refuse_listen: bool,
     /// Ends each subscription, politely, after this time.

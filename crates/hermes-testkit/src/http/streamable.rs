@@ -237,7 +237,9 @@ fn find_session(
     };
     let mut sessions = lock(&front.sessions);
     let Some(member) = sessions.get_mut(key) else {
-        return Err(Refusal(StatusCode::NOT_FOUND, "no such session"));
+        let status = front.behaviour().http.unknown_session;
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_FOUND);
+        return Err(Refusal(status, "no such session"));
     };
     if let Some(left) = &mut member.requests_left
         && message.get("id").is_some()

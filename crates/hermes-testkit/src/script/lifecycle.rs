@@ -34,12 +34,13 @@ impl Script {
     }
 
     fn capabilities(&self) -> Value {
-        let mut capabilities = json!({ "tools": { "listChanged": true }, "logging": {} });
+        let announced = !self.behaviour.lists.unannounced;
+        let mut capabilities = json!({ "tools": { "listChanged": announced }, "logging": {} });
         if self.behaviour.resources {
-            capabilities["resources"] = json!({ "subscribe": true, "listChanged": true });
+            capabilities["resources"] = json!({ "subscribe": true, "listChanged": announced });
         }
         if self.behaviour.prompts {
-            capabilities["prompts"] = json!({ "listChanged": true });
+            capabilities["prompts"] = json!({ "listChanged": announced });
         }
         capabilities
     }

@@ -60,6 +60,13 @@ async fn serve(wire: DuplexStream, ping: Ping, heard: mpsc::UnboundedSender<Stri
     }
 }
 
+fn keepalive(session: &Arc<Session>) -> Keepalive {
+    let template = json!({ "command": "memory", "keepalive_interval": 5 });
+    let none = Variables::from_pairs::<String, String>([]);
+    let (entry, _) = hermes_config::ServerEntry::parse("memory", template, &none);
+    Keepalive::new(&entry.server.unwrap(), session)
+}
+
 /// A session with a server in memory, and what keeps it alive.
 struct Quiet {
     session: Arc<Session>,
@@ -104,17 +111,22 @@ impl Quiet {
             traffic: handler.traffic.clone(),
             handler,
         });
-        let template = json!({ "command": "memory", "keepalive_interval": 5 });
-        let none = Variables::from_pairs::<String, String>([]);
-        let (entry, _) = hermes_config::ServerEntry::parse("memory", template, &none);
-        let keepalive = Keepalive::new(&entry.server.unwrap(), &session);
         Self {
+            keepalive: keepalive(&session),
             session,
-            keepalive,
             heard,
             _service: service,
             _server: server,
         }
+    }
+
+    /// The same as a session of this era, of a local server if it has a process.
+    fn of(mut self, era: Era, pid: Option<u32>) -> Self {
+        let session = Arc::get_mut(&mut self.session).unwrap();
+        session.era = era;
+        session.pid = pid;
+        self.keepalive = keepalive(&self.session);
+        self
     }
 
     /// Beats until the server has heard this much, and returns it.
@@ -181,9 +193,14 @@ async fn after_the_machine_slept_one_interval_passes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateless_session_has_no_ping() {
-    let mut quiet = Quiet::new(Ping::Answered).await;
-    quiet.keepalive.interval = None;
+async fn a_remote_server_of_the_stateless_era_is_asked_for_its_tools() {
+    let mut quiet = Quiet::new(Ping::Answered).await.of(Era::Stateless, None);
+    assert_eq!(quiet.hears(2).await, ["tools/list"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_server_of_the_stateless_era_is_left_alone() {
+    let mut quiet = Quiet::new(Ping::Answered).await.of(Era::Stateless, Some(1));
     let beats = tokio::time::timeout(Duration::from_hours(1), quiet.hears(1)).await;
     assert!(beats.is_err());
 }

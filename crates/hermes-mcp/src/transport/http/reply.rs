@@ -23,10 +23,13 @@ use crate::transport::decode::{self, Asked};
 /// Under this key of a JSON-RPC error's data stands the limit that a reply broke.
 const TOO_LARGE_KEY: &str = "hermes/messageTooLarge";
 
-/// Whether the request named an MCP session.
+/// The MCP session that a request named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Session {
-    Attached,
+    /// Requests were answered in it.
+    Proven,
+    /// Nothing was answered in it yet.
+    New,
     None,
 }
 
@@ -113,9 +116,10 @@ async fn refusal(
     if is_auth(status) {
         return expect_success(response).await.map(|_| PostReply::Accepted);
     }
-    if status == StatusCode::NOT_FOUND && session == Session::Attached {
+    if status == StatusCode::NOT_FOUND && session != Session::None {
         return Err(StreamableHttpError::SessionExpired);
     }
+    let may_be_session = status == StatusCode::BAD_REQUEST && session != Session::None;
 
     let retry_after = header_text(&response, header::RETRY_AFTER.as_str());
     let session_id = header_text(&response, HEADER_SESSION_ID);
@@ -125,6 +129,9 @@ async fn refusal(
             .await
             .map_err(StreamableHttpError::Client)?;
         if let Ok(ServerJsonRpcMessage::Error(mut reply)) = serde_json::from_slice(&body) {
+            if may_be_session && speaks_of_session(&reply.error.message) {
+                return Err(StreamableHttpError::SessionExpired);
+            }
             // A server that refuses before reading the message can not repeat its id, yet this is the answer to it.
             if let Some(id) = request_id(message) {
                 reply.id = Some(id.clone());
@@ -135,6 +142,11 @@ async fn refusal(
     } else {
         size::excerpt(response).await
     };
+    // No reply of the protocol: the server may not even have read the message. In a session where nothing was answered
+    // yet, it is more likely the message itself that is refused.
+    if may_be_session && (session == Session::Proven || speaks_of_session(&excerpt)) {
+        return Err(StreamableHttpError::SessionExpired);
+    }
 
     // The probe for the protocol era reads a refusal as "older server", for which it wants a JSON-RPC error.
     if let ClientJsonRpcMessage::Request(request) = message
@@ -154,6 +166,11 @@ async fn refusal(
         excerpt,
         retry_after,
     }))
+}
+
+/// Whether a refusal is about the MCP session. There is no code for that, and servers word it in their own way.
+fn speaks_of_session(text: &str) -> bool {
+    text.to_lowercase().contains("session")
 }
 
 /// A reply with a success status; any other becomes the error it stands for.

@@ -1,0 +1,99 @@
+//! Whether the server behind a session may be gone. Who meets trouble on the way to it raises a doubt here, and the
+//! connection settles it by asking the server.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::sync::{Notify, watch};
+
+/// What is known about the way to a server, beyond what single requests tell.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt {
+    /// Why the server may be gone.
+    trouble: Mutex<Option<String>>,
+    raised: Notify,
+    /// Whether the stream for what is no answer was open when it was last heard of.
+    had_stream: AtomicBool,
+    /// How often the MCP session was opened anew under the same connection.
+    renewals: watch::Sender<u64>,
+}
+
+impl Doubt {
+    /// Says what makes the server look gone; the first reason stays until the doubt is settled.
+    pub(crate) fn raise(&self, trouble: impl FnOnce() -> String) {
+        let mut known = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_with(trouble);
+        self.raised.notify_one();
+    }
+
+    /// Whether nobody knows at present if the server is there.
+    pub(crate) fn is_raised(&self) -> bool {
+        let known = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        known.is_some()
+    }
+
+    /// Waits for a doubt.
+    pub(crate) async fn raised(&self) {
+        loop {
+            self.raised.notified().await;
+            if self.is_raised() {
+                return;
+            }
+        }
+    }
+
+    /// The server has answered.
+    pub(crate) fn settle(&self) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The stream for what is no answer is open.
+    pub(crate) fn stream_opened(&self) {
+        self.had_stream.store(true, Ordering::Release);
+    }
+
+    /// The stream could not be opened. Says whether it was open before: then it ended, and can not be reopened.
+    pub(crate) fn stream_refused(&self) -> bool {
+        self.had_stream.swap(false, Ordering::AcqRel)
+    }
+
+    /// The server had forgotten the MCP session, and gave another one.
+    pub(crate) fn renewed(&self) {
+        self.renewals.send_modify(|count| *count += 1);
+    }
+
+    /// Changes with every new MCP session: what was said in the one before has to be said again.
+    pub(crate) fn renewals(&self) -> watch::Receiver<u64> {
+        self.renewals.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_doubt_lasts_until_it_is_settled_and_keeps_its_first_reason() {
+        let doubt = Doubt::default();
+        assert!(!doubt.is_raised());
+        doubt.raise(|| "first".into());
+        doubt.raise(|| "second".into());
+        doubt.raised().await;
+        assert_eq!(doubt.trouble.lock().unwrap().as_deref(), Some("first"));
+        doubt.settle();
+        assert!(!doubt.is_raised());
+        let again = tokio::time::timeout(std::time::Duration::from_millis(20), doubt.raised());
+        assert!(again.await.is_err(), "what is settled wakes nobody");
+    }
+
+    #[test]
+    fn a_stream_that_never_was_open_has_not_ended() {
+        let doubt = Doubt::default();
+        assert!(!doubt.stream_refused());
+        doubt.stream_opened();
+        assert!(doubt.stream_refused());
+        assert!(!doubt.stream_refused(), "told once");
+    }
+}
