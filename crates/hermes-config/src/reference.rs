@@ -107,6 +107,8 @@ enum Reach {
     Everything,
     /// No commands, and no file outside the home.
     InsideHome,
+    /// Variables alone: nothing is read, run or opened.
+    Variables,
 }
 
 impl ReferencePolicy {
@@ -243,6 +245,30 @@ impl Server {
             warnings: resolver.warnings,
             fingerprint,
         })
+    }
+
+    /// The references that would stay as written, such as `${VAR}` without a value. Nothing is read, run or opened.
+    pub fn unset_variables(&self, home: &Home, variables: &Variables) -> Vec<Warning> {
+        let mut resolver = Resolver {
+            sources: Sources {
+                home,
+                variables,
+                policy: ReferencePolicy {
+                    reach: Reach::Variables,
+                },
+            },
+            secrets: Vec::new(),
+            warnings: Vec::new(),
+        };
+        // Nothing fails where nothing is reached.
+        let _ = resolver.transport(&self.transport);
+        let _ = resolver.oauth(&self.oauth);
+        let _ = resolver.sampling(&self.sampling);
+        if let RootsPolicy::Directories(list) = &self.roots {
+            let _ = resolver.list("roots", list);
+        }
+        let _ = resolver.sandbox(&self.sandbox);
+        resolver.warnings
     }
 
     fn fingerprint(

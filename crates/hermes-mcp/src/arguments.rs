@@ -5,10 +5,55 @@
 
 use serde_json::{Map, Number, Value};
 
+use crate::schema;
+
 /// Fits the arguments of a call to the tool's input schema where they plainly miss it.
 pub fn coerce(mut arguments: Map<String, Value>, schema: &Value) -> Map<String, Value> {
     coerce_members(&mut arguments, schema);
     arguments
+}
+
+/// What plainly keeps arguments from fitting a tool's input schema: one that is missing, unknown or of another type.
+pub fn problem(arguments: &Map<String, Value>, schema: &Value) -> Option<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_known = |name: &str| properties.is_some_and(|known| known.contains_key(name));
+    let near = |name: &str, names: &mut dyn Iterator<Item = String>| {
+        hermes_config::nearest(name, names)
+            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    let missing: Vec<String> = required
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .filter(|name| !arguments.contains_key(*name))
+        .map(str::to_owned)
+        .collect();
+    let unknown = arguments.keys().find(|name| !is_known(name));
+    if let Some(name) = missing.first() {
+        let meant =
+            unknown.filter(|unknown| !near(unknown, &mut missing.iter().cloned()).is_empty());
+        return Some(match meant {
+            Some(typed) => {
+                let advice = near(typed, &mut missing.iter().cloned());
+                format!("there is no argument `{typed}`{advice}")
+            }
+            None => format!("`{name}` is missing"),
+        });
+    }
+    if let Some(name) = unknown
+        && schema.get("additionalProperties") == Some(&Value::Bool(false))
+    {
+        let mut names = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone());
+        return Some(format!(
+            "there is no argument `{name}`{}",
+            near(name, &mut names)
+        ));
+    }
+    schema::first_problem(schema, &Value::Object(arguments.clone()))
 }
 
 fn coerce_members(members: &mut Map<String, Value>, schema: &Value) {
@@ -174,6 +219,39 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_keeps_arguments_from_fitting_is_named() {
+        let schema = json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "lines": {"type": "integer"}},
+            "required": ["path"],
+        });
+        let problem = |arguments: Value, schema: &Value| match arguments {
+            Value::Object(arguments) => super::problem(&arguments, schema),
+            other => panic!("{other}"),
+        };
+        assert_eq!(problem(json!({"path": "/a", "lines": 2}), &schema), None);
+        let missing = problem(json!({"lines": 2}), &schema);
+        assert_eq!(missing.as_deref(), Some("`path` is missing"));
+        let typed = problem(json!({"pth": "/a"}), &schema);
+        let advice = "there is no argument `pth`; did you mean `path`?";
+        assert_eq!(typed.as_deref(), Some(advice));
+        // A server may take more than it says.
+        assert_eq!(problem(json!({"path": "/a", "more": 1}), &schema), None);
+        let mut closed = schema.clone();
+        closed["additionalProperties"] = false.into();
+        let unknown = problem(json!({"path": "/a", "line": 1}), &closed);
+        let advice = "there is no argument `line`; did you mean `lines`?";
+        assert_eq!(unknown.as_deref(), Some(advice));
+        let wrong = problem(json!({"path": "/a", "lines": "many"}), &schema).unwrap();
+        assert!(
+            wrong.contains("/lines") && !wrong.contains("many"),
+            "{wrong}"
+        );
+        // Nothing is said by a schema that is none.
+        assert_eq!(problem(json!({"a": 1}), &json!({"type": "strin"})), None);
+    }
 
     /// What becomes of `value` as an argument with this schema.
     fn coerced(value: Value, schema: &Value) -> Value {

@@ -26,6 +26,7 @@ use crate::{
     inquiry::{CallId, Conversation},
     link::Status,
     names::ToolName,
+    reason,
     session::{CallNews, Progress, Session},
     transport::http::{HttpFailure, classify},
 };
@@ -395,11 +396,18 @@ fn failed(session: &Session, error: &ServiceError, was_sending: bool) -> CallErr
             // The request may have been processed unless it never got through.
             Some(failure) => {
                 let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));
-                lost(session, Some(failure.to_string()), is_unsent)
+                lost(
+                    session,
+                    Some(reason::in_words(&failure.to_string())),
+                    is_unsent,
+                )
             }
-            None => lost(session, Some(transport.error.to_string()), was_sending),
+            None => {
+                let detail = reason::in_words(&transport.error.to_string());
+                lost(session, Some(detail), was_sending)
+            }
         },
         ServiceError::TransportClosed => lost(session, None, was_sending),
-        other => CallError::UnknownShape(other.to_string()),
+        other => CallError::UnknownShape(reason::in_words(&other.to_string())),
     }
 }

@@ -1,6 +1,7 @@
 //! How commands talk to the running processes of a home: a Unix socket per process in `<home>/run/`.
 //!
-//! One JSON object per line each way. The asking side is synchronous, so that a short command needs no runtime.
+//! One JSON object per line each way. The asking side is synchronous, so that a short command needs no runtime; only
+//! what may take its time and can be interrupted, a request to a server, is not.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -15,15 +16,22 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
-    host::{Host, ReloadReport},
+    host::{Host, ReloadReport, RequestReport, ServerRequest},
     manifest::create_private_directory,
+    protocol::{ElicitRequestParams, ElicitResult},
+    session::Progress,
     status::ServerStatus,
 };
 
+mod caller;
+mod request;
+
+pub use caller::{Caller, PersonAnswer, RequestLost, known_tools, request};
+
 /// The longest socket path that every Unix accepts.
 const LONGEST_PATH: usize = 100;
-/// A request has a name or two in it.
-const LONGEST_REQUEST: u64 = 64 * 1024;
+/// What one connection may say: calls have arguments of any size, and everybody who gets here is the user.
+const LONGEST_REQUEST: u64 = 256 * 1024 * 1024;
 
 /// What a running process can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,6 +46,28 @@ pub enum Question {
         /// Which.
         server: ServerName,
     },
+    /// Ask something of a server. Who hangs up takes the request back.
+    Request(RequestQuestion),
+    /// To [`Answer::Elicit`]: what the person said.
+    Elicited {
+        /// That.
+        result: ElicitResult,
+    },
+}
+
+/// A request to a server, made for somebody in another process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestQuestion {
+    /// Which server.
+    pub server: ServerName,
+    /// What.
+    pub request: ServerRequest,
+    /// Instead of the server's own `timeout`.
+    #[serde(default)]
+    pub timeout: Option<Duration>,
+    /// Whether the server may ask the person who waits for it.
+    #[serde(default)]
+    pub can_answer: bool,
 }
 
 /// What it answers.
@@ -56,6 +86,22 @@ pub enum Answer {
     },
     /// To [`Question::Wake`].
     Woken,
+    /// To [`Question::Request`]: this process has no session with the server and gets none.
+    NotHere,
+    /// To [`Question::Request`]: it is being done.
+    Accepted,
+    /// How far it is.
+    Progress(Progress),
+    /// The server asks the person.
+    Elicit {
+        /// What.
+        request: ElicitRequestParams,
+    },
+    /// What came of it.
+    Done {
+        /// That.
+        report: RequestReport,
+    },
     /// The question could not be answered.
     Refused {
         /// Why.
@@ -112,7 +158,7 @@ impl ControlSocket {
                         let (host, reload) = (host.clone(), reload.clone());
                         clients.spawn(async move {
                             let answer = |question| answer(&host, question, &reload);
-                            if let Err(error) = converse(stream, answer).await {
+                            if let Err(error) = converse(stream, &host, answer).await {
                                 tracing::debug!(%error, "a control connection ended badly");
                             }
                         });
@@ -136,8 +182,13 @@ impl Drop for ControlSocket {
     }
 }
 
+/// The lines that somebody sends.
+type QuestionLines =
+    tokio::io::Lines<tokio::io::BufReader<tokio::io::Take<tokio::net::unix::OwnedReadHalf>>>;
+
 async fn converse<F>(
     stream: tokio::net::UnixStream,
+    host: &Host,
     answer: impl Fn(Question) -> F,
 ) -> io::Result<()>
 where
@@ -148,16 +199,27 @@ where
     let mut lines = tokio::io::BufReader::new(reader).lines();
     while let Some(line) = lines.next_line().await? {
         let answer = match serde_json::from_str(&line) {
+            Ok(Question::Request(question)) => {
+                request::serve(host, question, &mut lines, &mut writer).await?;
+                continue;
+            }
             Ok(question) => answer(question).await,
             Err(error) => Answer::Refused {
                 reason: error.to_string(),
             },
         };
-        let mut text = serde_json::to_vec(&answer)?;
-        text.push(b'\n');
-        writer.write_all(&text).await?;
+        write_answer(&mut writer, &answer).await?;
     }
     Ok(())
+}
+
+async fn write_answer(
+    writer: &mut tokio::net::unix::OwnedWriteHalf,
+    answer: &Answer,
+) -> io::Result<()> {
+    let mut text = serde_json::to_vec(answer)?;
+    text.push(b'\n');
+    writer.write_all(&text).await
 }
 
 async fn answer<F>(host: &Host, question: Question, reload: impl Fn(Host) -> F) -> Answer
@@ -178,6 +240,9 @@ where
             host.check(&server).await;
             Answer::Woken
         }
+        Question::Request(_) | Question::Elicited { .. } => Answer::Refused {
+            reason: "nothing was asked".to_owned(),
+        },
     }
 }
 
@@ -200,39 +265,54 @@ pub struct Reply {
 
 /// Asks every running process of a home. Sockets that nobody answers are cleared away.
 pub fn ask(home: &Home, question: &Question, limit: Duration) -> Vec<Reply> {
-    let Ok(entries) = std::fs::read_dir(home.run_dir()) else {
-        return Vec::new();
-    };
     let mut replies = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let pid = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .and_then(|name| {
-                name.strip_prefix("host-")?
-                    .strip_suffix(".sock")?
-                    .parse()
-                    .ok()
-            });
-        let Some(pid) = pid else { continue };
+    for (pid, path) in sockets(home) {
         match ask_one(&path, question, limit) {
             Ok(answer) => replies.push(Reply { pid, answer }),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
-                ) =>
-            {
+            Err(error) if is_deserted(&error) => {
                 let _ = std::fs::remove_file(&path);
             }
             Err(error) => tracing::debug!(pid, %error, "a running process did not answer"),
         }
     }
-    replies.sort_by_key(|reply| reply.pid);
     replies
 }
 
+/// The sockets of a home's processes, by their ids.
+fn sockets(home: &Home) -> Vec<(u32, PathBuf)> {
+    let entries = std::fs::read_dir(home.run_dir()).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut sockets: Vec<(u32, PathBuf)> = paths
+        .filter_map(|path| {
+            let name = path.file_name()?.to_str()?;
+            let pid = name.strip_prefix("host-")?.strip_suffix(".sock")?;
+            Some((pid.parse().ok()?, path))
+        })
+        .collect();
+    sockets.sort();
+    sockets
+}
+
+/// Whether nobody listens at a socket any more.
+fn is_deserted(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+    )
+}
+
 fn ask_one(path: &Path, question: &Question, limit: Duration) -> io::Result<Answer> {
+    let mut answers = ask_on(path, question, limit)?;
+    let nothing = || Err(io::ErrorKind::UnexpectedEof.into());
+    answers.next().unwrap_or_else(nothing)
+}
+
+/// Asks at one socket; the answers come as they are read.
+fn ask_on(
+    path: &Path,
+    question: &Question,
+    limit: Duration,
+) -> io::Result<impl Iterator<Item = io::Result<Answer>>> {
     let target = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
     let mut stream = UnixStream::connect(target)?;
     stream.set_read_timeout(Some(limit))?;
@@ -240,9 +320,8 @@ fn ask_one(path: &Path, question: &Question, limit: Duration) -> io::Result<Answ
     let mut line = serde_json::to_vec(question)?;
     line.push(b'\n');
     stream.write_all(&line)?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
+    let lines = BufReader::new(stream).lines();
+    Ok(lines.map(|line| Ok(serde_json::from_str(&line?)?)))
 }
 
 /// Tells homes apart that one process serves.

@@ -18,7 +18,7 @@ use crate::{
     connection::Surroundings,
     content::MediaStore,
     era::Era,
-    inquiry::{Inquiries, NobodyToAsk},
+    inquiry::{Inquiries, NobodyToAsk, RoutedInquiries},
     link::{Link, Status},
     names::Naming,
     owner::Owner,
@@ -34,11 +34,13 @@ mod calls;
 mod member;
 mod on_offer;
 mod reload;
+mod request;
 mod resources;
 
 pub use calls::BatchCall;
 use member::Member;
 pub use reload::ReloadReport;
+pub use request::{RequestReport, ServerRequest};
 pub use resources::ResourceWatch;
 
 /// How long all servers together may take to stop.
@@ -101,6 +103,8 @@ pub struct Host {
 
 struct Inner {
     surroundings: Arc<Surroundings>,
+    /// Who answers servers, and which calls have answers of their own.
+    inquiries: Arc<RoutedInquiries>,
     /// In the order of the configuration; replaced as a whole by a reload.
     members: ArcSwap<Vec<Member>>,
     naming: ArcSwap<Naming>,
@@ -135,11 +139,12 @@ impl Host {
             })
         };
         let tasks = TaskTracker::new();
+        let inquiries = RoutedInquiries::new(options.inquiries);
         let surroundings = Arc::new(Surroundings {
             processes: Processes::new(&options.home, options.guard, options.support, tasks.clone()),
             variables: ArcSwap::from_pointee(settings.variables.clone()),
             references: options.references,
-            inquiries: options.inquiries,
+            inquiries: inquiries.clone(),
             pins: Arc::new(PinQueue::new(&options.home)),
             changed,
             remembered_tools: options.remembered_tools,
@@ -159,6 +164,7 @@ impl Host {
                 reloading: tokio::sync::Mutex::new(()),
                 media: MediaStore::new(surroundings.home.cache_dir()),
                 tasks,
+                inquiries,
                 surroundings,
             }),
         };
@@ -350,7 +356,7 @@ impl Host {
             .members
             .load()
             .iter()
-            .map(|member| member.status(&registry))
+            .map(|member| member.status(&registry, &self.inner.surroundings))
             .collect()
     }
 
@@ -384,6 +390,10 @@ impl Host {
         {
             tracing::warn!("some servers did not stop in time; their processes are killed");
         }
+    }
+
+    pub(crate) fn routed_inquiries(&self) -> &Arc<RoutedInquiries> {
+        &self.inner.inquiries
     }
 
     fn owners(&self) -> Vec<Arc<Owner>> {

@@ -17,6 +17,10 @@ use rmcp::model::{
     ElicitationAction, ErrorCode, ErrorData, Root,
 };
 
+mod routed;
+
+pub(crate) use routed::{ElicitAnswer, RoutedInquiries};
+
 /// Identifies one call of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);

@@ -29,6 +29,7 @@ mod owner;
 mod package_runner;
 pub mod pins;
 pub mod process;
+mod reason;
 pub mod registry;
 pub mod sandbox;
 pub mod schema;
@@ -40,7 +41,7 @@ pub mod transport;
 pub mod watch;
 
 pub use call::{CallError, CallOptions};
-pub use host::{Host, HostOptions, ReloadReport, RememberedTools};
+pub use host::{Host, HostOptions, ReloadReport, RememberedTools, RequestReport, ServerRequest};
 pub use inquiry::Inquiries;
 pub use names::{RegisteredName, ToolName};
 pub use outcome::Outcome;

@@ -10,6 +10,7 @@ mod top_level;
 
 use serde_json::{Map, Value};
 
+pub(crate) use check::first_problem;
 pub use check::{OutputCheck, SchemaProblem, check};
 pub use normalise::normalise;
 

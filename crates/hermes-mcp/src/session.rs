@@ -15,6 +15,7 @@ use rmcp::{
     model::{ProgressToken, RequestId, ServerPeerInfo},
     service::Peer,
 };
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +85,7 @@ pub(crate) enum CallNews {
 }
 
 /// How far a call is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// So far.
     pub progress: f64,

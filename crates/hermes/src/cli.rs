@@ -42,8 +42,8 @@ pub(crate) use hub_args::{HubArgs, PageArgs, SureArgs, VersionArgs};
 use later::{Later, Verbs};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,
-    LogoutArgs, McpCommand, NameArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs, ServeArgs,
-    StatusArgs, TestArgs, ToolsArgs,
+    LogoutArgs, McpCommand, NameArgs, PromptsArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs,
+    ResourcesArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
 pub(crate) use policy::{
@@ -187,9 +187,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     /// Print the version of this program, and which home it uses.
     Version,
     /// Print a completion script for a shell.
-    #[command(
-        after_help = "Example: hermes completions bash > ~/.local/share/bash-completion/completions/hermes"
-    )]
+    #[command(after_help = "\
+Names of servers, tools, sessions, jobs, profiles and tenants are completed as they are at that moment.
+
+Examples:
+  hermes completions bash > ~/.local/share/bash-completion/completions/hermes
+  hermes completions zsh > ~/.zfunc/_hermes
+  hermes completions fish > ~/.config/fish/completions/hermes.fish")]
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,

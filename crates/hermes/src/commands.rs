@@ -32,6 +32,8 @@ mod token;
 mod up;
 mod version;
 
+pub(crate) use completions::answer as answer_shell;
+
 /// Runs a command.
 pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
     // `up`, `chat` and `gateway` may stay and have a log file, `mcp serve` tells its client; the others are over soon.
@@ -70,9 +72,6 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<(), Failure> {
             version::run(context);
             Ok(())
         }
-        Command::Completions { shell } => {
-            completions::run(context, shell);
-            Ok(())
-        }
+        Command::Completions { shell } => completions::run(context, shell),
     }
 }

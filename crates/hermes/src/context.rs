@@ -30,6 +30,16 @@ impl Context {
         })
     }
 
+    /// For a shell that completes a line: nothing is printed but names.
+    pub(crate) fn for_completion(home: Home) -> Self {
+        Self {
+            home,
+            output: Output::new(false),
+            is_safe_mode: true,
+            is_config_left_aside: false,
+        }
+    }
+
     /// The same for a command that does not read config.yaml.
     pub(crate) fn without_config(&self) -> Self {
         Self {

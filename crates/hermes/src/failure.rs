@@ -3,6 +3,9 @@
 use hermes_config::ServerName;
 use serde_json::Value;
 
+/// More names than these are no help.
+const MANY_NAMES: usize = 40;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -88,14 +91,36 @@ impl Failure {
     /// The server is not in the configuration.
     pub(crate) fn no_such_server(name: &str, known: impl IntoIterator<Item = String>) -> Self {
         let known: Vec<String> = known.into_iter().collect();
-        let hint = if known.is_empty() {
-            "no server is configured; add one with `hermes mcp add`".to_owned()
-        } else {
-            format!("configured servers: {}", known.join(", "))
-        };
-        Self::new(Kind::NotFound, format!("there is no server `{name}`"))
-            .about(ServerName::new(name))
-            .hint(hint)
+        let failure = Self::new(Kind::NotFound, format!("there is no server `{name}`"))
+            .about(ServerName::new(name));
+        if known.is_empty() {
+            return failure.hint("no server is configured; add one with `hermes mcp add`");
+        }
+        failure.near(name, "configured servers", &known)
+    }
+
+    /// Says which name was probably meant, if one is near.
+    pub(crate) fn near_only(self, typed: &str, known: impl Iterator<Item = String>) -> Self {
+        match hermes_config::nearest(typed, known) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+
+    /// Says which name was probably meant, or else which there are.
+    pub(crate) fn near(self, typed: &str, title: &str, known: &[String]) -> Self {
+        if let Some(name) = hermes_config::nearest(typed, known.iter().cloned()) {
+            return self.hint(format!("did you mean `{name}`?"));
+        }
+        match known.len() {
+            0 => self,
+            count if count > MANY_NAMES => self.hint(format!(
+                "{title}: {} and {} more",
+                known[..MANY_NAMES].join(", "),
+                count - MANY_NAMES
+            )),
+            _ => self.hint(format!("{title}: {}", known.join(", "))),
+        }
     }
 
     /// Names the server it is about.

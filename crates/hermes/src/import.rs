@@ -102,6 +102,18 @@ struct Reading {
     draft: Result<Draft, String>,
 }
 
+/// What is wrong with a text as its file's name says it should be written; for files that nothing else is known of.
+pub fn syntax_problem(text: &str, path: &Path) -> Option<ImportError> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let parsed = match extension {
+        Some("toml") => parse::toml(text, path),
+        Some("yaml" | "yml") => parse::yaml(text, path),
+        Some("json" | "jsonc") => parse::jsonc(text, path),
+        _ => return None,
+    };
+    parsed.err()
+}
+
 /// Reads the servers of one file. `path` is used for messages and to find the project's directory: make it absolute.
 pub fn read(source: Source, text: &str, path: &Path) -> Result<Vec<Candidate>, ImportError> {
     let document = match source {

@@ -39,6 +39,9 @@ pub fn run() -> ExitCode {
         let _ = std::io::stdout().write_all(version.as_bytes());
         return ExitCode::SUCCESS;
     }
+    if commands::answer_shell() {
+        return ExitCode::SUCCESS;
+    }
     crash::install();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mut outcome = parsed(&arguments);

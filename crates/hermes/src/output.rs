@@ -2,7 +2,10 @@
 
 #![expect(clippy::print_stderr, reason = "the one module that prints")]
 
-use std::io::{IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{IsTerminal, Write},
+};
 
 pub(crate) use hermes_agent::printable::printable;
 use hermes_config::Redactor;
@@ -10,15 +13,45 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Kind};
 
+mod foreign;
 mod table;
 
-pub(crate) use table::Table;
+pub(crate) use table::{Table, wrap};
 
 /// Where and how a command prints.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     is_json: bool,
     has_colour: bool,
+    data: Sink,
+    messages: Sink,
+}
+
+/// Who reads what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sink {
+    /// A person: nothing that others wrote may steer the terminal.
+    Terminal,
+    /// A file or a program, which get what others wrote as they wrote it.
+    File,
+}
+
+impl Sink {
+    fn of(stream: &impl IsTerminal) -> Self {
+        if stream.is_terminal() {
+            Self::Terminal
+        } else {
+            Self::File
+        }
+    }
+
+    /// The one place where text becomes output.
+    fn shown(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Self::Terminal => foreign::for_terminal(text),
+            Self::File => foreign::for_file(text),
+        }
+    }
 }
 
 /// What a piece of text means.
@@ -35,9 +68,12 @@ pub(crate) enum Tone {
 impl Output {
     pub(crate) fn new(is_json: bool) -> Self {
         let refuses = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let data = Sink::of(&std::io::stdout());
         Self {
             is_json,
-            has_colour: !is_json && !refuses && std::io::stdout().is_terminal(),
+            has_colour: !is_json && !refuses && data == Sink::Terminal,
+            data,
+            messages: Sink::of(&std::io::stderr()),
         }
     }
 
@@ -47,7 +83,7 @@ impl Output {
 
     /// Whether stdout is a terminal that a person looks at.
     pub(crate) fn is_interactive(self) -> bool {
-        !self.is_json && std::io::stdout().is_terminal()
+        !self.is_json && self.data == Sink::Terminal
     }
 
     /// Whether text is coloured.
@@ -55,28 +91,50 @@ impl Output {
         self.has_colour
     }
 
+    /// How many columns of data a line has room for; a file has no end of them.
+    pub(crate) fn columns(self) -> Option<usize> {
+        (self.data == Sink::Terminal).then(|| crate::chat::terminal::size().0)
+    }
+
     /// One line of data; in `--json` mode nothing, since [`Self::json`] says it all.
     pub(crate) fn line(self, text: impl AsRef<str>) {
         if !self.is_json {
-            write_stdout(format_args!("{}\n", text.as_ref()));
+            self.write_data(&format!("{}\n", text.as_ref()));
         }
     }
 
-    /// Text as it is, without a line end of its own.
+    /// Text without a line end of its own.
     pub(crate) fn raw(self, text: &str) {
-        write_stdout(format_args!("{text}"));
+        self.write_data(text);
+    }
+
+    /// A picture for the terminal: sequences of our own around text that is clean already.
+    pub(crate) fn draw(self, picture: &str) {
+        write_stdout(format_args!("{}", foreign::for_picture(picture)));
+    }
+
+    /// A piece of a file that may be anything.
+    pub(crate) fn bytes(self, piece: &[u8]) -> std::io::Result<()> {
+        match self.data {
+            Sink::Terminal => {
+                self.write_data(&String::from_utf8_lossy(piece));
+                Ok(())
+            }
+            Sink::File => std::io::stdout().lock().write_all(piece),
+        }
     }
 
     /// Data without an end, in pieces: whether anybody still reads it. In `--json` mode nothing is written.
     pub(crate) fn stream(self, text: &str) -> bool {
         let mut stdout = std::io::stdout().lock();
+        let text = self.data.shown(text);
         self.is_json || stdout.write_all(text.as_bytes()).is_ok() && stdout.flush().is_ok()
     }
 
     /// A table of data.
     pub(crate) fn table(self, table: &Table) {
         if !self.is_json {
-            write_stdout(format_args!("{}", table.render(self)));
+            self.write_data(&table.render(self));
         }
     }
 
@@ -87,7 +145,7 @@ impl Output {
             if let Value::Object(members) = members {
                 object.extend(members);
             }
-            write_stdout(format_args!("{}\n", Value::Object(object)));
+            self.write_data(&format!("{}\n", Value::Object(object)));
         }
     }
 
@@ -102,23 +160,24 @@ impl Output {
             if let Value::Object(members) = members {
                 object.extend(members);
             }
-            write_stdout(format_args!("{}\n", Value::Object(object)));
+            self.write_data(&format!("{}\n", Value::Object(object)));
         }
     }
 
     /// The one object of `--json`, as it is: for a command whose object has a shape of its own.
     pub(crate) fn object(self, object: &Value) {
-        write_stdout(format_args!("{object}\n"));
+        self.write_data(&format!("{object}\n"));
     }
 
     /// A message to the user beside the data.
     pub(crate) fn note(self, text: impl AsRef<str>) {
-        eprintln!("{}", text.as_ref());
+        self.write_message(text.as_ref());
     }
 
     /// Something to look at; names an action.
     pub(crate) fn warning(self, text: impl AsRef<str>) {
-        eprintln!("{} {}", self.tint(Tone::Warning, "warning:"), text.as_ref());
+        let word = self.tint(Tone::Warning, "warning:");
+        self.write_message(&format!("{word} {}", text.as_ref()));
     }
 
     /// The end of a command that failed.
@@ -141,18 +200,18 @@ impl Output {
             for (key, value) in &failure.findings {
                 object[*key] = value.clone();
             }
-            write_stdout(format_args!("{object}\n"));
+            self.write_data(&format!("{object}\n"));
             return;
         }
-        eprintln!("{} {message}", self.tint(Tone::Bad, "error:"));
+        self.write_message(&format!("{} {message}", self.tint(Tone::Bad, "error:")));
         if !failure.hints.is_empty() {
-            eprintln!();
+            self.write_message("");
         }
         for hint in &failure.hints {
-            eprintln!("{} {hint}", self.tint(Tone::Strong, "hint:"));
+            self.write_message(&format!("{} {hint}", self.tint(Tone::Strong, "hint:")));
         }
         if let Some(line) = &failure.last_line {
-            eprintln!("{line}");
+            self.write_message(line);
         }
     }
 
@@ -167,20 +226,29 @@ impl Output {
             Tone::Faint => "2",
             Tone::Strong => "1",
         };
-        format!("\x1b[{code}m{text}\x1b[0m")
+        foreign::coloured(code, text)
     }
 
     /// Whether there is a terminal to show progress on.
     pub(crate) fn shows_progress(self) -> bool {
-        std::io::stderr().is_terminal() && !self.is_json
+        self.messages == Sink::Terminal && !self.is_json
     }
 
     /// A line on a terminal's stderr that is replaced while something takes its time.
     pub(crate) fn progress(self, text: &str) {
         if self.shows_progress() {
-            eprint!("\r\x1b[2K{text}");
+            let text = self.messages.shown(text);
+            eprint!("\r\x1b[2K{}", text.lines().next().unwrap_or_default());
             let _ = std::io::stderr().flush();
         }
+    }
+
+    fn write_data(self, text: &str) {
+        write_stdout(format_args!("{}", self.data.shown(text)));
+    }
+
+    fn write_message(self, text: &str) {
+        eprintln!("{}", self.messages.shown(text));
     }
 
     /// Takes the progress line away.

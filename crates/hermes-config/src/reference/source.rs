@@ -41,6 +41,8 @@ impl Sources<'_> {
                 .get(name)
                 .filter(|value| !value.is_empty())
                 .map(str::to_owned)),
+            // Whoever only looks takes it that these have a value.
+            _ if self.policy.reach == Reach::Variables => Ok(Some(reference)),
             Reference::File(path) => match self.file(path) {
                 Ok(text) => Ok(Some(text)),
                 Err(FileProblem::Outside) => Err(ReferenceError::Refused {
@@ -85,7 +87,7 @@ impl Sources<'_> {
         match self.policy.reach {
             Reach::Everything => SecretStore::of_user(self.home, self.variables),
             // The system's keyring is that of whoever runs the process.
-            Reach::InsideHome => SecretStore::sealed(self.home),
+            Reach::InsideHome | Reach::Variables => SecretStore::sealed(self.home),
         }
     }
 

@@ -131,6 +131,20 @@ fn unset_and_empty_variables_stay_as_written() {
 }
 
 #[test]
+fn unset_variables_are_found_without_running_or_reading_anything() {
+    let fixture = fixture();
+    let mark = fixture.directory.path().join("ran");
+    let command = format!("${{cmd:touch {}}}", mark.display());
+    let entry = json!({
+        "url": "${NOPE}/mcp", "headers": {"A": command, "B": "${EMPTY}", "C": "${TOKEN}", "D": "${file:none}"},
+    });
+    let found = server(entry).unset_variables(&fixture.home, &fixture.variables);
+    let keys: Vec<_> = found.iter().filter_map(|w| w.key.as_deref()).collect();
+    assert_eq!(keys, ["url", "headers.B"]);
+    assert!(!mark.exists());
+}
+
+#[test]
 fn a_value_is_not_looked_through_for_references() {
     let mut fixture = fixture();
     fixture.variables = Variables::from_pairs([("A", "${B}"), ("B", "secret")]);

@@ -8,6 +8,7 @@ use super::handshake::OpenError;
 use crate::{
     catalog::ListError,
     process::StartError,
+    reason,
     sandbox::Confined,
     transport::http::{HttpFailure, classify},
 };
@@ -94,8 +95,7 @@ impl Cause {
                 limit.as_secs_f32()
             ),
             Self::Open(OpenError::Closed) if last.exit.is_some() => String::new(),
-            Self::List(error) if last.exit.is_some() => error.to_string(),
-            other => other.to_string(),
+            other => reason::in_words(&other.to_string()),
         };
         let mut parts = Vec::new();
         if !text.is_empty() {

@@ -126,7 +126,7 @@ impl Host {
         }
     }
 
-    async fn call_native(
+    pub(super) async fn call_native(
         &self,
         owner: &Arc<Owner>,
         tool: &NativeTool,
@@ -220,7 +220,7 @@ impl Host {
         result
     }
 
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         owner: &Owner,
         tool: &NativeTool,

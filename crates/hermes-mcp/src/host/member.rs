@@ -142,9 +142,9 @@ impl Member {
         })
     }
 
-    pub(super) fn status(&self, registry: &Registry) -> ServerStatus {
+    pub(super) fn status(&self, registry: &Registry, surroundings: &Surroundings) -> ServerStatus {
         match self {
-            Self::Live(owner) => live(owner, registry),
+            Self::Live(owner) => live(owner, registry, surroundings),
             Self::Idle(idle) => ServerStatus {
                 error: idle.reason.clone(),
                 since: unix(idle.since),
@@ -154,7 +154,7 @@ impl Member {
     }
 }
 
-fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
+fn live(owner: &Owner, registry: &Registry, surroundings: &Surroundings) -> ServerStatus {
     let server = owner.settings();
     let link = owner.link.borrow();
     let session = link.session.as_ref();
@@ -171,6 +171,7 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
     let unconfined = confined
         .into_iter()
         .flat_map(|confined| confined.warnings.clone());
+    let unset = server.unset_variables(&surroundings.home, &surroundings.variables.load());
     ServerStatus {
         name: owner.name.to_string(),
         transport: server.transport.kind().into(),
@@ -198,7 +199,10 @@ fn live(owner: &Owner, registry: &Registry) -> ServerStatus {
         elicitation: owner.counters.elicitation(),
         breaker: owner.breaker.state(),
         withheld_tools: withheld(&server, &link),
-        warnings: odd
+        warnings: unset
+            .iter()
+            .map(ToString::to_string)
+            .chain(odd)
             .chain(collisions.map(str::to_owned))
             .chain(unconfined)
             .collect(),

@@ -77,7 +77,7 @@ impl Host {
         self.list_prompts(server, &CallOptions::default()).await
     }
 
-    async fn list_resources(
+    pub(super) async fn list_resources(
         &self,
         server: &ServerName,
         options: &CallOptions,
@@ -94,7 +94,7 @@ impl Host {
         .await
     }
 
-    async fn list_prompts(
+    pub(super) async fn list_prompts(
         &self,
         server: &ServerName,
         options: &CallOptions,

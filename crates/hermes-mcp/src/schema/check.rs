@@ -49,6 +49,13 @@ impl OutputCheck {
     }
 }
 
+/// Where a value first breaks a schema, without repeating the value; `None` too where the schema itself is no use.
+pub(crate) fn first_problem(schema: &Value, value: &Value) -> Option<String> {
+    let validator = compile(schema).ok()?;
+    let error = validator.validate(value).err()?;
+    Some(describe(&error))
+}
+
 fn compile(schema: &Value) -> Result<Validator, SchemaProblem> {
     let options = jsonschema::options().offline();
     options.build(schema).map_err(|error| match error.kind() {

@@ -17,6 +17,8 @@ use hermes_testkit::Behaviour;
 use serde_json::json;
 use tokio::task::JoinSet;
 
+mod requests;
+
 use crate::host::{BehaviourFile, SOON, TestHost, config, guard, stdio, stdio_from, with};
 
 /// Asks from another thread, as another process would.

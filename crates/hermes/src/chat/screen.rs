@@ -102,6 +102,8 @@ impl Screen {
             Paint::Plain
         };
         let write = Box::new(move |stream, text: &str| match stream {
+            // What it draws is clean, but for its own sequences.
+            Stream::Out if output.is_interactive() => output.draw(text),
             Stream::Out => {
                 output.stream(text);
             }

@@ -6,6 +6,10 @@ use clap::{Args, Subcommand};
 
 use super::later::Later;
 
+mod requests;
+
+pub(crate) use requests::{CallArgs, PromptsArgs, ResourcesArgs};
+
 /// What can be done with MCP servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
@@ -49,6 +53,12 @@ pub(crate) enum McpCommand {
     Doctor(DoctorArgs),
     /// Show the state of the servers, live if a hermes process runs.
     Status(StatusArgs),
+    /// Show one server's entry as it is in effect.
+    Get(NameArgs),
+    /// List what servers offer to read, or read one of it.
+    Resources(ResourcesArgs),
+    /// List the prompts of servers, or fill one in.
+    Prompts(PromptsArgs),
     /// Make running hermes processes read the configuration again.
     Reload(ReloadArgs),
     /// Run the built-in MCP server on stdio.
@@ -80,9 +90,10 @@ The server is started or called first, and its tools are shown. If that fails, n
 Secrets never reach config.yaml: values named like KEY, TOKEN or PASSWORD move to .env.
 
 Examples:
-  hermes mcp add time --command uvx --args mcp-server-time
+  hermes mcp add docs https://docs.example.com/mcp
+  hermes mcp add time -- uvx mcp-server-time
+  hermes mcp add api --env API_KEY=abc --env REGION=eu -- api-server
   hermes mcp add fs --command npx --args -y @modelcontextprotocol/server-filesystem /tmp
-  hermes mcp add api --command api-server --env API_KEY=abc --env REGION=eu
   hermes mcp add docs --url https://docs.example.com/mcp --auth header
   hermes mcp add codex --preset codex")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -90,6 +101,12 @@ pub(crate) struct AddArgs {
     /// The name to give it: the key under `mcp_servers`.
     pub(crate) name: String,
     /// The address of a remote server.
+    #[arg(value_name = "URL", conflicts_with_all = ["url", "command", "preset"])]
+    pub(crate) target: Option<String>,
+    /// After `--`: the program of a local server and its arguments.
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["target", "url", "command", "preset", "args"])]
+    pub(crate) program: Vec<String>,
+    /// The address of a remote server, as the word after the name.
     #[arg(long, conflicts_with_all = ["command", "preset"])]
     pub(crate) url: Option<String>,
     /// The program of a local server; its arguments come last, after `--args`.
@@ -212,45 +229,20 @@ pub(crate) struct ReauthArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  hermes mcp call filesystem.read_text_file '{\"path\": \"/tmp/a.txt\"}'
-  hermes mcp call filesystem read_text_file --arg path=/tmp/a.txt
-  echo '{\"path\": \"/tmp\"}' | hermes mcp call filesystem.list_directory --args-json -")]
-pub(crate) struct CallArgs {
-    /// SERVER.TOOL, or SERVER with the tool as the next word.
-    pub(crate) target: String,
-    /// The tool (after a bare SERVER) and the arguments as JSON.
-    #[arg(num_args = 0..=2)]
-    pub(crate) rest: Vec<String>,
-    /// One argument, k=v (repeatable); a value that is JSON is taken as JSON where the tool wants it so.
-    #[arg(long = "arg", value_name = "K=V")]
-    pub(crate) arg: Vec<String>,
-    /// All arguments as JSON: the text itself, @FILE, or - for stdin.
-    #[arg(long, value_name = "JSON|@FILE|-")]
-    pub(crate) args_json: Option<String>,
-    /// Seconds that the call may take.
-    #[arg(long)]
-    pub(crate) timeout: Option<f64>,
-    /// Print the result as the server sent it.
-    #[arg(long)]
-    pub(crate) raw: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
 Without a flag the tools are listed: of a server that is connected for it, or, if it is disabled or lazy, as
 remembered from last time. Patterns match the names the server uses; `*` is a wildcard.
 A tool is pinned when it is first seen. With `pin_tools: block` one that has changed since is withheld until approved.
 
 Examples:
   hermes mcp tools github
+  hermes mcp tools github.create_issue
   hermes mcp tools github --diff
   hermes mcp tools github --approve create_issue
   hermes mcp tools github --include 'list_*' --include get_issue
   hermes mcp tools stripe --exclude delete_customer
   hermes mcp tools stripe --all")]
 pub(crate) struct ToolsArgs {
-    /// The server; without one the tools of all servers are listed.
+    /// The server, or SERVER.TOOL for what one tool takes; without one the tools of all servers are listed.
     pub(crate) name: Option<String>,
     /// From now on offer only tools that match (repeatable).
     #[arg(long, value_name = "PATTERN", requires = "name")]

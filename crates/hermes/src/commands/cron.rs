@@ -56,8 +56,9 @@ impl Jobs<'_> {
         reference: &str,
         change: impl FnOnce(&mut CronFile) -> Result<Job, CronError>,
     ) -> Result<Job, Failure> {
-        let found = self.load()?.find(reference).map(|_| ());
-        found.map_err(with_hint)?;
+        let file = self.load()?;
+        let with_hint = |error| with_hint(error, reference, &file);
+        file.find(reference).map_err(with_hint)?;
         let changed = CronFile::change(&self.context.home, &self.now, change);
         changed.map_err(with_hint)
     }
@@ -97,11 +98,14 @@ impl Jobs<'_> {
     }
 }
 
-fn with_hint(error: CronError) -> Failure {
+fn with_hint(error: CronError, reference: &str, file: &CronFile) -> Failure {
     let is_unknown = matches!(error, CronError::NoSuchJob { .. });
     let failure = Failure::from(error);
     if is_unknown {
-        return failure.hint("`hermes cron list --all` shows what there is");
+        let names = file.jobs.iter().flat_map(|job| [job.name(), job.id()]);
+        return failure
+            .near_only(reference, names.map(str::to_owned))
+            .hint("`hermes cron list --all` shows what there is");
     }
     failure
 }

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod enable;
 mod filters;
+mod get;
 mod import;
 mod install;
 mod leftovers;
@@ -25,15 +26,21 @@ mod reauth;
 mod reload;
 mod remembered;
 mod remove;
+mod resources;
+mod running;
 mod save;
 mod secrets;
 mod serve;
+mod signature;
 mod status;
 mod test;
 mod tools;
 
+pub(super) use call::{failure as request_failure, insert_pairs, named};
 pub(super) use doctor::trouble;
 pub(super) use list::tone;
+pub(super) use remembered::remembered_tools;
+pub(super) use running::{Wanted, request as ask_running};
 pub(super) use save::reload_running;
 pub(super) use status::ready_servers;
 
@@ -67,6 +74,9 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Ps(args) => ps::run(context, &args),
         McpCommand::Doctor(args) => doctor::run(context, &args),
         McpCommand::Status(args) => status::run(context, &args),
+        McpCommand::Get(args) => get::run(context, &args),
+        McpCommand::Resources(args) => resources::resources(context, &args),
+        McpCommand::Prompts(args) => resources::prompts(context, &args),
         McpCommand::Reload(args) => reload::run(context, &args),
         McpCommand::Demo => demo::run(context),
         McpCommand::Serve(args) => serve::run(context, &args),

@@ -1,6 +1,6 @@
 //! `hermes sessions …`: the conversations of a home.
 
-use hermes_store::{Access, Session, Store, StoreError};
+use hermes_store::{Access, Session, SessionQuery, Store, StoreError};
 
 use crate::{
     cli::SessionsCommand,
@@ -15,6 +15,9 @@ mod list;
 mod rename;
 mod search;
 mod show;
+
+/// Among how many sessions a name is looked for that was mistyped.
+const NAMES: u32 = 500;
 
 pub(super) fn run(context: &Context, command: SessionsCommand) -> Result<(), Failure> {
     match command {
@@ -38,11 +41,39 @@ async fn stored(context: &Context) -> Result<Option<Store>, Failure> {
 
 /// The session that a person means, with the store it was found in.
 async fn find(context: &Context, reference: &str) -> Result<(Store, Session), Failure> {
-    let no_such = || {
-        Failure::new(Kind::NotFound, format!("there is no session `{reference}`"))
-            .hint("`hermes sessions list` shows what there is")
+    let Some(store) = stored(context).await? else {
+        return Err(no_such(reference, Vec::new()));
     };
-    let store = stored(context).await?.ok_or_else(no_such)?;
-    let session = store.find_session(reference).await?.ok_or_else(no_such)?;
-    Ok((store, session))
+    match store.find_session(reference).await? {
+        Some(session) => Ok((store, session)),
+        None => Err(no_such(reference, names(&store).await)),
+    }
+}
+
+fn no_such(reference: &str, known: Vec<String>) -> Failure {
+    Failure::new(Kind::NotFound, format!("there is no session `{reference}`"))
+        .near_only(reference, known.into_iter())
+        .hint("`hermes sessions list` shows what there is")
+}
+
+/// The ids and titles of the sessions that were used last.
+pub(super) async fn titled(store: &Store) -> Vec<(String, Option<String>)> {
+    let query = SessionQuery {
+        limit: NAMES,
+        ..SessionQuery::default()
+    };
+    let sessions = store.list_sessions(&query).await.unwrap_or_default();
+    sessions
+        .into_iter()
+        .map(|summary| (summary.session.id.to_string(), summary.session.title))
+        .collect()
+}
+
+/// The same as names that may be typed.
+async fn names(store: &Store) -> Vec<String> {
+    let titled = titled(store).await.into_iter();
+    titled
+        .flat_map(|(id, title)| [title, Some(id)])
+        .flatten()
+        .collect()
 }

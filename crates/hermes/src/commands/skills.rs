@@ -18,7 +18,9 @@ pub(super) fn run(context: &Context, command: SkillsCommand) -> Result<(), Failu
             list(context, &skills);
             Ok(())
         }
-        SkillsCommand::View(args) => view(context, &skills, &args).map_err(with_hint),
+        SkillsCommand::View(args) => {
+            view(context, &skills, &args).map_err(|failure| with_hint(failure, &skills, &args.name))
+        }
     }
 }
 
@@ -84,9 +86,12 @@ fn view(context: &Context, skills: &Skills, args: &ViewArgs) -> Result<(), Failu
     Ok(())
 }
 
-fn with_hint(failure: Failure) -> Failure {
+fn with_hint(failure: Failure, skills: &Skills, typed: &str) -> Failure {
+    let names = skills.list().into_iter().map(|skill| skill.name);
     match failure.kind {
-        Kind::NotFound => failure.hint("`hermes skills list` shows what there is"),
+        Kind::NotFound => failure
+            .near_only(typed, names)
+            .hint("`hermes skills list` shows what there is"),
         _ => failure,
     }
 }

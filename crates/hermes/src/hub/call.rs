@@ -81,6 +81,11 @@ impl Call {
         self.arguments.contains_key(name)
     }
 
+    /// The tenant it is about, where it is about one.
+    pub(super) fn tenant(&self) -> Option<&str> {
+        self.arguments.get("tenant_id").and_then(Value::as_str)
+    }
+
     /// Only if what is changed still is this version.
     pub(crate) fn if_match(mut self, version: Option<String>) -> Self {
         self.if_match = version;

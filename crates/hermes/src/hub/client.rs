@@ -26,6 +26,11 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the Hub may be silent. Streams show a sign of life every fifteen seconds.
 const SILENCE: Duration = Duration::from_mins(2);
 
+/// Among how many tenants a name is looked for that was mistyped.
+const MOST_NAMES: u32 = 500;
+/// How long that may take.
+const NAMES_PATIENCE: Duration = Duration::from_secs(2);
+
 /// A Hub, and whoever asks it.
 pub(crate) struct HubClient<'c> {
     context: &'c Context,
@@ -132,6 +137,42 @@ impl<'c> HubClient<'c> {
     }
 
     fn fetch(&self, call: &Call) -> Result<Vec<u8>, Failure> {
+        let fetched = self.fetch_once(call);
+        match (fetched, call.tenant()) {
+            (Err(failure), Some(tenant)) if failure.kind == Kind::NotFound && !failure.is_told => {
+                let known = self.tenants(NAMES_PATIENCE);
+                if known.iter().any(|name| name == tenant) {
+                    return Err(failure);
+                }
+                Err(failure.near_only(tenant, known.into_iter()))
+            }
+            (fetched, _) => fetched,
+        }
+    }
+
+    /// The ids of the tenants, as far as they are to be had.
+    pub(crate) fn tenants(&self, limit: Duration) -> Vec<String> {
+        let Ok(request) = Call::to("list_tenants").with("limit", MOST_NAMES).request() else {
+            return Vec::new();
+        };
+        let list = self.context.block_on(async {
+            let fetch = async { Ok::<_, Failure>(self.send(&request).await?.bytes().await.ok()) };
+            match tokio::time::timeout(limit, fetch).await {
+                Ok(Ok(Some(body))) => read(&body),
+                _ => Err(Failure::failed("there is no list")),
+            }
+        });
+        let Ok(list) = list else {
+            return Vec::new();
+        };
+        let tenants = list.value["tenants"].as_array().into_iter().flatten();
+        tenants
+            .filter_map(|tenant| tenant["id"].as_str())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn fetch_once(&self, call: &Call) -> Result<Vec<u8>, Failure> {
         let request = call.request()?;
         self.context.block_on(async {
             let response = self.send(&request).await?;

@@ -22,6 +22,7 @@ mod oauth;
 mod observe;
 mod program;
 mod pty;
+mod requests;
 mod running;
 mod sandbox;
 mod screen;

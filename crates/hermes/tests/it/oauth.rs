@@ -131,7 +131,7 @@ impl Place {
     /// The call says that somebody has to log in, and how.
     #[track_caller]
     fn needs_login(&self) -> Ran {
-        let ran = self.call().refused(4, "needs_login");
+        let ran = self.call().wants_login();
         assert!(ran.stdout.contains("hermes mcp login remote"), "{ran:#?}");
         ran
     }

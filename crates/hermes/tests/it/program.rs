@@ -140,6 +140,17 @@ impl Ran {
         ran
     }
 
+    /// A call whose `--json` output says that somebody has to log in, as a model is told it.
+    #[track_caller]
+    pub(crate) fn wants_login(self) -> Self {
+        let ran = self.ended(4);
+        let json = ran.json();
+        assert_eq!(json["ok"], false, "{json}");
+        assert!(json["error"].is_string(), "{json}");
+        assert_eq!(json["needs_reauth"], true, "{json}");
+        ran
+    }
+
     /// None of the texts is anywhere in the output.
     #[track_caller]
     pub(crate) fn hides(self, secrets: &[&str]) -> Self {

@@ -382,3 +382,16 @@ fn a_newer_database_is_read_and_a_damaged_one_is_named() {
     assert!(ran.stdout.contains("state.db"), "{ran:?}");
     assert!(ran.stdout.contains("damaged"), "{ran:?}");
 }
+
+#[test]
+fn a_mistyped_session_gets_the_one_that_was_meant_and_ids_are_completed() {
+    let hermes = filled();
+    let missed = "20260304_050607_abcdeg";
+    let shown = hermes.run(&["sessions", "show", missed]).ended(3);
+    let asked = format!("did you mean `{TRIP}`?");
+    assert!(shown.stderr.contains(&asked), "{shown:?}");
+    let mut command = hermes.command(&["--", "hermes", "sessions", "show", "20260304"]);
+    command.env("HERMES_COMPLETE", "fish");
+    let offered = crate::program::run(command, "").ok();
+    assert!(offered.stdout.starts_with(TRIP), "{offered:?}");
+}

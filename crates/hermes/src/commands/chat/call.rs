@@ -4,10 +4,16 @@ use hermes_agent::{
     conversation::{Conversation, NotCallable},
     tool::ProgressSink,
 };
+use hermes_config::Settings;
+use hermes_mcp::{RequestReport, ServerRequest};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::{Failure, Kind};
+use crate::{
+    commands::mcp::{Wanted, ask_running, insert_pairs, named, request_failure},
+    context::Context,
+    failure::{Failure, Kind},
+};
 
 const USAGE: &str = "`/call SERVER.TOOL {\"name\": \"value\"}`, or `/call SERVER.TOOL name=value other=\"two words\"`";
 
@@ -38,6 +44,43 @@ pub(super) async fn run(
     }
 }
 
+/// Has a running process of the home call what the line names; `None` if none has the server.
+pub(super) async fn by_running(
+    context: &Context,
+    settings: &Settings,
+    rest: &str,
+) -> Result<Option<String>, Failure> {
+    let (name, arguments) = parse(rest)?;
+    // What is none of a server's tools may be one of our own.
+    let Ok(target) = named(settings, name) else {
+        return Ok(None);
+    };
+    for server in &target.servers {
+        let wanted = Wanted {
+            server,
+            request: ServerRequest::CallTool {
+                tool: target.tool.clone(),
+                arguments: arguments.clone(),
+                is_raw: false,
+            },
+            timeout: None,
+        };
+        match ask_running(context, settings, wanted).await? {
+            None => return Ok(None),
+            Some(RequestReport::UnknownName { .. }) if target.servers.len() > 1 => {}
+            Some(
+                report @ RequestReport::Answered {
+                    is_error: false, ..
+                },
+            ) => {
+                return Ok(Some(report.text().trim_end().to_owned()));
+            }
+            Some(report) => return Err(request_failure(context, server, &target.tool, report)),
+        }
+    }
+    Ok(None)
+}
+
 /// The tool and its arguments.
 fn parse(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
     let (name, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -59,15 +102,11 @@ fn parse(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
     Ok((name, pairs(text)?))
 }
 
-/// `name=value` pairs. Values are texts; the tool's schema turns them into numbers and lists where it wants them.
+/// `name=value` and `name:=JSON`. Values are texts; the tool's schema turns them into what it wants.
 fn pairs(text: &str) -> Result<Map<String, Value>, Failure> {
     let mut arguments = Map::new();
-    for word in words(text)? {
-        let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("`{word}` is no `name=value`")).hint(USAGE));
-        };
-        arguments.insert(key.to_owned(), Value::String(value.to_owned()));
-    }
+    let words = words(text)?;
+    insert_pairs(&mut arguments, words.iter().map(String::as_str))?;
     Ok(arguments)
 }
 

@@ -11,13 +11,13 @@ use hermes_agent::{
     conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
     turn::{TurnEnd, TurnEvent},
 };
-use hermes_config::ServerName;
-use hermes_mcp::RememberedTools;
+use hermes_config::{ServerName, Settings};
+use hermes_mcp::{Host, RememberedTools};
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer,
+    answer, call,
     command::{self, Desk, Done, Next, Room},
     image, interrupt, mentions,
     progress::{Detail, Progress},
@@ -90,6 +90,10 @@ pub(super) async fn run(
     let work = async {
         let mut settings = start::settings(context, args)?;
         start::leave_out_unused_servers(args, &mut settings);
+        if let Some(text) = call_by_running(context, &settings, &question).await? {
+            print_called(context, &question, &text);
+            return Ok(());
+        }
         let answers = Answers::without_person(context, &settings);
         answers.expect_model();
         let remembered = RememberedTools::Offered;
@@ -107,6 +111,31 @@ pub(super) async fn run(
             Err(failure.told())
         }
         outcome => outcome,
+    }
+}
+
+/// The result of a `/call`, if a running process has the server: nothing is started for it then.
+async fn call_by_running(
+    context: &Context,
+    settings: &Settings,
+    question: &Question,
+) -> Result<Option<String>, Failure> {
+    match Slash::read(&question.text) {
+        Some(slash) if slash.name == "call" && !context.is_safe_mode() => {
+            call::by_running(context, settings, slash.rest).await
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Shows what a tool said, as the conversation's own command does.
+fn print_called(context: &Context, question: &Question, text: &str) {
+    if question.report == Report::Json {
+        let tally = hermes_agent::conversation::Tally::default();
+        let object = answer::object(None, Ok(text), Some(&tally));
+        context.output.object(&object);
+    } else {
+        print_text(context, text);
     }
 }
 

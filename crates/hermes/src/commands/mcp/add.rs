@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<(), Failure> {
 
 /// The entry as far as the flags say it, in the order it will be written.
 fn entry(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
-    let mut entry = match &args.url {
+    let mut entry = match args.url.as_ref().or(args.target.as_ref()) {
         Some(url) => remote(args, url)?,
         None => local(args)?,
     };
@@ -83,6 +83,13 @@ fn remote(args: &AddArgs, url: &str) -> Result<Map<String, Value>, Failure> {
             "`--env` is for local servers; a remote one takes `--header K=V`",
         ));
     }
+    if args.target.is_some() && !url.contains("://") && !url.starts_with("${") {
+        let message = format!("`{url}` is not an address, which begins with `https://`");
+        let name = &args.name;
+        return Err(Failure::usage(message).hint(format!(
+            "a program goes after two dashes: `hermes mcp add {name} -- {url} …`"
+        )));
+    }
     if !args.args.is_empty() || args.cwd.is_some() {
         return Err(Failure::usage("`--args` and `--cwd` are for local servers"));
     }
@@ -112,17 +119,21 @@ fn local(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
         Some(preset) => from_preset(preset)?,
         None => Map::new(),
     };
-    if let Some(command) = &args.command {
+    let (program, after) = match args.program.split_first() {
+        Some((program, after)) => (Some(program), after),
+        None => (args.command.as_ref(), args.args.as_slice()),
+    };
+    if let Some(command) = program {
         entry.insert("command".to_owned(), command.trim().into());
     }
     if entry.get("command").is_none_or(|command| command == "") {
         return Err(
-            Failure::usage("say how to reach it: `--command`, `--url` or `--preset`")
-                .hint("for example `hermes mcp add time --command uvx --args mcp-server-time`"),
+            Failure::usage("say how to reach it: an address, a program after `--`, or `--preset`")
+                .hint("for example `hermes mcp add time -- uvx mcp-server-time`, or `hermes mcp add docs https://docs.example.com/mcp`"),
         );
     }
-    if !args.args.is_empty() {
-        entry.insert("args".to_owned(), json!(args.args));
+    if !after.is_empty() {
+        entry.insert("args".to_owned(), json!(after));
     }
     let env = pairs(&args.env, &['='], "--env")?;
     if !env.is_empty() {
@@ -136,9 +147,12 @@ fn local(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
 
 fn from_preset(name: &str) -> Result<Map<String, Value>, Failure> {
     let preset = presets::find(name).ok_or_else(|| {
-        let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-        Failure::new(Kind::NotFound, format!("there is no preset `{name}`"))
-            .hint(format!("presets: {}", known.join(", ")))
+        let known = PRESETS.iter().map(|preset| preset.name.to_owned());
+        Failure::new(Kind::NotFound, format!("there is no preset `{name}`")).near(
+            name,
+            "presets",
+            &known.collect::<Vec<_>>(),
+        )
     })?;
     match preset.entry() {
         Value::Object(entry) => Ok(entry),

@@ -1,55 +1,112 @@
-//! `hermes mcp call`: one call of one tool.
+//! `hermes mcp call`: one call of one tool, by a running process of this home if one has the server.
 
-use std::{
-    io::Read,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use hermes_config::{PinTools, Redactor, Server, ServerName, Settings};
 use hermes_mcp::{
-    CallError, CallOptions, Host, Outcome,
+    CallOptions, Host, RequestReport, ServerRequest,
     catalog::Catalog,
     inquiry::{Conversation, NobodyToAsk},
     pins::Pins,
-    session::Progress,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     offer,
     probe::{self, Need},
+    running::{self, CONVERSATION, CallScreen, Wanted},
+    signature,
 };
 use crate::{
-    answers::Answers,
     cli::CallArgs,
     context::Context,
     failure::{Failure, Kind},
-    question::{Questions, TerminalPerson},
 };
+
+mod words;
+
+pub(super) use words::split;
+pub(in crate::commands) use words::{insert_pairs, named};
 
 pub(super) fn run(context: &Context, args: &CallArgs) -> Result<(), Failure> {
     let settings = context.settings()?;
-    let (server, tool, text) = target(&settings, args)?;
-    let arguments = arguments(args, text)?;
-    context.block_on(call(context, &settings, args, &server, &tool, arguments))
+    let (target, rest) = words::target(&settings, args)?;
+    let arguments = words::arguments(args, rest)?;
+    let timeout = args.timeout.map(|seconds| seconds_of(seconds, "--timeout"));
+    let timeout = timeout.transpose()?;
+    let request = ServerRequest::CallTool {
+        tool: target.tool.clone(),
+        arguments,
+        is_raw: args.raw,
+    };
+    let by = By::new(args.fresh);
+    let mut servers = target.servers.iter().peekable();
+    while let Some(server) = servers.next() {
+        probe::warn_of_unset_variables(
+            context,
+            probe::entry(&settings, server.as_str())?,
+            &settings,
+        );
+        let wanted = Wanted {
+            server,
+            request: request.clone(),
+            timeout,
+        };
+        let report = match context.block_on(ask(context, &settings, wanted, by)) {
+            Ok(report) => report,
+            Err(failure) => return Err(without_connection(context, failure)),
+        };
+        // Two servers may have names that begin alike, and then only one of them has the tool.
+        if matches!(report, RequestReport::UnknownName { .. }) && servers.peek().is_some() {
+            continue;
+        }
+        return print(context, server, &target.tool, args.raw, report);
+    }
+    Ok(())
 }
 
-async fn call(
+/// Who makes a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// A process that has the server, and if there is none, this one.
+    Running,
+    /// This process, with a connection of its own.
+    Own,
+}
+
+impl By {
+    pub(super) fn new(is_fresh: bool) -> Self {
+        if is_fresh { Self::Own } else { Self::Running }
+    }
+}
+
+/// Has a request made.
+pub(super) async fn ask(
     context: &Context,
     settings: &Settings,
-    args: &CallArgs,
-    server: &ServerName,
-    tool: &str,
-    arguments: Map<String, Value>,
-) -> Result<(), Failure> {
-    let is_asking = Arc::new(AtomicBool::new(false));
-    let answers = Questions::new(false)
-        .can_ask()
-        .then(|| answers(context, settings, is_asking.clone()));
+    wanted: Wanted<'_>,
+    by: By,
+) -> Result<RequestReport, Failure> {
+    if by == By::Running {
+        let same = Wanted {
+            request: wanted.request.clone(),
+            ..wanted
+        };
+        if let Some(report) = running::request(context, settings, same).await? {
+            return Ok(report);
+        }
+    }
+    by_own_connection(context, settings, wanted).await
+}
+
+async fn by_own_connection(
+    context: &Context,
+    settings: &Settings,
+    wanted: Wanted<'_>,
+) -> Result<RequestReport, Failure> {
+    let server = wanted.server;
+    let screen = CallScreen::new(context.output);
+    let answers = screen.answers(context, settings);
     let inquiries = match &answers {
         Some(answers) => answers.inquiries(),
         None => Arc::new(NobodyToAsk),
@@ -58,126 +115,36 @@ async fn call(
         .as_ref()
         .and_then(|answers| answers.present(CONVERSATION));
     let entry = probe::entry(settings, server.as_str())?;
+    // A host would write to its log that a tool has changed; here somebody is there to be told.
     let pinned = entry.server.as_ref().ok();
     let pinned = pinned.filter(|server| server.pin_tools == PinTools::Warn);
     let unpinned = pinned.map(|_| offer::without_pins(settings));
     let settings = unpinned.as_ref().unwrap_or(settings);
     let host = probe::host_answering(context, settings, &[server], inquiries).await?;
-    let call = Call {
-        args,
-        server,
-        tool,
-        pinned,
-        is_asking,
+    let options = CallOptions {
+        timeout: wanted.timeout,
+        conversation: Some(Conversation(CONVERSATION.into())),
+        on_progress: Some(screen.progress()),
+        ..CallOptions::default()
     };
-    let outcome = call_on(context, &host, call, arguments).await;
+    let report = request_on(context, &host, pinned, wanted, &options).await;
+    context.output.end_progress();
     host.shutdown().await;
-    outcome
+    report
 }
 
-/// A call about to be made.
-struct Call<'a> {
-    args: &'a CallArgs,
-    server: &'a ServerName,
-    tool: &'a str,
-    /// The server, if its tools are to be warned of when they change. A host would write that to its log.
-    pinned: Option<&'a Server>,
-    /// Whether the server has a question on the screen.
-    is_asking: Arc<AtomicBool>,
-}
-
-/// The conversation that a call by hand belongs to.
-const CONVERSATION: &str = "call";
-
-/// Somebody is at the terminal, so the server may ask.
-fn answers(context: &Context, settings: &Settings, is_asking: Arc<AtomicBool>) -> Answers {
-    let output = context.output;
-    let person = TerminalPerson::new(Box::new(move || {
-        output.end_progress();
-        is_asking.store(true, Ordering::Relaxed);
-        Box::new(Asked(is_asking.clone()))
-    }));
-    Answers::with_person(context, settings, Arc::new(person))
-}
-
-/// A question on the screen.
-struct Asked(Arc<AtomicBool>);
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-async fn call_on(
+async fn request_on(
     context: &Context,
     host: &Host,
-    call: Call<'_>,
-    arguments: Map<String, Value>,
-) -> Result<(), Failure> {
-    let Call {
-        args,
-        server,
-        tool,
-        pinned,
-        is_asking,
-    } = call;
-    let answered = probe::answer(context, host, server, Need::Tools).await?;
+    pinned: Option<&Server>,
+    wanted: Wanted<'_>,
+    options: &CallOptions,
+) -> Result<RequestReport, Failure> {
+    let answered = probe::answer(context, host, wanted.server, Need::Tools).await?;
     if let Some(server) = pinned {
         tell_changes(context, server, &answered.catalog);
     }
-    let registry = host.registry();
-    let registered = registry
-        .find_original(server, tool)
-        .or_else(|| registry.find(tool))
-        .ok_or_else(|| {
-            let mut servers = host.status().into_iter();
-            let status = servers.find(|status| status.name == server.as_str());
-            if status.is_some_and(|status| status.withheld_tools.iter().any(|name| name == tool)) {
-                return withheld(server, tool);
-            }
-            let names: Vec<&str> = registry
-                .tools()
-                .filter(|tool| tool.server == *server)
-                .map(|tool| tool.original())
-                .collect();
-            Failure::new(
-                Kind::NotFound,
-                format!("server `{server}` offers no tool `{tool}`"),
-            )
-            .about(server.clone())
-            .hint(format!("it offers: {}", names.join(", ")))
-        })?;
-    let output = context.output;
-    let options = CallOptions {
-        timeout: args
-            .timeout
-            .map(|seconds| seconds_of(seconds, "--timeout"))
-            .transpose()?,
-        conversation: Some(Conversation(CONVERSATION.into())),
-        on_progress: Some(Arc::new(move |progress: &Progress| {
-            if !is_asking.load(Ordering::Relaxed) {
-                output.progress(&describe(progress));
-            }
-        })),
-        ..CallOptions::default()
-    };
-    if args.raw {
-        let result = host.call_raw(registered, arguments, &options).await;
-        output.end_progress();
-        let result = result.map_err(|error| failure(server, &error))?;
-        let text = serde_json::to_string_pretty(&result)
-            .map_err(|error| Failure::failed(error.to_string()))?;
-        output.raw(&format!("{text}\n"));
-        return if result.is_error == Some(true) {
-            Err(told())
-        } else {
-            Ok(())
-        };
-    }
-    let outcome = host.call_tool(registered, arguments, &options).await;
-    output.end_progress();
-    print(context, server, &outcome)
+    Ok(host.carry_out(wanted.server, wanted.request, options).await)
 }
 
 /// Tells of tools that are not what they were, and pins them anew.
@@ -201,31 +168,132 @@ fn tell_changes(context: &Context, server: &Server, catalog: &Catalog) {
     }
 }
 
-fn print(context: &Context, server: &ServerName, outcome: &Outcome) -> Result<(), Failure> {
-    let members: Value = serde_json::from_str(&outcome.to_json()).unwrap_or_default();
-    if members.get("needs_reauth").is_some() {
-        let message = members["error"].as_str().unwrap_or_default();
-        return Err(Failure::new(Kind::NeedsLogin, message).about(server.clone()));
+/// A server that could not be reached: programs get the members they get of a call that failed.
+fn without_connection(context: &Context, failure: Failure) -> Failure {
+    let is_about_server = failure.server.is_some()
+        && matches!(failure.kind, Kind::Failed | Kind::NeedsLogin | Kind::Usage);
+    if !context.output.is_json() || !is_about_server {
+        return failure;
     }
-    if outcome.is_error() {
-        if context.output.is_json() {
-            let mut object = json!({"ok": false});
-            if let (Some(object), Value::Object(members)) = (object.as_object_mut(), members) {
-                object.extend(members);
-            }
-            context.output.raw(&format!("{object}\n"));
+    let mut members = json!({"error": Redactor::default().redact(&failure.message)});
+    if failure.kind == Kind::NeedsLogin {
+        members["needs_reauth"] = true.into();
+        members["server"] = json!(failure.server);
+    }
+    print_failed(context, members);
+    failure.told()
+}
+
+fn print(
+    context: &Context,
+    server: &ServerName,
+    tool: &str,
+    is_raw: bool,
+    report: RequestReport,
+) -> Result<(), Failure> {
+    let output = context.output;
+    if let RequestReport::Answered {
+        members, is_error, ..
+    } = &report
+    {
+        if is_raw {
+            output.raw(&format!("{members:#}\n"));
+            return if *is_error { Err(told()) } else { Ok(()) };
+        }
+        if *is_error && !output.is_json() {
+            return Err(Failure::failed(report.text()).about(server.clone()));
+        }
+        if *is_error {
+            print_failed(context, members.clone());
             return Err(told());
         }
-        return Err(Failure::failed(outcome.text().into_owned()).about(server.clone()));
-    }
-    if context.output.is_json() {
-        context.output.json(members);
+        if output.is_json() {
+            output.json(members.clone());
+            return Ok(());
+        }
+        let text = report.text();
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        output.raw(&format!("{text}{end}"));
         return Ok(());
     }
-    let text = outcome.text();
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    context.output.raw(&format!("{text}{end}"));
-    Ok(())
+    Err(told_failure(context, server, tool, report))
+}
+
+/// What a request came to that has no answer, with what programs get of a call that failed printed already.
+pub(super) fn told_failure(
+    context: &Context,
+    server: &ServerName,
+    name: &str,
+    report: RequestReport,
+) -> Failure {
+    let members = match &report {
+        RequestReport::Failed { members, .. } if context.output.is_json() => Some(members.clone()),
+        _ => None,
+    };
+    let failure = failure(context, server, name, report);
+    match members {
+        Some(members) => {
+            print_failed(context, members);
+            failure.told()
+        }
+        None => failure,
+    }
+}
+
+/// What a request came to that has no answer.
+pub(in crate::commands) fn failure(
+    context: &Context,
+    server: &ServerName,
+    name: &str,
+    report: RequestReport,
+) -> Failure {
+    let text = report.text().to_owned();
+    let title = format!("{server}.{name}");
+    match report {
+        RequestReport::UnknownName {
+            is_withheld: true, ..
+        } => withheld(server, name),
+        RequestReport::UnknownName { offers, .. } => {
+            let message = format!("server `{server}` offers no tool `{name}`");
+            Failure::new(Kind::NotFound, message)
+                .about(server.clone())
+                .near(name, "it offers", &offers)
+        }
+        RequestReport::WrongArguments { definition, .. } => {
+            let shown = signature::render(context.output, &title, &definition);
+            Failure::usage(format!("wrong arguments for `{title}`: {text}"))
+                .about(server.clone())
+                .finding("signature", definition)
+                .hint(shown.trim_end())
+        }
+        RequestReport::Failed {
+            members,
+            definition,
+        } => {
+            let needs_login = members["needs_reauth"] == true;
+            let kind = if needs_login {
+                Kind::NeedsLogin
+            } else {
+                Kind::Failed
+            };
+            let mut failure = Failure::new(kind, text).about(server.clone());
+            if let Some(definition) = definition {
+                let shown = signature::render(context.output, &title, &definition);
+                failure = failure.hint(shown.trim_end());
+            }
+            failure
+        }
+        RequestReport::Answered { .. } => Failure::failed(text).about(server.clone()),
+    }
+}
+
+/// `ok` and the members of a call that failed.
+fn print_failed(context: &Context, members: Value) {
+    let mut object = json!({"ok": false});
+    if let (Some(object), Value::Object(members)) = (object.as_object_mut(), members) {
+        object.extend(members);
+    }
+    context.output.object(&object);
 }
 
 /// A failure that has been printed in full already.
@@ -233,119 +301,13 @@ fn told() -> Failure {
     Failure::new(Kind::Told, "")
 }
 
-fn failure(server: &ServerName, error: &CallError) -> Failure {
-    let kind = match error {
-        CallError::NeedsAuth { .. } => Kind::NeedsLogin,
-        CallError::Interrupted => Kind::Interrupted,
-        _ => Kind::Failed,
-    };
-    let text = Redactor::default().redact(&error.to_string()).into_owned();
-    Failure::new(kind, text).about(server.clone())
-}
-
-/// Server, tool and perhaps the arguments from the words given.
-fn target(
-    settings: &Settings,
-    args: &CallArgs,
-) -> Result<(ServerName, String, Option<String>), Failure> {
-    let mut rest = args.rest.iter();
-    if settings.server(&args.target).is_some() && !args.rest.is_empty() {
-        let tool = rest.next().cloned().unwrap_or_default();
-        return Ok((ServerName::new(&args.target), tool, rest.next().cloned()));
-    }
-    // Server names may hold dots: the longest configured name that fits counts.
-    let fitting = settings.servers.iter().filter(|entry| {
-        args.target
-            .strip_prefix(entry.name.as_str())
-            .is_some_and(|rest| rest.starts_with('.') && rest.len() > 1)
-    });
-    let Some(entry) = fitting.max_by_key(|entry| entry.name.as_str().len()) else {
-        let server = args.target.split('.').next().unwrap_or(&args.target);
-        if settings.server(server).is_some() {
-            return Err(Failure::usage(format!("which tool of `{server}`?"))
-                .hint(format!("`hermes mcp tools {server}` lists them")));
-        }
-        return Err(Failure::no_such_server(
-            server,
-            settings.servers.iter().map(|entry| entry.name.to_string()),
-        ));
-    };
-    if args.rest.len() > 1 {
-        return Err(Failure::usage(
-            "too many words after SERVER.TOOL: only the arguments as JSON may follow",
-        ));
-    }
-    let tool = args.target[entry.name.as_str().len() + 1..].to_owned();
-    Ok((entry.name.clone(), tool, rest.next().cloned()))
-}
-
-fn arguments(args: &CallArgs, text: Option<String>) -> Result<Map<String, Value>, Failure> {
-    let text = match (&args.args_json, text) {
-        (Some(_), Some(_)) => {
-            return Err(Failure::usage(
-                "give the arguments once: as JSON or with `--args-json`",
-            ));
-        }
-        (Some(source), None) => Some(read(source)?),
-        (None, text) => text,
-    };
-    let mut arguments = match text {
-        None => Map::new(),
-        Some(text) => match serde_json::from_str(&text) {
-            Ok(Value::Object(map)) => map,
-            Ok(_) => {
-                return Err(Failure::usage(
-                    "the arguments must be a JSON object, like '{\"path\": \"/tmp\"}'",
-                ));
-            }
-            Err(error) => {
-                return Err(
-                    Failure::usage(format!("the arguments are no JSON: {error}"))
-                        .hint("single arguments are easier with `--arg name=value`"),
-                );
-            }
-        },
-    };
-    for pair in &args.arg {
-        let (key, value) = pair.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("`--arg {pair}`: it must have the form name=value"))
-        })?;
-        // The tool's own schema turns text into numbers and lists where it wants them.
-        arguments.insert(key.to_owned(), Value::String(value.to_owned()));
-    }
-    Ok(arguments)
-}
-
-fn read(source: &str) -> Result<String, Failure> {
-    if source == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    match source.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("the file `{path}` can not be read: {error}"))),
-        None => Ok(source.to_owned()),
-    }
-}
-
-fn seconds_of(seconds: f64, flag: &str) -> Result<Duration, Failure> {
+pub(super) fn seconds_of(seconds: f64, flag: &str) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|limit| !limit.is_zero())
         .ok_or_else(|| Failure::usage(format!("`{flag}` takes a number of seconds above 0")))
 }
 
-fn describe(progress: &Progress) -> String {
-    let count = match progress.total {
-        Some(total) => format!("{}/{total}", progress.progress),
-        None => format!("{}", progress.progress),
-    };
-    match &progress.message {
-        Some(message) => format!("{count} {message}"),
-        None => count,
-    }
-}
 /// Under `pin_tools: block`.
 fn withheld(server: &ServerName, tool: &str) -> Failure {
     let message = format!("`{tool}` is withheld, as it is not what was accepted");

@@ -76,10 +76,14 @@ fn files(context: &Context, args: &ImportArgs) -> Result<Vec<Found>, Failure> {
     let source = args.source.as_deref().and_then(Source::parse);
     if let Some(path) = &args.file {
         let path = std::path::absolute(path)?;
-        let source = match source {
-            Some(source) => Some(source),
-            None => import::detect(&path, &text_of(&path)?),
-        };
+        let text = text_of(&path)?;
+        let source = source.or_else(|| import::detect(&path, &text));
+        // Nothing can be told of a file that is broken.
+        if source.is_none()
+            && let Some(problem) = import::syntax_problem(&text, &path)
+        {
+            return Err(Failure::usage(problem.to_string()));
+        }
         let source = source.ok_or_else(|| {
             Failure::usage(format!("whose file is {}?", path.display()))
                 .hint("name the source, for example `hermes mcp import cursor --file …`")

@@ -34,6 +34,15 @@ pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
             Kind::NotFound,
             format!("the catalog has no entry `{}`", args.id),
         )
+        .near(
+            &args.id,
+            "its entries",
+            &catalog
+                .entries()
+                .iter()
+                .map(|entry| entry.id.clone())
+                .collect::<Vec<_>>(),
+        )
         .hint("`hermes mcp catalog` lists them")
     })?;
     let given = given(manifest, &args.set)?;

@@ -9,7 +9,7 @@ use hermes_mcp::{
 };
 use serde_json::{Value, json};
 
-use super::login;
+use super::{login, probe};
 use crate::{
     context::Context,
     failure::Failure,
@@ -26,14 +26,18 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let mut table = Table::new(&["NAME", "TRANSPORT", "TARGET", "TOOLS", "STATUS"]);
     let mut servers = Vec::new();
     let mut logins = Vec::new();
+    let mut odd = Vec::new();
     for entry in &settings.servers {
         let known = live.get(entry.name.as_str()).cloned();
-        let known = known.or_else(|| configured(context, &settings, entry));
-        let (state, error) = match known {
-            Some(State { status, error }) => (Some(status), error),
-            None => (None, None),
-        };
-        let status = state.map_or("enabled", Status::as_str);
+        let known = known.unwrap_or_else(|| configured(context, &settings, entry));
+        let (state, status) = (known.status, known.word());
+        let error = known.error;
+        let warnings = probe::unset_variables(context, entry, &settings);
+        odd.extend(
+            warnings
+                .iter()
+                .map(|text| format!("server `{}`, {text}", entry.name)),
+        );
         let (transport, target, tools, is_enabled) = match &entry.server {
             Ok(server) => (
                 server.transport.kind(),
@@ -57,6 +61,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
             "enabled": is_enabled,
             "tools": tools,
             "status": status,
+            "warnings": warnings,
         });
         if let Some(error) = error {
             server["error"] = json!(error);
@@ -67,12 +72,12 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
         servers.push(server);
     }
     if servers.is_empty() {
-        context.output.note("No MCP server is configured.\n\nAdd one, for example:\n  hermes mcp add time --command uvx --args mcp-server-time");
+        context.output.note("No MCP server is configured.\n\nAdd one, for example:\n  hermes mcp add time -- uvx mcp-server-time");
     } else {
         context.output.table(&table);
     }
-    for login in logins {
-        context.output.warning(login);
+    for warning in logins.into_iter().chain(odd) {
+        context.output.warning(warning);
     }
     context
         .output
@@ -81,10 +86,24 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
 }
 
 /// How a server is, and why.
-#[derive(Clone)]
-struct State {
-    status: Status,
-    error: Option<String>,
+#[derive(Clone, Default)]
+pub(super) struct State {
+    /// None of one that no process runs, and that is to be connected and may be.
+    pub(super) status: Option<Status>,
+    pub(super) error: Option<String>,
+}
+
+impl State {
+    pub(super) fn word(&self) -> &'static str {
+        self.status.map_or("enabled", Status::as_str)
+    }
+}
+
+/// How one server is: in a running process, or by what the files tell.
+pub(super) fn state(context: &Context, settings: &Settings, entry: &ServerEntry) -> State {
+    let mut live = live_states(context);
+    let live = live.remove(entry.name.as_str());
+    live.unwrap_or_else(|| configured(context, settings, entry))
 }
 
 /// The states in running processes of this home; with several processes the first one counts.
@@ -94,7 +113,7 @@ fn live_states(context: &Context) -> HashMap<String, State> {
         if let Answer::Status { servers } = reply.answer {
             for server in servers {
                 let state = State {
-                    status: server.status,
+                    status: Some(server.status),
                     error: server.error,
                 };
                 states.entry(server.name).or_insert(state);
@@ -104,17 +123,20 @@ fn live_states(context: &Context) -> HashMap<String, State> {
     states
 }
 
-/// What the files tell of a server that no process runs; `None` of one that is to be connected and may be.
-fn configured(context: &Context, settings: &Settings, entry: &ServerEntry) -> Option<State> {
+/// What the files tell of a server that no process runs.
+fn configured(context: &Context, settings: &Settings, entry: &ServerEntry) -> State {
     let (status, error) = match &entry.server {
-        Ok(server) if server.enabled => {
-            let missing = login::missing(&context.home, settings, server)?;
-            (Status::NeedsAuth, Some(missing))
-        }
+        Ok(server) if server.enabled => match login::missing(&context.home, settings, server) {
+            Some(missing) => (Status::NeedsAuth, Some(missing)),
+            None => return State::default(),
+        },
         Ok(_) => (Status::Disabled, None),
         Err(problem) => (Status::Invalid, Some(problem.to_string())),
     };
-    Some(State { status, error })
+    State {
+        status: Some(status),
+        error,
+    }
 }
 
 pub(in crate::commands) fn tone(state: Option<Status>) -> Tone {

@@ -9,7 +9,7 @@ use hermes_mcp::{
     manifest,
     names::Naming,
     pins::{Comparison, PinState, Pins},
-    registry::Contribution,
+    registry::{Contribution, Origin},
 };
 use serde_json::{Value, json};
 
@@ -34,6 +34,30 @@ pub(super) enum Knowledge {
     Remembered,
 }
 
+impl Offer {
+    /// How many tools come with it that only read its resources and prompts.
+    pub(super) fn utilities(&self, settings: &Settings) -> usize {
+        let registry = registry(settings, std::slice::from_ref(self));
+        let tools = registry.tools();
+        tools
+            .filter(|tool| matches!(tool.origin, Origin::Utility(_)))
+            .count()
+    }
+}
+
+/// How many tools a server has, in the one way all commands count: those the model is offered, and apart from that how
+/// many of them are the server's own.
+pub(super) fn counted(own: usize, utilities: usize) -> String {
+    let all = match own + utilities {
+        1 => "1 tool".to_owned(),
+        many => format!("{many} tools"),
+    };
+    match utilities {
+        0 => all,
+        utilities => format!("{all} ({own} of its own, {utilities} for its resources and prompts)"),
+    }
+}
+
 /// Asks servers, all at once. Each gets its own answer, in the same order. Everything is listed, not just the tools,
 /// since only complete lists are remembered.
 pub(super) async fn ask(
@@ -43,8 +67,11 @@ pub(super) async fn ask(
 ) -> Result<Vec<Result<Offer, Unanswered>>, Failure> {
     let host = probe::host(context, &without_pins(settings), names).await?;
     let mut offers = Vec::new();
-    for name in names {
-        let answered = probe::answer(context, &host, name, Need::Everything).await;
+    let answers = names
+        .iter()
+        .map(|name| probe::answer(context, &host, name, Need::Everything));
+    let answers = futures::future::join_all(answers).await;
+    for (name, answered) in std::iter::zip(names, answers) {
         let server = settings.server(name.as_str());
         let server = server.and_then(|entry| entry.server.clone().ok());
         offers.push(match (answered, server) {
@@ -128,6 +155,21 @@ pub(super) struct OfferedTool<'a> {
 
 /// The tools of several servers with the names they get together.
 pub(super) fn tools<'a>(settings: &Settings, offers: &'a [Offer]) -> Vec<OfferedTool<'a>> {
+    let registry = registry(settings, offers);
+    let all = offers.iter().flat_map(|offer| {
+        let tools = offer.catalog.tools.iter();
+        tools.map(|tool| (&offer.server.name, &**tool))
+    });
+    all.map(|(server, tool)| OfferedTool {
+        server,
+        tool,
+        registered: registry.find_original(server, tool.name.as_str()).cloned(),
+        pin: None,
+    })
+    .collect()
+}
+
+fn registry(settings: &Settings, offers: &[Offer]) -> Registry {
     let naming = match settings.mcp.naming {
         ToolNaming::Single => Naming::Single,
         ToolNaming::Double => Naming::Double,
@@ -140,18 +182,7 @@ pub(super) fn tools<'a>(settings: &Settings, offers: &'a [Offer]) -> Vec<Offered
             is_offered: true,
         })
         .collect();
-    let registry = Registry::build(0, naming, &HashSet::new(), &contributions);
-    let all = offers.iter().flat_map(|offer| {
-        let tools = offer.catalog.tools.iter();
-        tools.map(|tool| (&offer.server.name, &**tool))
-    });
-    all.map(|(server, tool)| OfferedTool {
-        server,
-        tool,
-        registered: registry.find_original(server, tool.name.as_str()).cloned(),
-        pin: None,
-    })
-    .collect()
+    Registry::build(0, naming, &HashSet::new(), &contributions)
 }
 
 /// The same, each compared with what was accepted of it.

@@ -221,6 +221,31 @@ fn reason_of_idle(host: &Host, server: &ServerName) -> String {
     }
 }
 
+/// References of an entry that have no value and stay as written; what `status` tells of a server that runs.
+pub(super) fn unset_variables(
+    context: &Context,
+    entry: &ServerEntry,
+    settings: &Settings,
+) -> Vec<String> {
+    let server = entry.server.as_ref().ok();
+    let unset = server.map(|server| server.unset_variables(&context.home, &settings.variables));
+    unset
+        .into_iter()
+        .flatten()
+        .map(|warning| warning.to_string())
+        .collect()
+}
+
+/// The same as messages.
+pub(super) fn warn_of_unset_variables(context: &Context, entry: &ServerEntry, settings: &Settings) {
+    for warning in unset_variables(context, entry, settings) {
+        let name = &entry.name;
+        context
+            .output
+            .warning(format!("server `{name}`, {warning}"));
+    }
+}
+
 /// Finds an entry, or says which there are.
 pub(super) fn entry<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerEntry, Failure> {
     settings.server(name).ok_or_else(|| {

@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
                     format!("process {} refused: {reason}", reply.pid),
                 ));
             }
-            Answer::Status { .. } | Answer::Woken => {}
+            _ => {}
         }
         processes.push(reply.pid);
     }

@@ -1,19 +1,23 @@
 //! What is known of servers without connecting: the configuration, and the lists remembered from their last session.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use hermes_config::{Home, ReferencePolicy, Server, ServerEntry, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
-    Registry,
+    Registry, RequestReport,
     catalog::{Catalog, NativeTool},
+    control,
     link::Status,
     manifest::{self, Manifest},
-    names::Naming,
+    names::{self, Naming},
     registry::Contribution,
     status::ServerStatus,
 };
 
 use super::login;
+
+/// How long a running process may take to say what it knows.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The servers of a configuration with what is remembered of them.
 pub(super) struct Remembered<'a> {
@@ -116,9 +120,61 @@ impl<'a> Remembered<'a> {
             era: manifest.map(|manifest| manifest.era),
             protocol_version: manifest.map(|manifest| manifest.protocol_version.to_string()),
             server_info: manifest.and_then(|manifest| manifest.server_info.clone()),
+            warnings: server
+                .unset_variables(self.home, &self.settings.variables)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             ..ServerStatus::unconnected(name, server.transport.kind(), status)
         }
     }
+}
+
+/// A tool as it is known without connecting.
+pub(in crate::commands) struct KnownTool {
+    pub(in crate::commands) server: String,
+    /// By the server's own name for it.
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) registered: String,
+    pub(in crate::commands) description: String,
+}
+
+/// The tools of all enabled servers: from the lists remembered, else from a process that has the server. Nothing is
+/// started.
+pub(in crate::commands) fn remembered_tools(home: &Home, settings: &Settings) -> Vec<KnownTool> {
+    let remembered = Remembered::new(home, settings);
+    let mut known: Vec<KnownTool> = remembered
+        .registry
+        .tools()
+        .map(|tool| KnownTool {
+            server: tool.server.to_string(),
+            name: tool.original().to_owned(),
+            registered: tool.name.to_string(),
+            description: tool.description(),
+        })
+        .collect();
+    for (server, manifest) in remembered.enabled() {
+        if manifest.is_some() {
+            continue;
+        }
+        let Some(RequestReport::Answered { members, .. }) =
+            control::known_tools(home, &server.name, LOOK)
+        else {
+            continue;
+        };
+        let tools = members["tools"].as_array().into_iter().flatten();
+        known.extend(tools.filter_map(|tool| {
+            let name = tool["name"].as_str()?;
+            let naming = remembered.naming;
+            Some(KnownTool {
+                server: server.name.to_string(),
+                name: name.to_owned(),
+                registered: names::register(naming, server.name.as_str(), name).to_string(),
+                description: tool["description"].as_str().unwrap_or_default().to_owned(),
+            })
+        }));
+    }
+    known
 }
 
 /// Looking must not run commands or open a keyring.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use hermes_config::{
-    ConfigFile, PinTools, ReferencePolicy, Server, ServerEntry, ServerName, Settings,
-};
+use hermes_config::{ConfigFile, PinTools, Server, ServerEntry, ServerName, Settings};
 use hermes_mcp::{
     control::{self, Answer, Question},
     link::Advice,
@@ -249,14 +247,17 @@ fn probe(
     if probe == Probe::Skip || context.is_safe_mode() {
         return Ok(None);
     }
-    let server = usable(settings, name)?;
-    // References that stay as they are usually explain why a server fails.
-    let resolved = server.resolve(&context.home, &settings.variables, ReferencePolicy::owner());
-    for warning in resolved.iter().flat_map(|resolved| &resolved.warnings) {
-        context.output.warning(warning.to_string());
-    }
+    usable(settings, name)?;
+    // What is found is remembered, and what the server prints is kept: there has to be a place for it.
+    context.home.create().map_err(Failure::from)?;
     let offers = context.block_on(offer::ask(context, settings, &[name]))?;
-    offers.into_iter().next().transpose()
+    let offer = offers.into_iter().next().transpose();
+    if offer.is_err() {
+        // References that stay as they are usually explain why a server fails.
+        let entry = probe::entry(settings, name.as_str())?;
+        probe::warn_of_unset_variables(context, entry, settings);
+    }
+    offer
 }
 
 fn usable<'a>(settings: &'a Settings, name: &ServerName) -> Result<&'a Server, Failure> {
@@ -314,7 +315,7 @@ fn show(context: &Context, settings: &Settings, offer: &Offer) {
             "`{}` answered within {} ms and has {}.",
             offer.server.name,
             elapsed.as_millis(),
-            count(tools.len())
+            offer::counted(tools.len(), offer.utilities(settings))
         ));
     }
     if tools.is_empty() {

@@ -152,6 +152,11 @@ fn table(context: &Context, known: &Known) {
     for line in state::sampling_lines(&known.servers) {
         output.line(line);
     }
+    for server in &known.servers {
+        for warning in &server.warnings {
+            output.warning(format!("server `{}`, {warning}", server.name));
+        }
+    }
 }
 
 fn since(server: &ServerStatus, now: u64) -> Option<String> {

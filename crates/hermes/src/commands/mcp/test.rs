@@ -2,10 +2,13 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use futures::stream::{FuturesOrdered, StreamExt};
 use hermes_config::{PinTools, Server, ServerName, Settings};
 use hermes_mcp::{
     Host,
+    catalog::Catalog,
     control::{self, Question},
+    registry::Origin,
     sandbox::Confined,
 };
 use serde_json::{Value, json};
@@ -27,8 +30,12 @@ pub(super) fn run(context: &Context, args: &TestArgs) -> Result<(), Failure> {
         return test_all(context, &settings, args);
     };
     let name = probe::entry(&settings, name)?.name.clone();
-    let report = context.block_on(test(context, &settings, &name, args.timeout))?;
-    context.output.json(report);
+    let mut results = Vec::new();
+    let collect = |_: &ServerName, result| results.push(result);
+    context.block_on(test(context, &settings, &[name], args.timeout, collect))?;
+    for result in results {
+        context.output.json(result?);
+    }
     Ok(())
 }
 
@@ -41,17 +48,15 @@ fn test_all(context: &Context, settings: &Settings, args: &TestArgs) -> Result<(
         .collect();
     let mut reports = Vec::new();
     let mut failed = Vec::new();
-    for name in &names {
-        match context.block_on(test(context, settings, name, args.timeout)) {
-            Ok(report) => reports.push(report),
-            Err(failure) if failure.exit_code() == 130 => return Err(failure),
-            Err(failure) => {
-                reports.push(json!({"server": name, "ok": false, "error": failure.message}));
-                context.output.note(format!("{name}: {}", failure.message));
-                failed.push(name.to_string());
-            }
+    let collect = |name: &ServerName, result: Result<Value, Failure>| match result {
+        Ok(report) => reports.push(report),
+        Err(failure) => {
+            reports.push(json!({"server": name, "ok": false, "error": failure.message}));
+            context.output.note(format!("{name}: {}", failure.message));
+            failed.push(name.to_string());
         }
-    }
+    };
+    context.block_on(test(context, settings, &names, args.timeout, collect))?;
     if !failed.is_empty() {
         return Err(Failure::failed(format!(
             "{} of {} servers failed: {}",
@@ -65,35 +70,62 @@ fn test_all(context: &Context, settings: &Settings, args: &TestArgs) -> Result<(
     Ok(())
 }
 
+/// Tests servers, all at once. What came of each is told in order, as soon as nothing before it is missing.
 async fn test(
     context: &Context,
     settings: &Settings,
-    name: &ServerName,
+    names: &[ServerName],
     seconds: Option<f64>,
-) -> Result<Value, Failure> {
-    // A running process that has given this server up tries again, too.
-    control::ask(
-        &context.home,
-        &Question::Wake {
+    mut tell: impl FnMut(&ServerName, Result<Value, Failure>),
+) -> Result<(), Failure> {
+    let mut limited = settings.clone();
+    for name in names {
+        // A running process that has given this server up tries again, too.
+        let wake = Question::Wake {
             server: name.clone(),
-        },
-        Duration::from_millis(500),
-    );
-    let settings = probe::with_limit(settings, name, seconds)?;
-    let looked_at = offer::without_pins(&settings);
+        };
+        control::ask(&context.home, &wake, Duration::from_millis(500));
+        limited = probe::with_limit(&limited, name, seconds)?;
+    }
+    let all: Vec<&ServerName> = names.iter().collect();
+    let looked_at = offer::without_pins(&limited);
     // Who gives a limit means it.
     let host = match seconds {
-        None => probe::host(context, &looked_at, &[name]).await?,
-        Some(_) => probe::host_within_limits(context, &looked_at, &[name]).await?,
+        None => probe::host(context, &looked_at, &all).await?,
+        Some(_) => probe::host_within_limits(context, &looked_at, &all).await?,
     };
-    let outcome = probe::answer(context, &host, name, Need::Everything).await;
-    let pins = probe::entry(&settings, name.as_str())?.server.as_ref().ok();
-    let report = outcome.map(|answered| {
-        let changes = pins.map(|server| changes(context, server, &answered));
-        report(context, &host, name, &answered, changes.unwrap_or_default())
-    });
+    let mut answers: FuturesOrdered<_> = names
+        .iter()
+        .map(|name| probe::answer(context, &host, name, Need::Everything))
+        .collect();
+    for name in names {
+        let Some(outcome) = answers.next().await else {
+            break;
+        };
+        let entry = probe::entry(settings, name.as_str())?;
+        let report = match outcome {
+            Ok(answered) => {
+                let pins = entry.server.as_ref().ok();
+                let changes = pins.map(|server| changes(context, server, &answered));
+                Ok(report(
+                    context,
+                    &host,
+                    name,
+                    &answered,
+                    changes.unwrap_or_default(),
+                ))
+            }
+            Err(unanswered) => {
+                // What stays as written usually explains why a server fails.
+                probe::warn_of_unset_variables(context, entry, settings);
+                Err(Failure::from(unanswered))
+            }
+        };
+        tell(name, report);
+    }
+    drop(answers);
     host.shutdown().await;
-    report.map_err(Failure::from)
+    Ok(())
 }
 
 /// Tools that are not what they were when they were accepted.
@@ -180,10 +212,69 @@ fn report(
     if let Some(instructions) = &info.instructions {
         output.line(format!("\nInstructions: {}\n", instructions.trim()));
     }
+    let tools = show_tools(context, host, name, &answered.catalog, &changes.withheld);
+    let catalog = &answered.catalog;
+    let of_it = registry.tools().filter(|tool| tool.server == *name);
+    let utilities: Vec<&str> = of_it
+        .filter(|tool| matches!(tool.origin, Origin::Utility(_)))
+        .map(|tool| tool.name.as_str())
+        .collect();
+    let left_out = tools
+        .iter()
+        .filter(|tool| tool["included"] == false)
+        .count();
+    output.line(format!(
+        "\n{}{}, {} resources, {} prompts",
+        offer::counted(catalog.tools.len() - left_out, utilities.len()),
+        match left_out {
+            0 => String::new(),
+            left_out => format!(" offered, {left_out} left out"),
+        },
+        catalog.resources.len() + catalog.templates.len(),
+        catalog.prompts.len()
+    ));
+    for warning in &warnings {
+        output.warning(warning);
+    }
+    let capabilities = serde_json::to_value(&info.capabilities).unwrap_or_default();
+    let capabilities: Vec<&String> = capabilities
+        .as_object()
+        .map(|map| map.keys().collect())
+        .unwrap_or_default();
+    let mut report = json!({
+        "server": name,
+        "transport": transport,
+        "era": era,
+        "protocol_version": info.protocol_version,
+        "server_info": info.server_info,
+        "capabilities": capabilities,
+        "instructions": info.instructions,
+        "elapsed_ms": elapsed,
+        "tools": tools,
+        "utilities": utilities,
+        "resources": catalog.resources.len() + catalog.templates.len(),
+        "prompts": catalog.prompts.len(),
+        "warnings": warnings,
+    });
+    if let Some(sandbox) = sandbox {
+        report["sandbox"] = json!(sandbox);
+    }
+    report
+}
+
+/// The server's own tools as a table, and as they are in `--json` output.
+fn show_tools(
+    context: &Context,
+    host: &Host,
+    name: &ServerName,
+    catalog: &Catalog,
+    withheld: &[String],
+) -> Vec<Value> {
+    let registry = host.registry();
     let mut table = Table::new(&["TOOL", "REGISTERED AS", "DESCRIPTION"]);
     let mut tools = Vec::new();
-    let withheld: HashSet<&str> = changes.withheld.iter().map(String::as_str).collect();
-    for tool in &answered.catalog.tools {
+    let withheld: HashSet<&str> = withheld.iter().map(String::as_str).collect();
+    for tool in &catalog.tools {
         let is_withheld = withheld.contains(tool.name.as_str());
         let registered = registry
             .find_original(name, tool.name.as_str())
@@ -213,40 +304,8 @@ fn report(
             "included": registered.is_some(),
         }));
     }
-    output.table(&table);
-    let catalog = &answered.catalog;
-    output.line(format!(
-        "\n{} tools, {} resources, {} prompts",
-        catalog.tools.len(),
-        catalog.resources.len() + catalog.templates.len(),
-        catalog.prompts.len()
-    ));
-    for warning in &warnings {
-        output.warning(warning);
-    }
-    let capabilities = serde_json::to_value(&info.capabilities).unwrap_or_default();
-    let capabilities: Vec<&String> = capabilities
-        .as_object()
-        .map(|map| map.keys().collect())
-        .unwrap_or_default();
-    let mut report = json!({
-        "server": name,
-        "transport": transport,
-        "era": era,
-        "protocol_version": info.protocol_version,
-        "server_info": info.server_info,
-        "capabilities": capabilities,
-        "instructions": info.instructions,
-        "elapsed_ms": elapsed,
-        "tools": tools,
-        "resources": catalog.resources.len() + catalog.templates.len(),
-        "prompts": catalog.prompts.len(),
-        "warnings": warnings,
-    });
-    if let Some(sandbox) = sandbox {
-        report["sandbox"] = json!(sandbox);
-    }
-    report
+    context.output.table(&table);
+    tools
 }
 
 /// What keeps the server in, and what it may reach.

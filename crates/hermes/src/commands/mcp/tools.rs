@@ -5,9 +5,9 @@ use hermes_mcp::filter::ToolFilter;
 use serde_json::{Value, json};
 
 use super::{
-    filters,
+    call, filters,
     offer::{self, Knowledge, Offer, OfferedTool},
-    pins, probe, save,
+    pins, probe, signature,
 };
 use crate::{
     cli::ToolsArgs,
@@ -21,6 +21,16 @@ pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         return list_all(context, &settings);
     };
+    if settings.server(name).is_none()
+        && let Some((server, tool)) = call::split(&settings, name)
+    {
+        return show_one(
+            context,
+            &settings,
+            probe::entry(&settings, server.as_str())?,
+            tool,
+        );
+    }
     let entry = probe::entry(&settings, name)?;
     if let Some(filter) = filter(args) {
         return change(context, &settings, entry, &filter);
@@ -33,6 +43,40 @@ pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
     }
     let offer = of(context, &settings, entry)?;
     print(context, &settings, &[offer]);
+    Ok(())
+}
+
+/// What one tool takes, as people read it.
+fn show_one(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+    name: &str,
+) -> Result<(), Failure> {
+    let offer = of(context, settings, entry)?;
+    let offers = [offer];
+    let tools = offer::pinned_tools(context, settings, &offers);
+    let Some(tool) = tools.iter().find(|tool| tool.tool.name.as_str() == name) else {
+        let names: Vec<String> = tools
+            .iter()
+            .map(|tool| tool.tool.name.to_string())
+            .collect();
+        let message = format!("server `{}` offers no tool `{name}`", entry.name);
+        return Err(Failure::new(Kind::NotFound, message)
+            .about(entry.name.clone())
+            .near(name, "it offers", &names));
+    };
+    let output = context.output;
+    let definition = serde_json::to_value(&tool.tool.definition).unwrap_or_default();
+    let title = format!("{}.{name}", entry.name);
+    let shown = signature::render(output, &title, &definition);
+    output.line(shown.trim_end());
+    output.line(match tool.registered_name() {
+        Some(registered) => format!("\nThe model calls it `{registered}`."),
+        None if tool.is_changed() => "\nIt is withheld from the model: it has changed.".to_owned(),
+        None => "\nIt is not offered to the model.".to_owned(),
+    });
+    output.json(json!({"tools": [tool.with_schema()]}));
     Ok(())
 }
 
@@ -206,8 +250,13 @@ pub(super) fn print(context: &Context, settings: &Settings, offers: &[Offer]) {
         if let Knowledge::Asked(_) = offer.knowledge {
             let of_it = tools.iter().filter(|t| *t.server == offer.server.name);
             let included = of_it.clone().filter(|tool| tool.is_included()).count();
-            let all = save::count(of_it.count());
-            context.output.note(format!("{included} of {all} offered"));
+            let own = of_it.count();
+            let counted = offer::counted(included, offer.utilities(settings));
+            context.output.note(if included == own {
+                format!("{counted} offered")
+            } else {
+                format!("{counted} offered; {} left out", own - included)
+            });
         }
     }
     let tools: Vec<Value> = tools.iter().map(OfferedTool::with_schema).collect();

@@ -71,9 +71,9 @@ pub(in crate::commands) fn save(
     path: &Path,
 ) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
-        let mut stdout = io::stdout().lock();
-        hub.download(call, |piece| stdout.write_all(piece))?;
-        return Ok(stdout.flush()?);
+        let output = hub.output();
+        hub.download(call, |piece| output.bytes(piece))?;
+        return Ok(io::stdout().flush()?);
     }
     let failed = |error: io::Error| {
         Failure::failed(format!("`{}` can not be written: {error}", path.display()))

@@ -162,6 +162,12 @@ impl Configuration {
             .collect();
         let report = apply(users, settings.clone()).await;
         messages.push(describe(&report, &users.host.awaited()));
+        // Whoever asked for a reload may have been faster, and then the report says nothing of it.
+        if is_demo_alone(current) && !is_demo_alone(&settings) {
+            messages.push(format!(
+                "The built-in server `{DEMO}` is gone: it runs only while no server is configured."
+            ));
+        }
         *current = settings;
         messages
     }
@@ -181,6 +187,14 @@ impl Configuration {
                 apply(users, settings).await;
             }
         }
+    }
+}
+
+/// Whether nothing runs but the built-in server.
+fn is_demo_alone(settings: &Settings) -> bool {
+    match settings.servers.as_slice() {
+        [entry] => entry.name.as_str() == DEMO && entry.template["args"] == json!(["mcp", "demo"]),
+        _ => false,
     }
 }
 

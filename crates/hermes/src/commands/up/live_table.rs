@@ -47,7 +47,7 @@ impl LiveTable {
     }
 
     fn replace(&mut self, message: &str, lines: Vec<Line>, output: Output, size: Size) {
-        output.raw(&transition(&self.drawn, message, &lines, size));
+        output.draw(&transition(&self.drawn, message, &lines, size));
         self.drawn = lines;
         self.is_outdated = false;
     }

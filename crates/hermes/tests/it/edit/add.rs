@@ -407,8 +407,8 @@ fn wrong_usage_says_what_is_right() {
         (&["--command", "x", "--auth", "oauth"], 2, "remote"),
         (&["--command", "x", "--env", "novalue"], 2, "K=V"),
         (&["--command", "x", "--timeout", "0"], 2, "seconds above 0"),
-        (&["--command", " "], 2, "`--command`"),
-        (&[], 2, "`--command`, `--url` or `--preset`"),
+        (&["--command", " "], 2, "a program after `--`"),
+        (&[], 2, "an address, a program after `--`, or `--preset`"),
         (&["--preset", "nope"], 3, "codex"),
         (
             &["--url", "https://x", "--command", "x"],

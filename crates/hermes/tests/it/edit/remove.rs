@@ -63,6 +63,6 @@ fn an_unknown_server_is_named_with_the_known_ones() {
         json["error"]["hints"][0]
             .as_str()
             .unwrap()
-            .contains("shop, files")
+            .contains("did you mean `shop`?")
     );
 }

@@ -264,3 +264,14 @@ fn a_workspace_is_saved_as_an_archive() {
     hub.run(&["tenant", "files", "acme", "-o", path]).ended(2);
     hub.run(&["tenant", "files", "acme", "--archive"]).ended(2);
 }
+
+#[test]
+fn a_mistyped_tenant_gets_the_one_that_was_meant_and_names_are_completed() {
+    let hub = Served::with_acme();
+    let missed = hub.run(&["tenant", "get", "acne"]).ended(3);
+    assert!(missed.stderr.contains("did you mean `acme`?"), "{missed:?}");
+    let mut command = hub.command(&["--", "hermes", "tenant", "get", "ac"]);
+    command.env("HERMES_COMPLETE", "fish");
+    let offered = crate::program::run(command, "").ok();
+    assert_eq!(offered.stdout.trim(), "acme");
+}

@@ -186,7 +186,7 @@ fn servers_whose_names_make_one_file_name_keep_their_logins_apart() {
     let mut tokens: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     tokens.as_object_mut().unwrap().remove("resource");
     fs::write(&file, tokens.to_string()).unwrap();
-    call("my api").refused(4, "needs_login");
+    call("my api").wants_login();
     let token = tokens["access_token"].as_str().unwrap();
     for request in second.requests() {
         let sent = request.header("authorization").unwrap_or_default();

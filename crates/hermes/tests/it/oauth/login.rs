@@ -247,7 +247,7 @@ fn a_tool_that_needs_more_is_asked_for_together_with_what_there_was() {
     let place = Place::new(Setup::default(), resource);
     place.log_in().ok();
     place.works();
-    place.call_tool("add").refused(4, "needs_login");
+    place.call_tool("add").wants_login();
     place.log_in().ok();
     let asked = place.server.requests_to(Endpoint::Authorization);
     let scope = asked.last().unwrap().parameter("scope").unwrap();
@@ -271,7 +271,7 @@ fn a_server_that_is_never_content_with_its_scope_is_asked_no_more() {
     place.log_in().ok();
     // The second login asks for more; the third may be one of another account.
     for _ in 0..2 {
-        place.call_tool("add").refused(4, "needs_login");
+        place.call_tool("add").wants_login();
         place.log_in().ok();
     }
     let ran = place.call_tool("add").ended(1);

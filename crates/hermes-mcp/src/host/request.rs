@@ -1,0 +1,330 @@
+//! What a command asks of one server, and what comes of it: the same for a host of the command's own and for one in
+//! another process.
+
+use std::sync::Arc;
+
+use hermes_config::ServerName;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::Host;
+use crate::{
+    arguments,
+    call::{self, CallError, CallOptions},
+    link::Status,
+    outcome::{Failure, Outcome},
+    owner::Owner,
+    registry::{Origin, RegisteredTool},
+};
+
+/// JSON-RPC's code for arguments that a server does not take.
+const INVALID_PARAMS: i32 = -32602;
+
+/// What is asked of a server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ServerRequest {
+    /// Its tools as it listed them.
+    ListTools,
+    /// One call.
+    CallTool {
+        /// By the server's own name for it, or the registered one in either spelling.
+        tool: String,
+        /// The arguments.
+        arguments: Map<String, Value>,
+        /// Whether the result is wanted as received, and the arguments are sent without a look at them.
+        is_raw: bool,
+    },
+    /// Its resources and their templates.
+    ListResources,
+    /// One resource.
+    ReadResource {
+        /// Which.
+        uri: String,
+    },
+    /// Its prompts.
+    ListPrompts,
+    /// One prompt, filled in.
+    GetPrompt {
+        /// Which.
+        prompt: String,
+        /// Its arguments.
+        arguments: Map<String, Value>,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum RequestReport {
+    /// The server answered, be it with an error of its own.
+    Answered {
+        /// The members for programs: those of a call's result, or the protocol's own.
+        members: Value,
+        /// What people read, where it is not a text in `result` or `error`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// Whether a tool said that it failed.
+        is_error: bool,
+    },
+    /// No answer came: `error`, and perhaps `needs_reauth` and `server`.
+    Failed {
+        /// The members for programs.
+        members: Value,
+        /// The tool or prompt, if the server did not take the arguments.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        definition: Option<Value>,
+    },
+    /// The server offers nothing of that name.
+    UnknownName {
+        /// What it offers instead.
+        offers: Vec<String>,
+        /// Whether a tool has the name and is withheld, as it has changed.
+        is_withheld: bool,
+    },
+    /// The arguments do not fit, and were not sent.
+    WrongArguments {
+        /// In which way.
+        problem: String,
+        /// The tool or prompt: `name`, `description`, and `inputSchema` or `arguments`.
+        definition: Value,
+    },
+}
+
+impl RequestReport {
+    /// What people read of an answer or a failure.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Answered {
+                text: Some(text), ..
+            } => text,
+            Self::Answered { members, .. } | Self::Failed { members, .. } => {
+                let text = members.get("result").or_else(|| members.get("error"));
+                text.and_then(Value::as_str).unwrap_or_default()
+            }
+            Self::UnknownName { .. } => "",
+            Self::WrongArguments { problem, .. } => problem,
+        }
+    }
+
+    fn protocol_object(object: &impl Serialize) -> Self {
+        Self::Answered {
+            members: serde_json::to_value(object).unwrap_or_default(),
+            text: None,
+            is_error: false,
+        }
+    }
+}
+
+impl Host {
+    /// Whether this host has a session with the server, or gets one when it is asked something.
+    pub(crate) fn can_take_requests(&self, server: &ServerName) -> bool {
+        self.owner(server).is_some_and(|owner| {
+            let status = owner.link.borrow().status;
+            status.offers_tools() || status == Status::Parked
+        })
+    }
+
+    /// Does what is asked of a server, as soon as it has a session.
+    pub async fn carry_out(
+        &self,
+        server: &ServerName,
+        request: ServerRequest,
+        options: &CallOptions,
+    ) -> RequestReport {
+        let Some(owner) = self.owner(server) else {
+            let failure = Failure::Transport(format!("server `{server}` is not connected"));
+            return report(&failure.into());
+        };
+        // What it offers is known when it has one.
+        let session = tokio::select! {
+            session = call::session(&owner) => session,
+            () = options.cancel.cancelled() => Err(CallError::Interrupted),
+        };
+        if let Err(error) = session {
+            return failed(&owner, error);
+        }
+        match request {
+            ServerRequest::ListTools => tools(&owner),
+            ServerRequest::CallTool {
+                tool,
+                arguments,
+                is_raw,
+            } => {
+                self.call_named(&owner, &tool, arguments, is_raw, options)
+                    .await
+            }
+            ServerRequest::ListResources => match self.list_resources(server, options).await {
+                Ok((resources, templates)) => RequestReport::protocol_object(
+                    &json!({"resources": resources, "resourceTemplates": templates}),
+                ),
+                Err(error) => failed(&owner, error),
+            },
+            ServerRequest::ReadResource { uri } => {
+                match self.read_resource(server, &uri, options).await {
+                    Ok(result) => RequestReport::protocol_object(&result),
+                    Err(error) => failed(&owner, error),
+                }
+            }
+            ServerRequest::ListPrompts => match self.list_prompts(server, options).await {
+                Ok(prompts) => RequestReport::protocol_object(&json!({"prompts": prompts})),
+                Err(error) => failed(&owner, error),
+            },
+            ServerRequest::GetPrompt { prompt, arguments } => {
+                self.get_named_prompt(&owner, &prompt, arguments, options)
+                    .await
+            }
+        }
+    }
+
+    async fn call_named(
+        &self,
+        owner: &Arc<Owner>,
+        tool: &str,
+        arguments: Map<String, Value>,
+        is_raw: bool,
+        options: &CallOptions,
+    ) -> RequestReport {
+        let server = &owner.name;
+        let registry = self.registry();
+        let found = registry
+            .find_original(server, tool)
+            .or_else(|| registry.find(tool).filter(|tool| tool.server == *server));
+        let Some(found) = found else {
+            let offers = registry.tools().filter(|tool| tool.server == *server);
+            return RequestReport::UnknownName {
+                offers: offers.map(|tool| tool.original().to_owned()).collect(),
+                is_withheld: is_withheld(owner, tool),
+            };
+        };
+        if is_raw {
+            return match self.call_raw(found, arguments, options).await {
+                Ok(result) => RequestReport::Answered {
+                    is_error: result.is_error == Some(true),
+                    members: serde_json::to_value(&result).unwrap_or_default(),
+                    text: None,
+                },
+                Err(error) => failed(owner, error),
+            };
+        }
+        let schema = schema(found);
+        let arguments = arguments::coerce(arguments, &schema);
+        if let Some(problem) = arguments::problem(&arguments, &schema) {
+            return RequestReport::WrongArguments {
+                problem,
+                definition: definition(found, &schema),
+            };
+        }
+        let native = match &found.origin {
+            Origin::Native(native) => native,
+            Origin::Utility(_) => return report(&self.call_tool(found, arguments, options).await),
+        };
+        let result = self.call_native(owner, native, arguments, options).await;
+        let is_refused_for_arguments = matches!(
+            &result,
+            Err(CallError::Refused {
+                code: INVALID_PARAMS,
+                ..
+            })
+        );
+        let mut report = report(&self.finish(owner, native, result).await);
+        if let RequestReport::Failed { definition, .. } = &mut report
+            && is_refused_for_arguments
+        {
+            *definition = Some(self::definition(found, &schema));
+        }
+        report
+    }
+
+    async fn get_named_prompt(
+        &self,
+        owner: &Arc<Owner>,
+        name: &str,
+        arguments: Map<String, Value>,
+        options: &CallOptions,
+    ) -> RequestReport {
+        let prompts = match self.list_prompts(&owner.name, options).await {
+            Ok(prompts) => prompts,
+            Err(error) => return failed(owner, error),
+        };
+        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
+            return RequestReport::UnknownName {
+                offers: prompts.into_iter().map(|prompt| prompt.name).collect(),
+                is_withheld: false,
+            };
+        };
+        let known = prompt.arguments.as_deref().unwrap_or_default();
+        let missing = known.iter().find(|argument| {
+            argument.required == Some(true) && !arguments.contains_key(&argument.name)
+        });
+        let unknown = arguments
+            .keys()
+            .find(|key| !known.iter().any(|argument| argument.name == **key));
+        let problem = match (missing, unknown) {
+            (Some(missing), _) => Some(format!("`{}` is missing", missing.name)),
+            (None, Some(key)) => Some(format!("there is no argument `{key}`")),
+            (None, None) => None,
+        };
+        if let Some(problem) = problem {
+            return RequestReport::WrongArguments {
+                problem,
+                definition: serde_json::to_value(prompt).unwrap_or_default(),
+            };
+        }
+        match self.get_prompt(&owner.name, name, arguments, options).await {
+            Ok(result) => RequestReport::protocol_object(&result),
+            Err(error) => failed(owner, error),
+        }
+    }
+}
+
+fn is_withheld(owner: &Owner, tool: &str) -> bool {
+    let link = owner.link.borrow();
+    let catalog = link.catalog.as_ref();
+    catalog.is_some_and(|catalog| catalog.withheld.iter().any(|name| name.as_str() == tool))
+}
+
+fn tools(owner: &Owner) -> RequestReport {
+    let catalog = owner.link.borrow().catalog.clone();
+    let catalog = catalog.unwrap_or_default();
+    let tools: Vec<_> = catalog.tools.iter().map(|tool| &tool.definition).collect();
+    RequestReport::protocol_object(&json!({
+        "tools": tools,
+        "capabilities": catalog.capabilities,
+        "warnings": catalog.all_warnings(),
+    }))
+}
+
+fn schema(tool: &RegisteredTool) -> Value {
+    match &tool.origin {
+        Origin::Native(native) => native.input_schema().clone(),
+        Origin::Utility(_) => tool.parameters(),
+    }
+}
+
+fn definition(tool: &RegisteredTool, schema: &Value) -> Value {
+    json!({"name": tool.original(), "description": tool.description(), "inputSchema": schema})
+}
+
+fn failed(owner: &Owner, error: CallError) -> RequestReport {
+    report(&owner.failure(error).into())
+}
+
+fn report(outcome: &Outcome) -> RequestReport {
+    let members: Value = serde_json::from_str(&outcome.to_json()).unwrap_or_default();
+    if let Outcome::Failure(_) = outcome {
+        return RequestReport::Failed {
+            members,
+            definition: None,
+        };
+    }
+    let text = outcome.text();
+    let is_among_members = ["result", "error"]
+        .iter()
+        .any(|key| members.get(key).and_then(Value::as_str) == Some(&text));
+    RequestReport::Answered {
+        text: (!is_among_members).then(|| text.into_owned()),
+        is_error: outcome.is_error(),
+        members,
+    }
+}

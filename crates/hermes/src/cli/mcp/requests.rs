@@ -1,0 +1,70 @@
+//! The arguments of verbs that ask something of a server.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A running hermes process (`hermes up`, a gateway, a chat) that has the server makes the call, in its session.
+
+Examples:
+  hermes mcp call filesystem.read_text_file path=/tmp/a.txt head:=3
+  hermes mcp call mcp_filesystem_read_text_file path=/tmp/a.txt
+  hermes mcp call filesystem.read_text_file '{\"path\": \"/tmp/a.txt\"}'
+  echo '{\"path\": \"/tmp\"}' | hermes mcp call filesystem.list_directory --args-json -")]
+pub(crate) struct CallArgs {
+    /// SERVER.TOOL, a registered name like mcp_SERVER_TOOL, or SERVER with the tool as the next word.
+    pub(crate) target: String,
+    /// The arguments: name=value, name:=JSON, or one JSON object. After a bare SERVER the tool comes first.
+    #[arg(value_name = "ARGUMENT")]
+    pub(crate) rest: Vec<String>,
+    /// One argument, k=v (repeatable); a value that is JSON is taken as JSON where the tool wants it so.
+    #[arg(long = "arg", value_name = "K=V")]
+    pub(crate) arg: Vec<String>,
+    /// All arguments as JSON: the text itself, @FILE, or - for stdin.
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    pub(crate) args_json: Option<String>,
+    /// Seconds that the call may take.
+    #[arg(long)]
+    pub(crate) timeout: Option<f64>,
+    /// Print the result as the server sent it, and send the arguments without a look at them.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Connect the server for this call, also if a running hermes process has it.
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hermes mcp resources
+  hermes mcp resources notes file:///notes/today.md")]
+pub(crate) struct ResourcesArgs {
+    /// The server; without one, those of all servers are listed.
+    pub(crate) name: Option<String>,
+    /// Read this one.
+    #[arg(requires = "name")]
+    pub(crate) uri: Option<String>,
+    /// Connect the server for this, also if a running hermes process has it.
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hermes mcp prompts
+  hermes mcp prompts review code_review language=rust")]
+pub(crate) struct PromptsArgs {
+    /// The server; without one, those of all servers are listed.
+    pub(crate) name: Option<String>,
+    /// Fill in this one.
+    #[arg(requires = "name")]
+    pub(crate) prompt: Option<String>,
+    /// Its arguments: name=value.
+    #[arg(value_name = "ARGUMENT", requires = "prompt")]
+    pub(crate) arguments: Vec<String>,
+    /// Connect the server for this, also if a running hermes process has it.
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}

@@ -1,0 +1,126 @@
+//! `hermes mcp get`: one entry as it is in effect. Opens no connection.
+
+use hermes_config::{Redactor, ServerEntry, mask, server::Auth};
+use serde_json::{Map, Value, json};
+
+use super::{list, probe};
+use crate::{cli::NameArgs, context::Context, failure::Failure, output::Tone};
+
+pub(super) fn run(context: &Context, args: &NameArgs) -> Result<(), Failure> {
+    let settings = context.settings()?;
+    let entry = probe::entry(&settings, &args.name)?;
+    let written = redacted(&entry.template);
+    let state = list::state(context, &settings, entry);
+    let warnings = probe::unset_variables(context, entry, &settings);
+    let output = context.output;
+    output.line(format!(
+        "{}: {}",
+        output.tint(Tone::Strong, entry.name.as_str()),
+        output.tint(list::tone(state.status), state.word())
+    ));
+    let lines = lines(&written);
+    let effect = in_effect(entry);
+    for (key, value) in lines.iter().chain(&effect) {
+        output.line(format!("  {key:<24} {value}"));
+    }
+    if let Some(error) = &state.error {
+        output.line(format!("  {:<24} {error}", "error"));
+    }
+    for warning in &warnings {
+        output.warning(warning);
+    }
+    let effect: Map<String, Value> = effect
+        .into_iter()
+        .map(|(key, value)| (key, value.into()))
+        .collect();
+    output.json(json!({
+        "server": entry.name,
+        "entry": written,
+        "effect": effect,
+        "status": state.word(),
+        "error": state.error,
+        "warnings": warnings,
+    }));
+    Ok(())
+}
+
+/// The entry with its references, and without what may be a secret all the same.
+fn redacted(template: &Value) -> Value {
+    match template {
+        Value::String(text) => Redactor::default().redact(text).into(),
+        Value::Array(items) => items.iter().map(redacted).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| {
+                let secret = value
+                    .as_str()
+                    .filter(|text| names_a_secret(key) && !text.contains("${"));
+                (
+                    key.clone(),
+                    secret.map_or_else(|| redacted(value), |text| mask(text).into()),
+                )
+            })
+            .collect::<Map<String, Value>>()
+            .into(),
+        other => other.clone(),
+    }
+}
+
+/// Whether a header or variable of that name usually holds a secret.
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASS", "AUTHORIZATION", "COOKIE"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// One line for each value, with dotted keys.
+fn lines(value: &Value) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    add_lines("", value, &mut lines);
+    lines
+}
+
+fn add_lines(key: &str, value: &Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (name, value) in members {
+                let key = if key.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{key}.{name}")
+                };
+                add_lines(&key, value, lines);
+            }
+        }
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let words: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            lines.push((key.to_owned(), words.join(" ")));
+        }
+        Value::String(text) => lines.push((key.to_owned(), text.clone())),
+        other => lines.push((key.to_owned(), other.to_string())),
+    }
+}
+
+/// What counts although the entry does not say it.
+fn in_effect(entry: &ServerEntry) -> Vec<(String, String)> {
+    let Ok(server) = &entry.server else {
+        return Vec::new();
+    };
+    let seconds = |limit: std::time::Duration| format!("{} s (default)", limit.as_secs_f64());
+    let mut effect = vec![("transport", server.transport.kind().to_owned())];
+    effect.push(("timeout", seconds(server.timeout)));
+    effect.push(("connect_timeout", seconds(server.connect_timeout)));
+    effect.push((
+        "auth",
+        match &server.auth {
+            Some(Auth::OAuth) => "oauth".to_owned(),
+            None => "none (default)".to_owned(),
+        },
+    ));
+    effect
+        .into_iter()
+        .filter(|(key, _)| entry.template.get(key).is_none())
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+}

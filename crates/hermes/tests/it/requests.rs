@@ -1,0 +1,9 @@
+//! Verbs that ask something of servers: through a running process, and by a connection of their own.
+
+mod completion;
+mod foreign_text;
+mod forms;
+mod near;
+mod shown;
+mod through_up;
+mod unset;
