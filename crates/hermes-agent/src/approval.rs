@@ -6,6 +6,7 @@
 mod approvals;
 mod classify;
 mod code;
+mod decisions;
 pub(crate) mod glob;
 mod judge;
 mod programs;
@@ -14,8 +15,10 @@ mod published;
 mod rules;
 mod settings;
 mod shell;
+mod socket;
 mod sql;
 mod targets;
+mod written;
 
 use std::time::Duration;
 
@@ -23,12 +26,15 @@ use futures::future::BoxFuture;
 use hermes_store::SessionId;
 
 pub use self::{
-    approvals::{Approvals, Refusal},
+    approvals::{Approvals, Holding, Refusal},
     classify::{Finding, Scene, Verdict, classify},
+    decisions::{Decisions, Given, Taken, Waiting},
     judge::{Judge, Judgement, ModelJudge},
     protected::Landmarks,
     published::{Change, Published, is_owner_gone},
     settings::{ApprovalMode, ApprovalSettings},
+    socket::decide_elsewhere,
+    written::Written,
 };
 
 /// What is to be decided.
@@ -42,8 +48,12 @@ pub struct ApprovalRequest {
     pub subject: String,
     /// Why it is asked.
     pub reason: String,
-    /// The rules that asked; "always" and "session" answers are remembered for these.
+    /// The rules that asked; a "session" answer is remembered for these, and so is "always" where there is no pattern.
     pub rules: Vec<String>,
+    /// What an "always" answer is remembered for: what was shown, and no more.
+    pub pattern: Option<String>,
+    /// What the person could do not to be asked such things.
+    pub advice: Option<String>,
     /// Whether "always" is offered.
     pub may_be_permanent: bool,
     /// The session that waits. [`Approvals`] fills it in.

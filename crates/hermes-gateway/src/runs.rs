@@ -26,7 +26,7 @@ use std::{
 
 use futures::FutureExt as _;
 use hermes_agent::{
-    approval::is_owner_gone,
+    approval::{Decisions, is_owner_gone},
     conversation::Agent,
     cron::{Claimed, Delivery, Runner},
     elicitation::People,
@@ -158,6 +158,8 @@ pub struct Runs {
 
 struct Inner {
     parts: RunParts,
+    /// The questions of all runs.
+    decisions: Decisions,
     began: Instant,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// How many are under way, for those who want to know.
@@ -197,6 +199,7 @@ impl Runs {
         let turns = Turns::new(parts.agent.clone(), parts.concurrent_turns);
         let runs = Self {
             inner: Arc::new(Inner {
+                decisions: Decisions::new(parts.agent.home().clone()),
                 parts,
                 began: Instant::now(),
                 live: Mutex::default(),
@@ -364,6 +367,7 @@ impl Runs {
         if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
             tracing::warn!("some runs did not end in time");
         }
+        inner.decisions.close().await;
     }
 }
 

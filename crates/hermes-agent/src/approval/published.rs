@@ -1,7 +1,9 @@
 //! Approvals that other processes of the home can answer, too.
 //!
-//! While an approver asks its person, the question is a row in `runtime.db`. Whoever answers first decides: the
-//! person, or somebody who writes an answer into the row. The row then says what became of the question.
+//! While an approver asks its person, the question is a row in `runtime.db`, so that others know of it. Whoever answers
+//! first decides: the person, or somebody who hands a decision to this process ([`Decisions`]). The row then says what
+//! became of the question. It decides nothing itself: whoever can write to the database could answer in somebody's
+//! place, commands of the agent among them.
 
 use std::{
     sync::{
@@ -17,18 +19,20 @@ use hermes_mcp::process;
 use hermes_store::{
     SessionKey, StoreError,
     runtime::{
-        Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, RuntimeStore,
-        new_approval_id,
+        Answer, Approval, ApprovalState, NewApproval, Outcome, RuntimeStore, new_approval_id,
     },
 };
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
-use super::{ApprovalKind, ApprovalRequest, Approver, Decision};
+use super::{
+    ApprovalKind, ApprovalRequest, Approver, Decision,
+    decisions::{Decisions, Given, Waiting},
+};
 use crate::printable::printable;
 
-/// How often the row is looked at. An answer is to be seen within a quarter of a second.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the row is looked at, for answers that somebody wrote into it.
+const LOOK: Duration = Duration::from_millis(250);
 /// How long a person's answer may wait for the database.
 const SETTLING: Duration = Duration::from_secs(2);
 /// How long closed questions are remembered.
@@ -66,9 +70,10 @@ pub struct Published {
     run: Option<String>,
     tell: Option<Tell>,
     follow: Option<Follow>,
+    decisions: Decisions,
     /// Opened by the first question. `None` if that did not work.
     store: OnceCell<Option<RuntimeStore>>,
-    /// Whether others use the store, too.
+    /// Whether others use the store and the decisions, too.
     is_shared: bool,
     /// Closes the rows of questions that were given up.
     tasks: TaskTracker,
@@ -78,6 +83,7 @@ impl Published {
     /// Publishes what this approver is asked. Nothing is opened before the first question.
     pub fn new(home: Home, approver: Arc<dyn Approver>) -> Self {
         Self {
+            decisions: Decisions::new(home.clone()),
             home,
             approver,
             session_key: None,
@@ -90,10 +96,11 @@ impl Published {
         }
     }
 
-    /// Uses a database that is open already, and stays so.
+    /// Uses a database that is open already, and takes decisions where others do. Both stay open.
     #[must_use]
-    pub fn in_store(mut self, store: RuntimeStore) -> Self {
+    pub fn sharing(mut self, store: RuntimeStore, decisions: Decisions) -> Self {
         self.store = OnceCell::new_with(Some(Some(store)));
+        self.decisions = decisions;
         self.is_shared = true;
         self
     }
@@ -131,7 +138,11 @@ impl Published {
         self.tasks.close();
         // What is left over is found by the next one who asks.
         let _ = tokio::time::timeout(SETTLING, self.tasks.wait()).await;
-        if let (Some(Some(store)), false) = (self.store.get(), self.is_shared) {
+        if self.is_shared {
+            return;
+        }
+        self.decisions.close().await;
+        if let Some(Some(store)) = self.store.get() {
             store.close().await;
         }
     }
@@ -168,34 +179,35 @@ impl Published {
         Ok(store)
     }
 
-    /// Publishes the question and waits for somebody else's answer. Without one it never ends.
-    async fn elsewhere(&self, row: &Row<'_>) -> Approval {
-        if let Some(store) = self.store().await {
-            let store = row.store.get_or_init(|| store.clone());
-            match row.publish_and_wait(store).await {
-                Ok(Some(answered)) => return answered,
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "an approval can not be answered elsewhere");
-                }
-            }
+    /// Publishes the question and waits for somebody else's decision. Without one it never ends.
+    async fn elsewhere(&self, row: &Row<'_>) -> Given {
+        let Some(store) = self.store().await else {
+            return std::future::pending().await;
+        };
+        let store = row.store.get_or_init(|| store.clone());
+        let may_be_permanent = row.new.allow_permanent;
+        let waiting = self.decisions.wait_for(&row.new.id, may_be_permanent).await;
+        let waiting = row.waiting.get_or_init(|| waiting);
+        if let Err(error) = row.publish(store).await {
+            tracing::warn!(%error, "an approval can not be answered elsewhere");
+            return std::future::pending().await;
         }
-        std::future::pending().await
+        tokio::select! {
+            given = waiting.given() => given,
+            never = row.watch(store) => match never {},
+        }
     }
 }
 
 impl Approver for Published {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
-        let mut row = Row::new(self, &request);
+        let row = Row::new(self, &request);
         Box::pin(async move {
-            let answered = tokio::select! {
+            let given = tokio::select! {
                 decision = self.approver.ask(request) => return row.settle(decision).await,
-                answered = self.elsewhere(&row) => answered,
+                given = self.elsewhere(&row) => given,
             };
-            let (answer, decision) = decision(&answered);
-            self.tell(&line(&answered, answer));
-            row.close(Outcome::Answered(answer)).await;
-            decision
+            row.accept(&given).await
         })
     }
 }
@@ -207,6 +219,8 @@ struct Row<'a> {
     began: Instant,
     /// Where it is, once it may be there.
     store: OnceLock<RuntimeStore>,
+    /// Its place among those that others can decide.
+    waiting: OnceLock<Waiting>,
     /// Whether anybody was told of it.
     is_asked: AtomicBool,
     /// What became of it, as far as known.
@@ -241,29 +255,73 @@ impl<'a> Row<'a> {
             new,
             began: Instant::now(),
             store: OnceLock::new(),
+            waiting: OnceLock::new(),
             is_asked: AtomicBool::new(false),
             outcome: None,
             is_closed: false,
         }
     }
 
-    /// Somebody's answer, or `None` when there can be none any more.
-    async fn publish_and_wait(&self, store: &RuntimeStore) -> Result<Option<Approval>, StoreError> {
+    async fn publish(&self, store: &RuntimeStore) -> Result<(), StoreError> {
         store.publish_approval(&self.new).await?;
         self.is_asked.store(true, Ordering::Relaxed);
         self.published.follow(Change::Asked(&self.new));
+        Ok(())
+    }
+
+    /// Looks whether somebody writes an answer into the row. Such a one decides nothing: it is logged and taken out.
+    async fn watch(&self, store: &RuntimeStore) -> std::convert::Infallible {
+        let id = &self.new.id;
+        let mut is_told = false;
         loop {
             tokio::time::sleep(LOOK).await;
-            match store.approval(&self.new.id).await? {
-                Some(row) if is_answered(&row) => return Ok(Some(row)),
-                Some(row) if row.state != ApprovalState::Resolved => {}
-                _ => return Ok(None),
+            let row = match store.approval(id).await {
+                Ok(Some(row)) if row.state != ApprovalState::Open => row,
+                _ => continue,
+            };
+            if is_told || self.is_late() {
+                continue;
             }
+            is_told = true;
+            let by = printable(row.answered_by.as_deref().unwrap_or_default());
+            tracing::warn!(
+                approval = id,
+                by = &*by,
+                "somebody wrote an answer into the database; it decides nothing"
+            );
+            if let Err(error) = store.reopen_approval(id).await {
+                tracing::warn!(%error, "an approval's row could not be opened again");
+            }
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        let patience = self.new.patience;
+        patience.is_some_and(|patience| self.began.elapsed() >= patience)
+    }
+
+    /// Somebody else has decided.
+    async fn accept(mut self, given: &Given) -> Decision {
+        let answer = given.answer;
+        self.outcome = Some(Outcome::Answered(answer));
+        self.published.tell(&line(given));
+        self.record(given).await;
+        self.close(Outcome::Answered(answer)).await;
+        match answer {
+            Answer::Once => Decision::Once,
+            Answer::Session => Decision::Session,
+            Answer::Always => Decision::Always,
+            Answer::Deny => Decision::Denied {
+                reason: given.reason.clone(),
+            },
         }
     }
 
     /// The approver has decided. That counts unless somebody else was quicker.
     async fn settle(mut self, decided: Decision) -> Decision {
+        if let Some(given) = self.waiting.get().and_then(Waiting::end) {
+            return self.accept(&given).await;
+        }
         let (answer, reason) = match &decided {
             Decision::Once => (Answer::Once, None),
             Decision::Always if self.new.allow_permanent => (Answer::Always, None),
@@ -271,33 +329,32 @@ impl<'a> Row<'a> {
             Decision::Denied { reason } => (Answer::Deny, reason.clone()),
         };
         self.outcome = Some(Outcome::Answered(answer));
-        let Some(store) = self.store.get().cloned() else {
-            return decided;
+        let given = Given {
+            answer,
+            by: OWNER.to_owned(),
+            reason,
+        };
+        self.record(&given).await;
+        self.close(Outcome::Answered(answer)).await;
+        decided
+    }
+
+    /// Writes down who decided what.
+    async fn record(&self, given: &Given) {
+        let Some(store) = self.store.get() else {
+            return;
         };
         let id = &self.new.id;
-        let first = async {
-            let answered = store.answer_approval(id, answer, OWNER, reason.as_deref());
-            if answered.await? == Answered::TooLate {
-                return store.approval(id).await;
-            }
-            Ok(None)
+        let recorded = async {
+            // An answer that somebody else wrote would stand in the way of the real one.
+            store.reopen_approval(id).await?;
+            store
+                .answer_approval(id, given.answer, &given.by, given.reason.as_deref())
+                .await
         };
-        let first = match tokio::time::timeout(SETTLING, first).await {
-            Ok(Ok(first)) => first,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "an approval's row could not be answered");
-                None
-            }
-            Err(_) => return decided,
-        };
-        let Some(first) = first.filter(is_answered) else {
-            self.close(Outcome::Answered(answer)).await;
-            return decided;
-        };
-        let (answer, decision) = decision(&first);
-        self.published.tell(&line(&first, answer));
-        self.close(Outcome::Answered(answer)).await;
-        decision
+        if let Ok(Err(error)) = tokio::time::timeout(SETTLING, recorded).await {
+            tracing::warn!(%error, "an approval's row could not be answered");
+        }
     }
 
     /// Says what became of the question.
@@ -318,9 +375,7 @@ impl<'a> Row<'a> {
 impl Drop for Row<'_> {
     /// Nobody waits any more: the time is over, or the turn was interrupted.
     fn drop(&mut self) {
-        let patience = self.new.patience;
-        let is_late = patience.is_some_and(|patience| self.began.elapsed() >= patience);
-        let outcome = self.outcome.unwrap_or(if is_late {
+        let outcome = self.outcome.unwrap_or(if self.is_late() {
             Outcome::Expired
         } else {
             Outcome::Cancelled
@@ -345,33 +400,12 @@ impl Drop for Row<'_> {
     }
 }
 
-fn is_answered(row: &Approval) -> bool {
-    row.state == ApprovalState::Answered && row.answer.is_some()
-}
-
-/// What an answer in the row means.
-fn decision(row: &Approval) -> (Answer, Decision) {
-    let answer = match row.answer {
-        Some(Answer::Always) if !row.allow_permanent => Answer::Once,
-        answer => answer.unwrap_or(Answer::Deny),
-    };
-    let decision = match answer {
-        Answer::Once => Decision::Once,
-        Answer::Session => Decision::Session,
-        Answer::Always => Decision::Always,
-        Answer::Deny => Decision::Denied {
-            reason: row.reason.clone(),
-        },
-    };
-    (answer, decision)
-}
-
 /// What the person is told of somebody else's answer.
-fn line(row: &Approval, answer: Answer) -> String {
-    let by = printable(row.answered_by.as_deref().unwrap_or_default());
+fn line(given: &Given) -> String {
+    let by = printable(&given.by);
     let by: String = by.split_whitespace().collect::<Vec<_>>().join(" ");
     let by: String = by.chars().take(LONGEST_NAME).collect();
-    let what = match answer {
+    let what = match given.answer {
         Answer::Once => "allowed once",
         Answer::Session => "allowed for this session",
         Answer::Always => "allowed from now on",

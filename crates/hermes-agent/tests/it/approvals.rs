@@ -9,13 +9,13 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_agent::approval::{
-    ApprovalRequest, ApprovalSettings, Approvals, Approver, Decision, Landmarks, Published,
-    Refusal, Scene, is_owner_gone,
+    ApprovalRequest, ApprovalSettings, Approvals, Approver, Decision, Given, Landmarks, Published,
+    Refusal, Scene, Taken, Written, decide_elsewhere, is_owner_gone,
 };
 use hermes_config::Home;
 use hermes_store::{
     SessionId,
-    runtime::{Answer, Answered, Approval, ApprovalState, NewApproval, RuntimeStore},
+    runtime::{Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, RuntimeStore},
 };
 use hermes_testkit::TemporaryHome;
 use tokio_util::sync::CancellationToken;
@@ -106,6 +106,7 @@ async fn run(
             user_home: Some("/home/ann".into()),
             hermes_home: None,
         },
+        written: Written::default(),
     };
     approvals.command("terminal", command, &scene, cancel).await
 }
@@ -120,6 +121,95 @@ async fn open(store: &RuntimeStore) -> Approval {
         assert!(began.elapsed() < LONG / 20, "nothing was published");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Hands a decision to the process that asks, as somebody else would.
+async fn decide(home: &Home, row: &Approval, answer: Answer, by: &str, reason: Option<&str>) {
+    let given = Given {
+        answer,
+        by: by.to_owned(),
+        reason: reason.map(str::to_owned),
+    };
+    let owner = u32::try_from(row.owner_pid).unwrap();
+    let taken = decide_elsewhere(home, owner, &row.id, &given).await;
+    assert_eq!(taken.unwrap(), Some(Taken::Accepted));
+}
+
+#[tokio::test]
+async fn an_answer_that_somebody_wrote_into_the_database_decides_nothing() {
+    let place = Place::new().await;
+    let published = place.published(Person(None));
+    let approvals = approvals(published.clone(), LONG);
+    let cancel = CancellationToken::new();
+    let asked = run(&approvals, "rm -r x", &cancel);
+    let attacking = async {
+        let row = open(&place.other).await;
+        let answered = place
+            .other
+            .answer_approval(&row.id, Answer::Always, "owner", None);
+        assert_eq!(answered.await.unwrap(), Answered::Accepted);
+        // It is taken out again, and the question stays open.
+        let again = open(&place.other).await;
+        assert_eq!((again.id, again.answer), (row.id.clone(), None));
+        place
+            .other
+            .resolve_approval(&row.id, Outcome::Answered(Answer::Always))
+            .await
+            .unwrap();
+        decide(&place.home, &row, Answer::Deny, "the bridge", None).await;
+        row.id
+    };
+    let (refused, id) = tokio::join!(asked, attacking);
+    assert!(refused.is_err());
+    published.close().await;
+    let row = place.row(&id).await;
+    assert_eq!(row.outcome.as_deref(), Some("deny"));
+    assert_eq!(row.answered_by.as_deref(), Some("the bridge"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_the_process_that_asks_has_started_can_not_decide() {
+    let place = Place::new().await;
+    let published = place.published(Person(None));
+    let approvals = approvals(published.clone(), LONG);
+    let cancel = CancellationToken::new();
+    let asked = run(&approvals, "rm -r x", &cancel);
+    let attacking = async {
+        let row = open(&place.other).await;
+        let sockets = std::fs::read_dir(place.home.run_dir()).unwrap();
+        let socket = sockets.flatten().next().unwrap().path();
+        let script = "import json, socket, sys\n\
+                      s = socket.socket(socket.AF_UNIX)\n\
+                      s.connect(sys.argv[1])\n\
+                      m = {'id': sys.argv[2], 'answer': 'once', 'by': 'owner', 'reason': None}\n\
+                      s.sendall((json.dumps(m) + '\\n').encode())\n\
+                      print(s.makefile().readline())";
+        // Detached: neither its parent nor its session nor its variables tell where it comes from.
+        let mut command = tokio::process::Command::new("setsid");
+        command
+            .args([
+                "--fork",
+                "--wait",
+                "env",
+                "-i",
+                "/usr/bin/env",
+                "python3",
+                "-c",
+                script,
+            ])
+            .arg(&socket)
+            .arg(&row.id);
+        hermes_mcp::process::descent::mark_descendants(&mut command);
+        let output = command.output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("refused"), "{said} {output:?}");
+        assert_eq!(place.row(&row.id).await.state, ApprovalState::Open);
+        cancel.cancel();
+    };
+    let (refused, ()) = tokio::join!(asked, attacking);
+    assert!(refused.is_err());
+    published.close().await;
 }
 
 #[tokio::test]
@@ -142,13 +232,13 @@ async fn an_answer_of_another_process_counts_and_the_row_says_so() {
         assert!(!row.command.contains("abcdefghij"), "{}", row.command);
         assert!(!row.description.is_empty() && !row.pattern_keys.is_empty());
         assert!(row.allow_permanent && !is_owner_gone(&row));
-        assert_eq!(row.session.unwrap().as_str(), "20260101_000000_abcdef");
+        assert_eq!(
+            row.session.as_ref().unwrap().as_str(),
+            "20260101_000000_abcdef"
+        );
         let patience = row.expires_at.unwrap() - row.created_at;
         assert!((patience - LONG.as_secs_f64()).abs() < 1.0, "{patience}");
-        let answered = place
-            .other
-            .answer_approval(&row.id, Answer::Session, "the bridge", None);
-        assert_eq!(answered.await.unwrap(), Answered::Accepted);
+        decide(&place.home, &row, Answer::Session, "the bridge", None).await;
         row.id
     };
     let (allowed, id) = tokio::join!(asked, answering);
@@ -173,10 +263,7 @@ async fn a_refusal_of_another_process_brings_its_reason() {
     let cancel = CancellationToken::new();
     let answering = async {
         let row = open(&place.other).await;
-        let answered = place
-            .other
-            .answer_approval(&row.id, Answer::Deny, "b", Some("not today"));
-        answered.await.unwrap();
+        decide(&place.home, &row, Answer::Deny, "b", Some("not today")).await;
         row.id
     };
     let (refused, id) = tokio::join!(run(&approvals, "rm -r x", &cancel), answering);
@@ -210,14 +297,13 @@ async fn the_person_s_answer_closes_the_row() {
 }
 
 /// Somebody whom another process forestalls.
-struct Forestalled(RuntimeStore);
+struct Forestalled(Home, RuntimeStore);
 
 impl Approver for Forestalled {
     fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         Box::pin(async {
-            let row = open(&self.0).await;
-            let answered = self.0.answer_approval(&row.id, Answer::Deny, "b", None);
-            assert_eq!(answered.await.unwrap(), Answered::Accepted);
+            let row = open(&self.1).await;
+            decide(&self.0, &row, Answer::Deny, "b", None).await;
             Decision::Once
         })
     }
@@ -226,7 +312,7 @@ impl Approver for Forestalled {
 #[tokio::test]
 async fn of_two_answers_the_first_counts() {
     let place = Place::new().await;
-    let person = Forestalled(place.other.clone());
+    let person = Forestalled(place.home.clone(), place.other.clone());
     let approvals = approvals(place.published(person), LONG);
     let refused = run(&approvals, "rm -r x", &CancellationToken::new()).await;
     assert!(refused.is_err());

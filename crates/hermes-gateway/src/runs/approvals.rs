@@ -1,9 +1,7 @@
 //! Decisions about what runs want to do.
 
-use hermes_store::{
-    StoreError,
-    runtime::{Answer, Answered},
-};
+use hermes_agent::approval::{Given, Taken};
+use hermes_store::{StoreError, runtime::Answer};
 
 use super::Runs;
 
@@ -74,12 +72,15 @@ impl Runs {
             .map(|reason| reason.chars().take(LONGEST_REASON).collect::<String>());
         let mut decided = 0;
         for question in open {
-            let answered =
-                store.answer_approval(&question.id, decision.choice, BY, reason.as_deref());
-            match answered.await? {
-                Answered::Accepted => decided += 1,
-                Answered::NotPermanent => return Err(NotDecided::NotPermanent),
-                Answered::TooLate | Answered::NotFound => {}
+            let given = Given {
+                answer: decision.choice,
+                by: BY.to_owned(),
+                reason: reason.clone(),
+            };
+            match self.inner.decisions.decide(&question.id, given) {
+                Taken::Accepted => decided += 1,
+                Taken::NotPermanent => return Err(NotDecided::NotPermanent),
+                Taken::NotWaiting | Taken::Refused => {}
             }
         }
         if decided == 0 {

@@ -157,11 +157,11 @@ impl Inner {
         }
     }
 
-    /// Questions of this run are rows that anybody may answer, and events.
+    /// Questions of this run are rows, which others show to people, and events.
     fn published(&self, run: &str, log: &RunLog) -> Published {
         let log = log.clone();
         Published::new(self.parts.agent.home().clone(), Arc::new(OthersDecide))
-            .in_store(self.parts.store.clone())
+            .sharing(self.parts.store.clone(), self.decisions.clone())
             .in_run(run)
             .on_change(move |change| match change {
                 Change::Asked(question) => {

@@ -48,6 +48,8 @@ fn start() -> io::Result<()> {
     rustix::net::sockopt::socket_type(&host)?;
     dup2_stdin(File::open("/dev/null")?)?;
     leave_the_terminal();
+    // Servers must not pass for somebody whom the host asks.
+    let _ = super::descent::lower_limit();
     settle_signals()?;
     match fork()? {
         Side::Guard => guard(host),

@@ -1,7 +1,7 @@
-//! Approvals: a process that waits asks here, anybody who may answers, and the process says what became of it.
+//! Approvals: what processes ask, and what became of it.
 //!
-//! `open` → `answered` (the first answer counts) → `resolved` (by the owner alone). An answer the owner does not
-//! take up can be withdrawn, which opens the question again.
+//! `open` → `answered` → `resolved`, all by the owner alone: rows are a record, and decide nothing. A row that somebody
+//! else has changed is opened again.
 
 use std::time::Duration;
 
@@ -122,7 +122,8 @@ impl Answer {
         }
     }
 
-    fn parse(word: &str) -> Option<Self> {
+    /// Reads such a word.
+    pub fn parse(word: &str) -> Option<Self> {
         [Self::Once, Self::Session, Self::Always, Self::Deny]
             .into_iter()
             .find(|answer| answer.as_str() == word)
@@ -278,7 +279,7 @@ impl RuntimeStore {
             .map_err(|error| self.database.error(error))
     }
 
-    /// Answers. The first answer counts.
+    /// Records an answer. The first one counts.
     pub async fn answer_approval(
         &self,
         id: &str,
@@ -323,12 +324,12 @@ impl RuntimeStore {
         Ok(Answered::Accepted)
     }
 
-    /// Takes an answer back that the owner did not take up. Tells whether the question is open again.
-    pub async fn withdraw_answer(&self, id: &str) -> Result<bool, StoreError> {
+    /// Makes a question open again that somebody but its owner has answered or closed. Tells whether it was.
+    pub async fn reopen_approval(&self, id: &str) -> Result<bool, StoreError> {
         let mut write = self.database.begin().await?;
         let done = sqlx::query(
             "UPDATE approvals SET state = 'open', answer = NULL, answered_by = NULL, answered_at = NULL, \
-             reason = NULL WHERE id = ?1 AND state = 'answered'",
+             reason = NULL, outcome = NULL, resolved_at = NULL WHERE id = ?1 AND state != 'open'",
         )
         .bind(id)
         .execute(&mut *write)

@@ -98,7 +98,7 @@ async fn the_first_answer_counts_and_the_owner_closes() {
     let answered = runtime.approval("ap_1").await.unwrap().unwrap();
     assert_eq!(answered.state, ApprovalState::Answered);
 
-    assert!(runtime.withdraw_answer("ap_1").await.unwrap());
+    assert!(runtime.reopen_approval("ap_1").await.unwrap());
     assert_eq!(answer("ap_1", Answer::Deny).await, Answered::Accepted);
     let outcome = Outcome::Answered(Answer::Deny);
     assert!(runtime.resolve_approval("ap_1", outcome).await.unwrap());
@@ -108,7 +108,6 @@ async fn the_first_answer_counts_and_the_owner_closes() {
             .await
             .unwrap()
     );
-    assert!(!runtime.withdraw_answer("ap_1").await.unwrap());
     let resolved = runtime.approval("ap_1").await.unwrap().unwrap();
     assert_eq!(resolved.answer, Some(Answer::Deny));
     assert_eq!(resolved.outcome.as_deref(), Some("deny"));

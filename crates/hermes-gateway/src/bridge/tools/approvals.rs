@@ -1,14 +1,16 @@
 //! `permissions_list_open` and `permissions_respond`: questions of other processes that a person may decide here.
 //!
-//! An answer counts when the process that waits has acted on it. One that does not within five seconds gets its answer
-//! withdrawn, so that somebody else can give one.
+//! An answer is handed to the process that waits, over its own socket, and counts when that has acted on it within five
+//! seconds.
 
 use std::time::Duration;
 
+use hermes_agent::approval::{Given, Taken, decide_elsewhere};
+use hermes_config::Home;
 use hermes_mcp::process;
 use hermes_store::{
     SessionKey, StoreError,
-    runtime::{Answer, Answered, Approval, ApprovalState, RuntimeStore},
+    runtime::{Answer, Approval, ApprovalState, RuntimeStore},
     utc_iso,
 };
 use serde_json::{Value, json};
@@ -65,7 +67,7 @@ pub(super) async fn permissions_respond(
     };
     let runtime = bridge.databases().runtime().await;
     let runtime = runtime.map_err(|error| unavailable(&error))?;
-    let outcome = answer_and_wait(&runtime, id, *answer).await;
+    let outcome = answer_and_wait(bridge.home(), &runtime, id, *answer).await;
     match outcome.map_err(|error| unavailable(&error))? {
         Response::Taken => {
             Ok(json!({"resolved": true, "approval_id": id, "decision": decision}).into())
@@ -76,6 +78,9 @@ pub(super) async fn permissions_respond(
             "allow-always is not available for this approval",
         )),
         Response::NotTaken => Err(Refusal::new(format!("Approval not acknowledged: {id}"))),
+        Response::Refused => Err(Refusal::new(format!(
+            "Approval refused: {id}. This bridge was started by the agent that asks"
+        ))),
     }
 }
 
@@ -86,9 +91,11 @@ enum Response {
     TooLate,
     NotPermanent,
     NotTaken,
+    Refused,
 }
 
 async fn answer_and_wait(
+    home: &Home,
     runtime: &RuntimeStore,
     id: &str,
     answer: Answer,
@@ -96,14 +103,31 @@ async fn answer_and_wait(
     let Some(approval) = runtime.approval(id).await? else {
         return Ok(Response::NotFound);
     };
-    if approval.state == ApprovalState::Open && !is_owned(&approval) {
+    if approval.state == ApprovalState::Resolved {
+        return Ok(Response::TooLate);
+    }
+    if !is_owned(&approval) {
         return Ok(Response::NotTaken);
     }
-    match runtime.answer_approval(id, answer, "mcp", None).await? {
-        Answered::Accepted => {}
-        Answered::NotFound => return Ok(Response::NotFound),
-        Answered::TooLate => return Ok(Response::TooLate),
-        Answered::NotPermanent => return Ok(Response::NotPermanent),
+    if answer == Answer::Always && !approval.allow_permanent {
+        return Ok(Response::NotPermanent);
+    }
+    let given = Given {
+        answer,
+        by: "mcp".to_owned(),
+        reason: None,
+    };
+    let owner = u32::try_from(approval.owner_pid).unwrap_or_default();
+    match decide_elsewhere(home, owner, id, &given).await {
+        Ok(Some(Taken::Accepted)) => {}
+        Ok(Some(Taken::NotWaiting)) => return Ok(Response::TooLate),
+        Ok(Some(Taken::NotPermanent)) => return Ok(Response::NotPermanent),
+        Ok(Some(Taken::Refused)) => return Ok(Response::Refused),
+        Ok(None) => return Ok(Response::NotTaken),
+        Err(error) => {
+            tracing::warn!(%error, "the process that asks is not reachable");
+            return Ok(Response::NotTaken);
+        }
     }
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline && is_owned(&approval) {
@@ -112,10 +136,6 @@ async fn answer_and_wait(
         }
         tokio::time::sleep(LOOK).await;
     }
-    if runtime.withdraw_answer(id).await? {
-        return Ok(Response::NotTaken);
-    }
-    // It was acted on in the last moment.
     let response = resolution(runtime, id, answer).await?;
     Ok(response.unwrap_or(Response::NotTaken))
 }

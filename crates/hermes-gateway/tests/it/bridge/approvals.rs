@@ -1,5 +1,6 @@
 //! Approvals: listed, decided, refused.
 
+use hermes_agent::approval::Decisions;
 use hermes_mcp::process::start_time;
 use hermes_store::runtime::{NewApproval, Outcome, RuntimeStore};
 
@@ -24,18 +25,34 @@ fn question(name: &str) -> NewApproval {
     }
 }
 
-/// Acts on whatever is answered, as a gateway does.
-async fn own(runtime: RuntimeStore, name: &'static str) {
-    loop {
-        let approval = runtime.approval(name).await.unwrap().unwrap();
-        if let Some(answer) = approval.answer {
-            runtime
-                .resolve_approval(name, Outcome::Answered(answer))
-                .await
-                .unwrap();
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+/// Asks as a gateway does, and acts on whatever is decided.
+async fn own(decisions: Decisions, runtime: RuntimeStore, name: &'static str) {
+    let waiting = decisions.wait_for(name, true).await;
+    let given = waiting.given().await;
+    runtime
+        .answer_approval(name, given.answer, &given.by, None)
+        .await
+        .unwrap();
+    runtime
+        .resolve_approval(name, Outcome::Answered(given.answer))
+        .await
+        .unwrap();
+}
+
+/// Waits until a process that asks can be reached.
+async fn reachable(place: &Place) {
+    let is_there = || {
+        std::fs::read_dir(place.home.run_dir()).is_ok_and(|entries| {
+            entries.flatten().any(|entry| {
+                entry
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with("approvals-")
+            })
+        })
+    };
+    while !is_there() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -69,7 +86,9 @@ async fn an_open_question_is_listed_decided_and_logged() {
         assert!(open[time].as_str().unwrap().ends_with('Z'), "{open}");
     }
     let mut owner = JoinSet::new();
-    owner.spawn(own(runtime.clone(), "ap_1"));
+    let decisions = Decisions::new(place.home.clone());
+    owner.spawn(own(decisions, runtime.clone(), "ap_1"));
+    reachable(&place).await;
     assert_eq!(
         respond(&client, "ap_1", "allow-always").await,
         json!({"resolved": true, "approval_id": "ap_1", "decision": "allow-always"})
@@ -100,7 +119,9 @@ async fn the_first_of_two_answers_counts() {
     let runtime = RuntimeStore::open(&place.home).await.unwrap();
     runtime.publish_approval(&question("ap_2")).await.unwrap();
     let mut owner = JoinSet::new();
-    owner.spawn(own(runtime.clone(), "ap_2"));
+    let decisions = Decisions::new(place.home.clone());
+    owner.spawn(own(decisions, runtime.clone(), "ap_2"));
+    reachable(&place).await;
     let (first, second) = tokio::join!(
         respond(&one, "ap_2", "allow-once"),
         respond(&two, "ap_2", "deny")
@@ -115,7 +136,7 @@ async fn the_first_of_two_answers_counts() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_takes_is_withdrawn() {
+async fn an_answer_that_nobody_takes_leaves_the_question_open() {
     let place = Place::new();
     let client = place.client().await;
     let runtime = RuntimeStore::open(&place.home).await.unwrap();

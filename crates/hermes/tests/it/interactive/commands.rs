@@ -205,6 +205,9 @@ fn sessions_are_named_listed_and_resumed() {
     talk.line("/status");
     let screen = talk.sees("directory");
     assert!(screen.contains("test-model"), "{screen}");
+    // What holds commands, in plain words.
+    let screen = talk.sees("servers");
+    assert!(screen.contains("tripwire"), "{screen}");
 }
 
 #[test]

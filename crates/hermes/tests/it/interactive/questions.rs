@@ -1,5 +1,6 @@
 //! Questions to the person: approvals and what the model wants to know.
 
+use hermes_agent::approval::{Given, Taken, decide_elsewhere};
 use hermes_config::Home;
 use hermes_store::runtime::{self, RuntimeStore};
 use hermes_testkit::{
@@ -110,8 +111,14 @@ fn answer_elsewhere(place: &Place, answer: runtime::Answer) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         };
         assert_eq!(open.command, "rm -r build");
-        let answered = store.answer_approval(&open.id, answer, "another program", None);
-        assert_eq!(answered.await.unwrap(), runtime::Answered::Accepted);
+        let given = Given {
+            answer,
+            by: "another program".into(),
+            reason: None,
+        };
+        let owner = u32::try_from(open.owner_pid).unwrap();
+        let taken = decide_elsewhere(&home, owner, &open.id, &given).await;
+        assert_eq!(taken.unwrap(), Some(Taken::Accepted));
         store.close().await;
     });
 }
@@ -139,6 +146,9 @@ fn always_is_written_down_and_not_asked_again() {
     talk.sees("Done.");
     let config = std::fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
     assert!(config.contains("command_allowlist"), "{config}");
+    // What was shown, and no class of commands.
+    assert!(config.contains("rm -r build"), "{config}");
+    assert!(!config.contains("recursive delete"), "{config}");
     talk.line("once more");
     let screen = talk.sees("Again.");
     assert_eq!(screen.matches("wants to run").count(), 1, "{screen}");

@@ -1,0 +1,218 @@
+//! Decisions that come from elsewhere: which questions of this process wait, and who may answer them.
+//!
+//! A row in `runtime.db` only records. What counts is handed to the process that asks: by itself, where people come to
+//! it over an API, or over its own socket, at whose other end there must be nobody that it has started.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hermes_config::Home;
+use hermes_store::runtime::Answer;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::socket::DecisionSocket;
+
+/// What somebody decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The answer.
+    pub answer: Answer,
+    /// Who answered, for the record.
+    pub by: String,
+    /// For the model.
+    pub reason: Option<String>,
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Taken {
+    /// It counts.
+    Accepted,
+    /// No such question waits here: it was decided before, or never asked.
+    NotWaiting,
+    /// This question can not be answered for ever.
+    NotPermanent,
+    /// Whoever decided may not: it was started by the agent that asks.
+    Refused,
+}
+
+/// The questions of one process that wait. Clones are the same.
+#[derive(Clone)]
+pub struct Decisions {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    home: Home,
+    waiting: Waitings,
+    /// Opened by the first question.
+    socket: tokio::sync::Mutex<Option<DecisionSocket>>,
+}
+
+/// The questions that wait, by their ids.
+pub(super) type Waitings = Arc<Mutex<HashMap<String, Entry>>>;
+
+pub(super) struct Entry {
+    answer: watch::Sender<Option<Given>>,
+    may_be_permanent: bool,
+}
+
+/// A question that waits. Dropped, it waits no more.
+pub struct Waiting {
+    id: String,
+    all: Waitings,
+    answer: watch::Receiver<Option<Given>>,
+}
+
+impl Decisions {
+    /// For the questions about this home. Nothing is opened before the first one.
+    pub fn new(home: Home) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                home,
+                waiting: Waitings::default(),
+                socket: tokio::sync::Mutex::new(None),
+            }),
+        }
+    }
+
+    /// Lets a question wait for a decision.
+    pub async fn wait_for(&self, id: &str, may_be_permanent: bool) -> Waiting {
+        let (sender, answer) = watch::channel(None);
+        let entry = Entry {
+            answer: sender,
+            may_be_permanent,
+        };
+        lock(&self.inner.waiting).insert(id.to_owned(), entry);
+        let waiting = Waiting {
+            id: id.to_owned(),
+            all: self.inner.waiting.clone(),
+            answer,
+        };
+        self.open_socket().await;
+        waiting
+    }
+
+    async fn open_socket(&self) {
+        let mut socket = self.inner.socket.lock().await;
+        if socket.is_some() {
+            return;
+        }
+        match DecisionSocket::open(&self.inner.home, self.inner.waiting.clone()) {
+            Ok(opened) => *socket = Some(opened),
+            Err(error) => {
+                tracing::warn!(%error, "other processes can not answer what is asked here");
+            }
+        }
+    }
+
+    /// Decides, in this process. The first decision counts.
+    pub fn decide(&self, id: &str, given: Given) -> Taken {
+        decide(&self.inner.waiting, id, given)
+    }
+
+    /// Takes no more decisions of other processes.
+    pub async fn close(&self) {
+        let socket = self.inner.socket.lock().await.take();
+        if let Some(socket) = socket {
+            socket.close().await;
+        }
+    }
+}
+
+pub(super) fn decide(waiting: &Waitings, id: &str, given: Given) -> Taken {
+    let mut waiting = lock(waiting);
+    match waiting.get(id) {
+        None => Taken::NotWaiting,
+        Some(entry) if given.answer == Answer::Always && !entry.may_be_permanent => {
+            Taken::NotPermanent
+        }
+        Some(entry) => {
+            let sent = entry.answer.send(Some(given));
+            waiting.remove(id);
+            match sent {
+                Ok(()) => Taken::Accepted,
+                Err(_) => Taken::NotWaiting,
+            }
+        }
+    }
+}
+
+fn lock(waiting: &Waitings) -> MutexGuard<'_, HashMap<String, Entry>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Waiting {
+    /// The decision, once there is one.
+    pub async fn given(&self) -> Given {
+        let mut answer = self.answer.clone();
+        let given = match answer.wait_for(Option::is_some).await {
+            Ok(given) => given.clone(),
+            Err(_) => None,
+        };
+        match given {
+            Some(given) => given,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the waiting. Tells what was decided before.
+    pub fn end(&self) -> Option<Given> {
+        lock(&self.all).remove(&self.id);
+        self.answer.borrow().clone()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        lock(&self.all).remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(answer: Answer) -> Given {
+        Given {
+            answer,
+            by: "b".into(),
+            reason: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_decision_counts_and_only_about_what_waits() {
+        let directory = tempfile::tempdir().unwrap();
+        let decisions = Decisions::new(Home::at(directory.path()));
+        assert_eq!(
+            decisions.decide("ap_1", given(Answer::Once)),
+            Taken::NotWaiting
+        );
+        let waiting = decisions.wait_for("ap_1", false).await;
+        assert_eq!(
+            decisions.decide("ap_1", given(Answer::Always)),
+            Taken::NotPermanent
+        );
+        assert_eq!(
+            decisions.decide("ap_1", given(Answer::Deny)),
+            Taken::Accepted
+        );
+        assert_eq!(
+            decisions.decide("ap_1", given(Answer::Once)),
+            Taken::NotWaiting
+        );
+        assert_eq!(waiting.given().await.answer, Answer::Deny);
+        assert_eq!(waiting.end().unwrap().answer, Answer::Deny);
+        drop(decisions.wait_for("ap_2", true).await);
+        assert_eq!(
+            decisions.decide("ap_2", given(Answer::Once)),
+            Taken::NotWaiting
+        );
+        decisions.close().await;
+    }
+}

@@ -1,0 +1,240 @@
+//! The socket over which other processes of the home decide what this one asks, and how they reach it.
+//!
+//! It lies in `run/` of the home and is named by the process that asks. One JSON object per line each way. The kernel
+//! tells who connects: somebody of the same user, and nobody that this process has started, however that has detached
+//! itself.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use hermes_config::Home;
+use hermes_mcp::process::descent::is_descendant;
+use hermes_store::runtime::Answer;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{UnixListener, UnixStream},
+    task::JoinSet,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::decisions::{self, Given, Taken, Waitings};
+
+/// A decision has an id, a word and a reason.
+const LONGEST_LINE: u64 = 64 * 1024;
+/// How long the other side may take to say something.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Paths of sockets must be short.
+const LONGEST_PATH: usize = 100;
+
+/// Tells sockets of one process apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A decision on its way.
+#[derive(Serialize, Deserialize)]
+struct Message {
+    id: String,
+    answer: String,
+    by: String,
+    reason: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reply {
+    taken: Taken,
+}
+
+/// The socket of a process that asks. It ends when it is closed or dropped.
+pub(super) struct DecisionSocket {
+    path: PathBuf,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl DecisionSocket {
+    pub(super) fn open(home: &Home, waiting: Waitings) -> io::Result<Self> {
+        let directory = home.run_dir();
+        create_private(&directory)?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{number}.sock", prefix(std::process::id()));
+        let path = directory.join(&name);
+        let _ = std::fs::remove_file(&path);
+        let listener = with_short_path(&directory, &name, |path| UnixListener::bind(path))?;
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn({
+            let stop = stop.clone();
+            async move {
+                let _ = stop.run_until_cancelled(serve(listener, waiting)).await;
+            }
+        });
+        tasks.close();
+        Ok(Self { path, stop, tasks })
+    }
+
+    pub(super) async fn close(self) {
+        self.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for DecisionSocket {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn prefix(pid: u32) -> String {
+    format!("approvals-{pid}-")
+}
+
+fn create_private(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(directory)
+}
+
+/// Does something with the path of a socket, by way of its directory's descriptor if the path is too long.
+fn with_short_path<T>(
+    directory: &Path,
+    name: &str,
+    act: impl FnOnce(&Path) -> io::Result<T>,
+) -> io::Result<T> {
+    let path = directory.join(name);
+    if path.as_os_str().len() <= LONGEST_PATH || cfg!(not(target_os = "linux")) {
+        return act(&path);
+    }
+    let opened = std::fs::File::open(directory)?;
+    let number = std::os::fd::AsRawFd::as_raw_fd(&opened);
+    act(&Path::new("/proc/self/fd")
+        .join(number.to_string())
+        .join(name))
+}
+
+async fn serve(listener: UnixListener, waiting: Waitings) {
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let waiting = waiting.clone();
+                    clients.spawn(async move {
+                        let answered = tokio::time::timeout(PATIENCE, answer(stream, &waiting));
+                        if let Ok(Err(error)) = answered.await {
+                            tracing::debug!(%error, "a decision did not arrive");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "decisions of other processes can not be taken");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            },
+            Some(_) = clients.join_next() => {}
+        }
+    }
+}
+
+async fn answer(stream: UnixStream, waiting: &Waitings) -> io::Result<()> {
+    let is_welcome = may_decide(&stream);
+    let (reader, mut writer) = stream.into_split();
+    let mut line = String::new();
+    BufReader::new(reader.take(LONGEST_LINE))
+        .read_line(&mut line)
+        .await?;
+    let message: Message = serde_json::from_str(&line)?;
+    let taken = match Answer::parse(&message.answer) {
+        Some(answer) if is_welcome => {
+            let given = Given {
+                answer,
+                by: message.by,
+                reason: message.reason,
+            };
+            decisions::decide(waiting, &message.id, given)
+        }
+        Some(_) => Taken::Refused,
+        None => return Err(io::ErrorKind::InvalidData.into()),
+    };
+    let mut text = serde_json::to_vec(&Reply { taken })?;
+    text.push(b'\n');
+    writer.write_all(&text).await
+}
+
+/// Whether somebody may decide: a process of the same user, or of root, that this one has not started.
+fn may_decide(stream: &UnixStream) -> bool {
+    let Ok(peer) = stream.peer_cred() else {
+        return false;
+    };
+    let own = rustix::process::geteuid().as_raw();
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+    let is_ours = pid.is_none_or(is_descendant) && cfg!(target_os = "linux");
+    if is_ours || (peer.uid() != own && peer.uid() != 0) {
+        tracing::warn!(
+            pid,
+            uid = peer.uid(),
+            "a process that may not decide tried to answer an approval"
+        );
+        return false;
+    }
+    true
+}
+
+/// Hands a decision to the process that asks. `None` if it can not be reached, or does not answer.
+pub async fn decide_elsewhere(
+    home: &Home,
+    owner: u32,
+    id: &str,
+    given: &Given,
+) -> io::Result<Option<Taken>> {
+    let prefix = prefix(owner);
+    let entries = match std::fs::read_dir(home.run_dir()) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let names = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.starts_with(&prefix).then_some(name)
+    });
+    let mut said = None;
+    for name in names.collect::<Vec<_>>() {
+        let sent = tokio::time::timeout(PATIENCE, send(home, &name, id, given)).await;
+        match sent {
+            // It may be a question of another part of that process.
+            Ok(Ok(Taken::NotWaiting)) => said = Some(Taken::NotWaiting),
+            Ok(Ok(taken)) => return Ok(Some(taken)),
+            Ok(Err(error)) => tracing::debug!(%error, name, "a process that asks is not reachable"),
+            Err(_) => tracing::debug!(name, "a process that asks does not answer"),
+        }
+    }
+    Ok(said)
+}
+
+async fn send(home: &Home, name: &str, id: &str, given: &Given) -> io::Result<Taken> {
+    let stream = with_short_path(&home.run_dir(), name, |path| {
+        let stream = std::os::unix::net::UnixStream::connect(path)?;
+        stream.set_nonblocking(true)?;
+        UnixStream::from_std(stream)
+    })?;
+    let message = Message {
+        id: id.to_owned(),
+        answer: given.answer.as_str().to_owned(),
+        by: given.by.clone(),
+        reason: given.reason.clone(),
+    };
+    let (reader, mut writer) = stream.into_split();
+    let mut text = serde_json::to_vec(&message)?;
+    text.push(b'\n');
+    writer.write_all(&text).await?;
+    let mut line = String::new();
+    BufReader::new(reader.take(LONGEST_LINE))
+        .read_line(&mut line)
+        .await?;
+    let reply: Reply = serde_json::from_str(&line)?;
+    Ok(reply.taken)
+}
