@@ -4,7 +4,7 @@
 use std::{
     fs, io,
     os::{
-        fd::OwnedFd,
+        fd::AsFd,
         unix::{
             fs::PermissionsExt,
             net::{UnixListener, UnixStream},
@@ -23,6 +23,7 @@ use hermes_hub::{
 
 use super::{
     environment,
+    handover::{self, Keys},
     isolation::{Decided, Mode, Place, decide},
     plan::Rights,
     process_runtime::Setup,
@@ -307,7 +308,8 @@ impl Ground {
             ),
             (
                 "see another agent's open files",
-                format!("ls /proc/{pid}/fd/"),
+                // Their numbers can be listed where both have one user, and say nothing.
+                format!("readlink /proc/{pid}/fd/* | grep -q ."),
             ),
             (
                 "read another agent's memory",
@@ -338,6 +340,11 @@ impl Tenant {
     fn command(&self, setup: &Setup, way: &Way) -> io::Result<Command> {
         // An agent gets the socket it listens on; here any socket does.
         let (socket, _) = UnixStream::pair()?;
+        let keys = Keys {
+            runtime_key: SECRET.to_owned(),
+            ..Keys::default()
+        };
+        let handed = handover::send(socket.as_fd(), &keys.into_file()?)?;
         let mut plan = self.decided.plan.clone();
         plan.arguments = match way {
             Way::Script(script) => {
@@ -352,9 +359,9 @@ impl Tenant {
             .arg(serde_json::to_string(&plan)?)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HERMES_RUNTIME_KEY", SECRET)
+            .env("HERMES_TRIAL", SECRET)
             .current_dir(&self.home)
-            .stdin(Stdio::from(OwnedFd::from(socket)))
+            .stdin(Stdio::from(handed))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         Ok(command)

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fs, os::unix::fs::PermissionsExt as _, path::Path};
 use hermes_hub::{
     data_dir::{DataDir, DataDirError},
     seal::SecretKey,
-    settings::Settings,
+    settings::{IsolationMode, Settings},
     state::{AuditLog as _, SqliteState, State},
 };
 use hermes_store::db::copy_database;
@@ -19,7 +19,7 @@ use crate::{
     failure::{Failure, Kind},
     hosting::{self, database, describe_isolation},
     output::Tone,
-    runtime::{Attempt, Means, Outcome, try_isolation},
+    runtime::{Attempt, Means, Outcome, closed_to_users, try_isolation},
 };
 
 /// Free bytes below which the Hub says that it is not ready.
@@ -102,8 +102,12 @@ fn trial(settings: &Settings) -> Vec<Finding> {
                 .map_err(|error| error.to_string())?;
             try_isolation(&setup, ground.path()).map_err(|error| error.to_string())
         });
+    let remedy = remedy(settings, &Means::without_groups());
     match attempts {
-        Ok(attempts) => attempts.into_iter().map(shown_attempt).collect(),
+        Ok(attempts) => attempts
+            .into_iter()
+            .map(|attempt| shown_attempt(attempt, &remedy))
+            .collect(),
         Err(reason) => vec![Finding {
             what: "isolation trial".into(),
             result: Err(reason),
@@ -111,7 +115,32 @@ fn trial(settings: &Settings) -> Vec<Finding> {
     }
 }
 
-fn shown_attempt(attempt: Attempt) -> Finding {
+/// What to change where a tenant gets through to what is not its own.
+fn remedy(settings: &Settings, means: &Means) -> String {
+    let isolation = &settings.isolation;
+    if isolation.mode == IsolationMode::Off {
+        return "set `isolation.mode: auto` in hub.yaml".into();
+    }
+    if means.landlock.is_none() {
+        let landlock = "use Linux 5.13 or later with Landlock turned on (`lsm=landlock,…` among the kernel's parameters)";
+        return match closed_to_users(&settings.data_dir) {
+            Some(directory) if means.is_root => format!(
+                "{landlock}, or `chmod o+x {}`, for each tenant to have a user of its own",
+                directory.display()
+            ),
+            _ if means.is_root => landlock.into(),
+            _ => format!(
+                "{landlock}, or run the Hub as root, for each tenant to have a user of its own"
+            ),
+        };
+    }
+    if !isolation.read_paths.is_empty() {
+        return "take what holds it out of `isolation.read_paths` in hub.yaml".into();
+    }
+    "this is a fault of Hermes; please report it with the lines above".into()
+}
+
+fn shown_attempt(attempt: Attempt, remedy: &str) -> Finding {
     let result = match attempt.outcome {
         Outcome::Allowed => Ok("can be done".to_owned()),
         Outcome::KeptOut => Ok("can not be done".to_owned()),
@@ -119,9 +148,7 @@ fn shown_attempt(attempt: Attempt) -> Finding {
             "can be done, since Landlock covers sockets only from Linux 7.1 on; without its key an agent says nothing"
                 .to_owned(),
         ),
-        Outcome::GotThrough => Err(
-            "a tenant can do that; see `isolation.mode`, `isolation.read_paths` and the line on isolation".to_owned(),
-        ),
+        Outcome::GotThrough => Err(format!("a tenant can do that: {remedy}")),
         Outcome::Unusable => Err("a tenant can not do that; see `logs/agents.log`".to_owned()),
     };
     Finding {

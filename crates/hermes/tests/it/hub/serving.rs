@@ -98,6 +98,48 @@ fn the_doctor_finds_what_is_bad() {
     assert_eq!(token.unwrap()["ok"], false, "{ill}");
 }
 
+/// What the doctor calls bad.
+fn bad(findings: &Value) -> Vec<String> {
+    let findings = findings["findings"].as_array().unwrap().iter();
+    findings
+        .filter(|finding| finding["ok"] == false)
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn the_doctor_finds_no_hole_in_a_default_installation() {
+    if hermes::runtime::Means::without_groups().landlock.is_none() {
+        println!("!!! NOT TESTED: this kernel has no Landlock !!!");
+        return;
+    }
+    // As it is made: closed to others, so that root's tenants have one user.
+    let home = TestHome::fresh();
+    fs::create_dir(home.path()).unwrap();
+    let found = home.run(&["hub", "doctor", "--isolation", "--json"]).ok();
+    assert_eq!(bad(&found.json()), [""; 0]);
+
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let user = 54_321;
+    std::os::unix::fs::chown(place.path(), Some(user), Some(user)).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid", "54321", "--regid", "54321", "--clear-groups"])
+        .arg(env!("CARGO_BIN_EXE_hermes"))
+        .args(["hub", "doctor", "--isolation", "--json"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", place.path())
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(bad(&found), [""; 0]);
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn the_doctor_tries_the_isolation_and_finds_a_hole() {
     let home = TestHome::fresh();
@@ -122,7 +164,9 @@ fn the_doctor_tries_the_isolation_and_finds_a_hole() {
     set_mode(&data, 0o700);
     fs::write(data.join("hub.yaml"), "isolation:\n  mode: off\n").unwrap();
     let open = home.run(&["hub", "doctor", "--isolation", "--json"]);
-    let found = got_through(&open.ended(1).json());
+    let open = open.ended(1).json();
+    assert!(open.to_string().contains("isolation.mode: auto"), "{open}");
+    let found = got_through(&open);
     for what in [
         "read another tenant's file",
         "read the Hub's secret key",
