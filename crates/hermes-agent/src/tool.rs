@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval::{Approvals, Landmarks, Scene},
+    approval::{Approvals, Landmarks, Scene, Written},
     message::Image,
     model::ToolDefinition,
 };
@@ -142,6 +142,7 @@ impl ToolContext {
     /// The surroundings of a command that runs in a directory.
     pub fn scene(&self, directory: PathBuf) -> Scene {
         Scene {
+            written: Written::default(),
             directory,
             landmarks: self.landmarks(),
         }

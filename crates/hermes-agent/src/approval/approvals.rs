@@ -2,7 +2,11 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,6 +19,7 @@ use super::{
     Scene, Verdict,
     classify::{self, command_texts},
     glob,
+    written::{Origin, Written},
 };
 use crate::{
     ceiling::{InForce, OnTimeout},
@@ -47,7 +52,7 @@ pub enum Refusal {
     NotApproved(String),
 }
 
-/// Called with the names of rules that are allowed from now on.
+/// Called with the names of rules, or the patterns of commands, that are allowed from now on.
 type OnAlways = Arc<dyn Fn(&[String]) + Send + Sync>;
 
 /// The decisions of one session. Clones share what was allowed in it.
@@ -60,8 +65,23 @@ pub struct Approvals {
     session: Option<SessionId>,
     on_always: Option<OnAlways>,
     in_force: InForce,
-    /// Rules allowed until the session ends, those that were allowed for ever in it among them.
+    /// Rules allowed until the session ends, and patterns that were allowed for ever in it.
     allowed: Arc<Mutex<BTreeSet<String>>>,
+    /// Files that were written in the session.
+    written: Arc<Mutex<Written>>,
+    /// Whether the person was told of the sandbox for commands.
+    is_advised: Arc<AtomicBool>,
+}
+
+/// What a command is held by, besides these rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// By nothing else.
+    Rules,
+    /// The same, and there could be a sandbox.
+    RulesAlone,
+    /// By a sandbox, which leaves nothing outside the workspace to be reached.
+    Sandbox,
 }
 
 impl Approvals {
@@ -76,6 +96,8 @@ impl Approvals {
             on_always: None,
             in_force: InForce::default(),
             allowed: Arc::default(),
+            written: Arc::default(),
+            is_advised: Arc::default(),
         }
     }
 
@@ -133,12 +155,53 @@ impl Approvals {
         self
     }
 
+    /// Takes note of a file that the model has written.
+    pub fn note_written(&self, path: &Path) {
+        self.written().add(path.to_owned(), Origin::Session);
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Decides about a command line.
     pub async fn command(
         &self,
         tool: &str,
         command: &str,
         scene: &Scene,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        let holding = Holding::Rules;
+        self.held_command(tool, command, scene, holding, cancel)
+            .await
+    }
+
+    /// The same where more than rules may hold it.
+    pub async fn held_command(
+        &self,
+        tool: &str,
+        command: &str,
+        scene: &Scene,
+        holding: Holding,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        let mut scene = scene.clone();
+        scene.written.extend(&self.written());
+        let decided = self.decide(tool, command, &scene, holding, cancel).await;
+        if decided.is_ok() {
+            let written = classify::files_written(command, &scene);
+            self.written().extend(&written);
+        }
+        decided
+    }
+
+    async fn decide(
+        &self,
+        tool: &str,
+        command: &str,
+        scene: &Scene,
+        holding: Holding,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         let verdict = classify::classify(command, scene);
@@ -153,7 +216,8 @@ impl Approvals {
         };
         let open: Vec<&Finding> = findings
             .iter()
-            .filter(|finding| !self.is_allowed(finding))
+            .filter(|finding| !self.is_allowed(finding, command))
+            .filter(|finding| holding != Holding::Sandbox || !finding.is_held_by_sandbox())
             .collect();
         if open.is_empty() {
             return Ok(());
@@ -161,15 +225,31 @@ impl Approvals {
         let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason.as_str()).collect();
         reasons.dedup();
         let rules: BTreeSet<String> = open.iter().map(|finding| finding.rule.to_owned()).collect();
+        let is_avoidable = open.iter().all(|finding| finding.is_held_by_sandbox());
+        let advice = (holding == Holding::RulesAlone && is_avoidable).then(|| self.advice());
+        // What is not shown as it is can not be what is remembered.
+        let is_shown_whole = self.presentable(command.trim()) == command.trim();
         let request = ApprovalRequest {
             tool: tool.to_owned(),
             subject: command.to_owned(),
             reason: reasons.join("; "),
             rules: rules.into_iter().collect(),
-            may_be_permanent: true,
+            pattern: is_shown_whole.then(|| glob::exactly(command.trim())),
+            advice: advice.flatten(),
+            may_be_permanent: is_shown_whole,
             ..ApprovalRequest::default()
         };
         self.ask(request, cancel).await
+    }
+
+    /// Told once in a session: with a sandbox such a question is not needed.
+    fn advice(&self) -> Option<String> {
+        let is_first = !self.is_advised.swap(true, Ordering::Relaxed);
+        is_first.then(|| {
+            "with `terminal.sandbox: workspace` in config.yaml this would not be asked: commands then reach the \
+             working directory alone"
+                .to_owned()
+        })
     }
 
     /// Decides about something that is no command. It is allowed if all its rules are.
@@ -258,6 +338,10 @@ impl Approvals {
     ) -> Result<(), Refusal> {
         let patience = self.patience();
         let rules = request.rules.clone();
+        let kept = match &request.pattern {
+            Some(pattern) => vec![pattern.clone()],
+            None => rules.clone(),
+        };
         let may_be_permanent = request.may_be_permanent;
         let decision = tokio::select! {
             biased;
@@ -275,9 +359,9 @@ impl Approvals {
             Decision::Once => {}
             Decision::Session => self.allowed().extend(rules),
             Decision::Always => {
-                self.allowed().extend(rules.iter().cloned());
+                self.allowed().extend(kept.iter().cloned());
                 if let Some(keep) = self.on_always.as_ref().filter(|_| may_be_permanent) {
-                    keep(&rules);
+                    keep(&kept);
                 }
             }
             Decision::Denied { reason } => {
@@ -294,13 +378,13 @@ impl Approvals {
         self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the rule is allowed, or a pattern allows the very command it holds for.
-    fn is_allowed(&self, finding: &Finding) -> bool {
+    /// Whether the rule is allowed, or a pattern allows the very command it holds for, or the whole line.
+    fn is_allowed(&self, finding: &Finding, line: &str) -> bool {
         let allowed = self.allowed();
-        allowed
-            .iter()
-            .chain(&self.settings.allow)
-            .any(|rule| rule == finding.rule || glob::matches(rule, &finding.command))
+        let exact = glob::exactly(line.trim());
+        allowed.iter().chain(&self.settings.allow).any(|rule| {
+            rule == finding.rule || *rule == exact || glob::matches(rule, &finding.command)
+        })
     }
 
     /// The pattern that matches the line or a command in it.

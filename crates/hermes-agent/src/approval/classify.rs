@@ -6,9 +6,10 @@ use super::{
     code,
     programs::{self, Inner},
     protected::Landmarks,
-    rules::RULES,
+    rules::{HELD_BY_SANDBOX, RULES},
     shell::{self, Command, Word},
     targets,
+    written::{self, Written},
 };
 
 /// Lines within lines, as in `bash -c "sudo sh -c …"`.
@@ -23,6 +24,8 @@ pub struct Scene {
     pub directory: PathBuf,
     /// What the paths in it mean.
     pub landmarks: Landmarks,
+    /// What was written before, in the same session.
+    pub written: Written,
 }
 
 /// How much a rule weighs.
@@ -45,6 +48,13 @@ pub struct Finding {
     pub command: String,
 }
 
+impl Finding {
+    /// Whether a sandbox for commands holds what the rule is about.
+    pub(super) fn is_held_by_sandbox(&self) -> bool {
+        HELD_BY_SANDBOX.contains(&self.rule)
+    }
+}
+
 /// What is to be done about a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -60,6 +70,15 @@ pub enum Verdict {
 pub fn classify(line: &str, scene: &Scene) -> Verdict {
     let mut findings = Vec::new();
     look_at_line(line, scene, 0, &mut findings);
+    verdict(findings)
+}
+
+/// Files that a line would write.
+pub(super) fn files_written(line: &str, scene: &Scene) -> Written {
+    look_at_line(line, scene, 0, &mut Vec::new())
+}
+
+fn verdict(mut findings: Findings) -> Verdict {
     let never = findings
         .iter()
         .position(|(weight, _)| *weight == Weight::Never);
@@ -102,6 +121,8 @@ pub(super) type Findings = Vec<(Weight, Finding)>;
 
 /// A program about to run, as rules see it.
 pub(super) struct Run<'a> {
+    /// The program as it is written.
+    pub(super) program: &'a Word,
     /// The program without its directory.
     pub(super) name: &'a str,
     pub(super) arguments: &'a [Word],
@@ -112,6 +133,8 @@ pub(super) struct Run<'a> {
     /// Its working directory.
     pub(super) directory: &'a Path,
     pub(super) landmarks: &'a Landmarks,
+    /// What was written before.
+    pub(super) written: &'a Written,
 }
 
 impl<'a> Run<'a> {
@@ -126,18 +149,30 @@ impl<'a> Run<'a> {
         let name = first.text.rsplit('/').next().unwrap_or(&first.text);
         let landmarks = &scene.landmarks;
         Some(Self {
+            program: first,
             name,
             arguments,
             command,
             before,
             directory,
             landmarks,
+            written: &scene.written,
         })
     }
 
-    /// The paths a word can mean.
+    /// The paths a word can mean, and where they lead if there are links on the way.
     pub(super) fn paths(&self, word: &str) -> Vec<PathBuf> {
-        targets::paths(word, self.directory, self.landmarks)
+        let mut paths = targets::paths(word, self.directory, self.landmarks);
+        let real: Vec<PathBuf> = paths
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
+        for path in real {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
     }
 
     /// What it reads, where the line itself says so.
@@ -185,7 +220,13 @@ impl<'a> Run<'a> {
     }
 }
 
-pub(super) fn look_at_line(line: &str, scene: &Scene, depth: usize, findings: &mut Findings) {
+/// Looks at all commands of a line. Tells which files are written after it.
+pub(super) fn look_at_line(
+    line: &str,
+    scene: &Scene,
+    depth: usize,
+    findings: &mut Findings,
+) -> Written {
     let commands = match shell::parse(line) {
         Ok(commands) if depth <= DEEPEST => commands,
         _ => {
@@ -199,20 +240,36 @@ pub(super) fn look_at_line(line: &str, scene: &Scene, depth: usize, findings: &m
                     command,
                 },
             ));
-            return;
+            return scene.written.clone();
         }
     };
+    let mut scene = scene.clone();
     let mut directory = scene.directory.clone();
     for (index, command) in commands.iter().enumerate() {
+        let before = &commands[..index];
         look_at_words(
             &command.words,
             command,
-            &commands[..index],
+            before,
             &directory,
-            scene,
+            &scene,
             depth,
             findings,
         );
+        let outputs: Vec<(PathBuf, written::Origin)> =
+            Run::new(&command.words, command, before, &directory, &scene)
+                .iter()
+                .flat_map(|run| {
+                    let outputs = written::outputs(run).into_iter();
+                    outputs.flat_map(|(target, origin)| {
+                        let paths = run.paths(&target).into_iter();
+                        paths.map(move |path| (path, origin))
+                    })
+                })
+                .collect();
+        for (path, origin) in outputs {
+            scene.written.add(path, origin);
+        }
         if let [cd, target] = command.words.as_slice()
             && (cd.text == "cd" || cd.text == "pushd")
             && let Some(path) = targets::paths(&target.text, &directory, &scene.landmarks)
@@ -222,6 +279,7 @@ pub(super) fn look_at_line(line: &str, scene: &Scene, depth: usize, findings: &m
             directory = path;
         }
     }
+    scene.written
 }
 
 fn look_at_words(
@@ -251,7 +309,7 @@ fn look_at_words(
     }
     let here = || Scene {
         directory: directory.to_path_buf(),
-        landmarks: scene.landmarks.clone(),
+        ..scene.clone()
     };
     for inner in programs::inner(&run) {
         match inner {
@@ -264,7 +322,9 @@ fn look_at_words(
                 depth + 1,
                 findings,
             ),
-            Inner::Line(line) => look_at_line(&line, &here(), depth + 1, findings),
+            Inner::Line(line) => {
+                look_at_line(&line, &here(), depth + 1, findings);
+            }
             Inner::Code(text) => code::look_at(&text, &here(), depth + 1, findings),
         }
     }

@@ -9,6 +9,7 @@ use super::{
 };
 
 const RULE: &str = "script execution via -e/-c flag";
+const NAMES_PROTECTED: &str = "code that names protected files";
 
 /// Calls that start programs.
 const STARTS_PROGRAMS: [&str; 14] = [
@@ -96,6 +97,15 @@ pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Fi
             shown,
         );
     }
+    if texts.iter().any(|text| names_protected(text, scene)) {
+        add(
+            findings,
+            Weight::Ask,
+            NAMES_PROTECTED,
+            "code that names files of Hermes, start files of shells, keys, or the memory of processes",
+            shown,
+        );
+    }
     if has(&WRITES) && paths().any(|path| super::protected::is_system_config(&path)) {
         add(
             findings,
@@ -128,6 +138,38 @@ pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Fi
             ));
         }
     }
+}
+
+/// Whether a text of code names what is nobody's business but the user's: as a path, by the name of the home, or in
+/// pieces that are put together when it runs.
+fn names_protected(text: &str, scene: &Scene) -> bool {
+    let landmarks = &scene.landmarks;
+    // A project's `*.key` may be anything.
+    let is_hidden = |path: &std::path::Path| {
+        let user = landmarks.user_home.as_ref();
+        let rest = user.and_then(|user| path.strip_prefix(user).ok());
+        rest.is_some_and(|rest| rest.to_string_lossy().starts_with('.'))
+    };
+    let is_protected = |path: &std::path::Path| {
+        landmarks.is_secret_store(path)
+            || landmarks.is_hermes_config(path)
+            || landmarks.is_database(path)
+            || landmarks.is_startup_file(path)
+            || (landmarks.is_user_credential(path) && is_hidden(path))
+            || super::protected::is_process_memory(path)
+    };
+    let home = landmarks.hermes_home.as_ref();
+    let is_home = |name: &str| {
+        let of_home = home.and_then(|home| home.file_name());
+        of_home.is_some_and(|of_home| of_home == name && name.starts_with('.'))
+    };
+    let mut parts = text.split('/');
+    text.contains("HERMES_HOME")
+        || parts.any(|part| is_home(part) || super::protected::is_startup_name(part))
+        || (text.contains("/proc") && (text.contains("environ") || text.contains("/mem")))
+        || targets::paths(text, &scene.directory, landmarks)
+            .iter()
+            .any(|path| is_protected(path))
 }
 
 /// The string literals of a program, and lists of them joined to a line, such as `["rm", "-r"]`.

@@ -1,19 +1,53 @@
-//! Patterns with `*` and `?`, as they are written in lists of commands.
+//! Patterns with `*` and `?`, as they are written in lists of commands. Behind a `\`, these stand for themselves.
+
+/// A sign of a pattern.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Any,
+    One,
+    Exactly(char),
+}
+
+fn signs(pattern: &str) -> Vec<Sign> {
+    let mut signs = Vec::new();
+    let mut characters = pattern.chars().flat_map(char::to_lowercase).peekable();
+    while let Some(character) = characters.next() {
+        signs.push(match (character, characters.peek()) {
+            ('\\', Some('*' | '?' | '\\')) => Sign::Exactly(characters.next().unwrap_or(character)),
+            ('*', _) => Sign::Any,
+            ('?', _) => Sign::One,
+            _ => Sign::Exactly(character),
+        });
+    }
+    signs
+}
+
+/// The pattern that matches exactly this text.
+pub(crate) fn exactly(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '*' | '?' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}
 
 /// Whether a pattern matches a whole text, without regard to case.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    let lower = |text: &str| -> Vec<char> { text.chars().flat_map(char::to_lowercase).collect() };
-    let (pattern, text) = (lower(pattern), lower(text));
+    let pattern = signs(pattern);
+    let text: Vec<char> = text.chars().flat_map(char::to_lowercase).collect();
     let (mut p, mut t) = (0, 0);
     // Where to go on if a `*` has to take one character more.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
-            Some('*') => {
+            Some(Sign::Any) => {
                 retry = Some((p + 1, t));
                 p += 1;
             }
-            Some(&expected) if expected == '?' || expected == text[t] => {
+            Some(&sign) if sign == Sign::One || sign == Sign::Exactly(text[t]) => {
                 p += 1;
                 t += 1;
             }
@@ -27,12 +61,21 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern[p..].iter().all(|&character| character == '*')
+    pattern[p..].iter().all(|&sign| sign == Sign::Any)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{exactly, matches};
+
+    #[test]
+    fn the_pattern_of_a_text_matches_that_text_and_no_other() {
+        for text in ["rm -r build", "rm -r build/*", "ls a?b", "echo 'a\\nb' \\*"] {
+            assert!(matches(&exactly(text), text), "{text}");
+        }
+        assert!(!matches(&exactly("rm -r build/*"), "rm -r build/../x"));
+        assert!(!matches(&exactly("ls a?b"), "ls aab"));
+    }
 
     #[test]
     fn stars_and_question_marks_stand_for_text() {

@@ -267,7 +267,8 @@ fn code(interpreter: &Interpreter, run: &Run<'_>) -> Vec<Inner> {
     inner
 }
 
-fn is_script(word: &str) -> bool {
+/// Whether a word names a script, by its ending.
+pub(super) fn is_script(word: &str) -> bool {
     let ending = Path::new(word)
         .extension()
         .and_then(|ending| ending.to_str());

@@ -5,6 +5,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use super::glob;
+
 /// Places of a home that hold credentials. Nothing the model calls may reach them.
 pub(crate) const SECRET_STORES: [&str; 10] = [
     ".env",
@@ -173,6 +175,11 @@ impl Landmarks {
     }
 }
 
+/// Whether a file of this name is a start file of a shell, wherever it is.
+pub(crate) fn is_startup_name(name: &str) -> bool {
+    name.starts_with('.') && name != ".ssh" && STARTUP_FILES.contains(&name)
+}
+
 /// Whether a path lies where the system keeps its configuration.
 pub(crate) fn is_system_config(path: &Path) -> bool {
     // On macOS `/etc` is a link.
@@ -183,12 +190,19 @@ pub(crate) fn is_system_config(path: &Path) -> bool {
     SYSTEM_CONFIG.iter().any(|place| path.starts_with(place))
 }
 
-/// Whether a path shows the variables or the memory of a process.
+/// Whether a path shows the variables or the memory of a process, or could by its `*`.
 pub(crate) fn is_process_memory(path: &Path) -> bool {
-    path.starts_with("/proc")
-        && path
-            .file_name()
-            .is_some_and(|name| name == "environ" || name == "mem" || name == "kcore")
+    const SHOW: [&str; 4] = ["environ", "mem", "kcore", "auxv"];
+    let may_be = |name: &OsStr, wanted: &str| {
+        let pattern = name.to_string_lossy().replace(['[', ']'], "?");
+        glob::matches(&pattern, wanted)
+    };
+    let mut components = path.components().skip(1).map(Component::as_os_str);
+    let is_proc = path.is_absolute() && components.next().is_some_and(|name| may_be(name, "proc"));
+    let last = path.file_name();
+    // Of a process, not all of them: `ls /proc/*` shows nothing.
+    let is_deep = path.components().count() > 3 || last.is_some_and(|last| last == "kcore");
+    is_proc && is_deep && last.is_some_and(|last| SHOW.iter().any(|name| may_be(last, name)))
 }
 
 fn first_name(path: &Path) -> Option<String> {

@@ -9,6 +9,7 @@ mod permissions;
 mod processes;
 mod remote;
 mod statements;
+mod unread;
 mod writes;
 
 use super::classify::{Run, Weight};
@@ -41,6 +42,19 @@ const fn ask(name: &'static str, reason: &'static str, holds: fn(&Run<'_>) -> bo
         holds,
     }
 }
+
+/// Rules about what a sandbox of commands holds by itself: nothing outside the workspace can be reached in it, whatever
+/// runs.
+pub(super) const HELD_BY_SANDBOX: [&str; 8] = [
+    "computed program name",
+    "run script written in this session",
+    "command too complex to check",
+    "code that names protected files",
+    "overwrite system config",
+    "overwrite startup file",
+    "overwrite Hermes config",
+    "credential file access",
+];
 
 pub(super) const RULES: &[Rule] = &[
     never(
@@ -135,6 +149,16 @@ pub(super) const RULES: &[Rule] = &[
         "pipe decoded content to shell",
         "runs something that can not be read here",
         remote::runs_decoded,
+    ),
+    ask(
+        "computed program name",
+        "runs a program whose name is only known when it runs",
+        unread::computed_program,
+    ),
+    ask(
+        "run script written in this session",
+        "runs a script that was just written, and that nobody has read",
+        unread::script_of_session,
     ),
     ask(
         "overwrite system config",

@@ -47,6 +47,7 @@ impl ByApproval {
             may_be_permanent: false,
             session: Some(self.session.clone()),
             patience: Some(self.patience),
+            ..ApprovalRequest::default()
         };
         match tokio::time::timeout(self.patience, self.approver.ask(request)).await {
             Ok(decision) if decision.allows() => Answer::Accepted(yes),

@@ -211,6 +211,9 @@ pub(super) async fn enter(
             context.approvals.action(request, &context.cancel).await?;
         }
     }
+    if purpose == Purpose::Write {
+        context.approvals.note_written(&real);
+    }
     Ok(real)
 }
 

@@ -12,6 +12,7 @@ mod approvals;
 mod conversation;
 mod elicitation;
 mod files;
+mod fuzz;
 mod home;
 mod mcp;
 mod memory;

@@ -57,6 +57,9 @@ fn ask(asking: &Asking<'_>, request: &ApprovalRequest, paint: Paint) -> Result<D
         Style::faint(),
         &format!("  why it is asked: {}", request.reason),
     ));
+    if let Some(advice) = &request.advice {
+        asking.say(&paint.paint(Style::faint(), &format!("  {advice}")));
+    }
     let question = if request.may_be_permanent {
         "[o]nce, [s]ession, [a]lways, [d]eny (a reason may follow)"
     } else {

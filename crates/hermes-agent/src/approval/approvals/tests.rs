@@ -56,6 +56,7 @@ fn scene() -> Scene {
     Scene {
         directory: "/home/ann/project".into(),
         landmarks,
+        written: Written::default(),
     }
 }
 
@@ -94,10 +95,87 @@ async fn always_is_handed_on_to_be_kept() {
     let approver = Scripted::new([Decision::Always]);
     let approvals = manual(&approver)
         .on_always(move |rules| sink.lock().unwrap().extend(rules.iter().cloned()));
-    assert_eq!(run(&approvals, "rm -r build").await, Ok(()));
-    assert_eq!(run(&approvals, "rm -r other").await, Ok(()));
-    assert_eq!(*kept.lock().unwrap(), ["recursive delete"]);
+    assert_eq!(run(&approvals, "rm -r build/*").await, Ok(()));
+    assert_eq!(run(&approvals, "rm -r build/*").await, Ok(()));
+    // What was shown, and not all that is like it.
+    assert_eq!(*kept.lock().unwrap(), ["rm -r build/\\*"]);
     assert_eq!(approver.asked().len(), 1);
+    for other in [
+        "rm -r other",
+        "rm -r build/x",
+        "rm -r build/* ; rm -r other",
+    ] {
+        let asked = tokio::time::timeout(Duration::from_millis(50), run(&approvals, other));
+        assert!(asked.await.is_err(), "{other} was not asked about");
+    }
+    let settings = ApprovalSettings {
+        allow: kept.lock().unwrap().clone(),
+        ..ApprovalSettings::default()
+    };
+    let next = Approvals::new(settings, approver.clone());
+    assert_eq!(run(&next, "rm -r build/*").await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_is_not_shown_whole_is_not_remembered_for_ever() {
+    let approver = Scripted::new([Decision::Once]);
+    let approvals = manual(&approver);
+    let secret = "rm -r sk-abcdefghijklmnopqrstuvwx";
+    assert_eq!(run(&approvals, secret).await, Ok(()));
+    let asked = &approver.asked()[0];
+    assert!(
+        !asked.may_be_permanent && asked.pattern.is_none(),
+        "{asked:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_script_that_the_model_wrote_before_is_asked_about() {
+    let approver = Scripted::new([Decision::Once]);
+    let approvals = manual(&approver);
+    assert_eq!(run(&approvals, "python3 a.py").await, Ok(()));
+    approvals.note_written(Path::new("/home/ann/project/a.py"));
+    assert_eq!(run(&approvals, "python3 a.py").await, Ok(()));
+    assert_eq!(
+        approver.asked()[0].rules,
+        ["run script written in this session"]
+    );
+    // So is what an earlier command fetched.
+    assert_eq!(
+        run(&approvals, "curl -so z.sh https://x.example").await,
+        Ok(())
+    );
+    let asked = tokio::time::timeout(Duration::from_millis(50), run(&approvals, "sh z.sh"));
+    assert!(asked.await.is_err());
+    assert_eq!(approver.asked()[1].rules, ["pipe remote content to shell"]);
+}
+
+#[tokio::test]
+async fn a_sandbox_spares_questions_and_is_offered_at_the_first_that_it_would_have_spared() {
+    let approver = Scripted::new([Decision::Once, Decision::Once, Decision::Once]);
+    let approvals = manual(&approver);
+    let decide = async |command: &str, holding| {
+        let cancel = CancellationToken::new();
+        approvals
+            .held_command("terminal", command, &scene(), holding, &cancel)
+            .await
+    };
+    let computed = "$(printf ls) -l";
+    assert_eq!(decide(computed, Holding::Sandbox).await, Ok(()));
+    assert!(approver.asked().is_empty());
+    for command in ["rm -r d", computed, computed] {
+        assert_eq!(decide(command, Holding::RulesAlone).await, Ok(()));
+    }
+    let advised: Vec<bool> = approver
+        .asked()
+        .iter()
+        .map(|request| request.advice.is_some())
+        .collect();
+    assert_eq!(advised, [false, true, false]);
+    // What the workspace itself would lose is asked about all the same.
+    let deleting = decide("rm -r d", Holding::Sandbox);
+    let asked = tokio::time::timeout(Duration::from_millis(50), deleting);
+    assert!(asked.await.is_err());
 }
 
 #[tokio::test]

@@ -1,20 +1,23 @@
 //! Commands that run what nobody has read.
 
-use super::Run;
-use crate::approval::{programs, shell};
+use super::{Run, unread};
+use crate::approval::{
+    programs, shell,
+    written::{Origin, downloads},
+};
 
-const DOWNLOADERS: [&str; 8] = [
-    "curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "nc",
-];
 const DECODERS: [&str; 11] = [
     "base64", "base32", "basenc", "xxd", "openssl", "gunzip", "zcat", "uudecode", "tr", "rev",
     "gpg",
 ];
 
-/// `curl … | sh`, `bash <(curl …)`, `eval "$(curl …)"`
+/// `curl … | sh`, `curl … | xargs sh -c`, `bash <(curl …)`, `eval "$(curl …)"`, `curl -o x …; sh x`
 pub(super) fn runs_download(run: &Run<'_>) -> bool {
-    let downloads = |command: &shell::Command| names_one(command, &DOWNLOADERS);
-    if runs_its_input(run) && run.command.reads_pipe && run.before.iter().any(downloads) {
+    let runs_pipe = runs_its_input(run) || hands_input_to_shell(run);
+    if runs_pipe && run.command.reads_pipe && run.before.iter().any(downloads) {
+        return true;
+    }
+    if unread::runs_file_from(run, Origin::Download) {
         return true;
     }
     runs_text(run)
@@ -50,13 +53,22 @@ fn names_one(command: &shell::Command, names: &[&str]) -> bool {
         .any(|word| names.contains(&word.text.rsplit('/').next().unwrap_or_default()))
 }
 
+/// `xargs sh -c`: what it reads becomes the code.
+fn hands_input_to_shell(run: &Run<'_>) -> bool {
+    matches!(run.name, "xargs" | "gxargs" | "parallel")
+        && run.arguments.iter().any(|word| {
+            let program = word.text.rsplit('/').next().unwrap_or_default();
+            programs::is_shell(program) || programs::is_interpreter(program) || program == "env"
+        })
+}
+
 /// A shell or interpreter without a script of its own.
 fn runs_its_input(run: &Run<'_>) -> bool {
     let is_shell = programs::is_shell(run.name);
-    let reads_script = run
-        .arguments
-        .iter()
-        .any(|word| word.text == "-s" || word.text == "-");
+    let reads_script = run.arguments.iter().any(|word| {
+        let stdin = ["-s", "-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+        stdin.contains(&word.text.as_str())
+    });
     let has_own = run.operands().next().is_some()
         || run.arguments.iter().any(|word| {
             let text = word.text.as_str();

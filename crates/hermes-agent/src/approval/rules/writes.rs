@@ -56,6 +56,7 @@ pub(super) fn targets<'a>(run: &Run<'a>) -> Vec<&'a str> {
         ),
         "curl" => targets.extend(option_values(run, &["-o", "--output"])),
         "wget" => targets.extend(option_values(run, &["-O", "--output-document", "-P"])),
+        "ed" | "ex" | "vi" | "vim" | "nvim" | "nano" => targets.extend(run.operands()),
         "visudo" | "vipw" => targets.push("/etc/sudoers"),
         _ => {}
     }
@@ -91,7 +92,9 @@ pub(super) fn system_config(run: &Run<'_>) -> bool {
 
 /// A write to `~/.bashrc`, `~/.ssh` and the like.
 pub(super) fn startup_file(run: &Run<'_>) -> bool {
-    writes_to(run, |path| run.landmarks.is_startup_file(path))
+    // A table of jobs is read, or made anew.
+    let is_new_table = run.name == "crontab" && !run.has_flag('l', "list");
+    is_new_table || writes_to(run, |path| run.landmarks.is_startup_file(path))
 }
 
 /// A write to the home's `config.yaml` or its databases.
@@ -103,6 +106,9 @@ pub(super) fn hermes_config(run: &Run<'_>) -> bool {
 
 /// Any use of a file with credentials.
 pub(super) fn credentials(run: &Run<'_>) -> bool {
+    if shows_environments(run) {
+        return true;
+    }
     let words = run.arguments.iter().map(|word| word.text.as_str());
     let redirects = run
         .command
@@ -120,9 +126,31 @@ pub(super) fn credentials(run: &Run<'_>) -> bool {
     })
 }
 
+/// `ps e`: with the variables of processes. `ps -e` is something else.
+fn shows_environments(run: &Run<'_>) -> bool {
+    const LETTERS: &str = "aceghjlmnrsuvwxXLVHTUkoOpqtf";
+    const TAKE_VALUES: [&str; 12] = [
+        "-C", "-G", "-O", "-U", "-g", "-k", "-o", "-p", "-q", "-s", "-t", "-u",
+    ];
+    let mut previous = "";
+    run.name == "ps"
+        && run.arguments.iter().any(|word| {
+            let text = word.text.as_str();
+            let is_value = TAKE_VALUES.contains(&previous) || previous.starts_with("--");
+            previous = text;
+            let are_flags = text.chars().all(|letter| LETTERS.contains(letter));
+            !is_value && are_flags && text.contains('e')
+        })
+}
+
 /// Whether a path is in a store of credentials, could be by its `*`, or is the home when a program reads all of it.
 fn is_in_secret_store(run: &Run<'_>, path: &Path) -> bool {
     let landmarks = run.landmarks;
+    // A link to the home, or to something above it, is another name for all that is in it.
+    let leads_home = |home: &PathBuf| home.starts_with(path) && path.is_absolute();
+    if run.name == "ln" && landmarks.hermes_home.as_ref().is_some_and(leads_home) {
+        return true;
+    }
     if landmarks.hermes_home.as_deref() == Some(path) {
         return READS_TREES.contains(&run.name);
     }

@@ -1,0 +1,51 @@
+//! Commands that nobody could have read: programs whose names are only known when they run, and scripts that were just
+//! written.
+
+use std::path::PathBuf;
+
+use super::Run;
+use crate::approval::{programs, written::Origin};
+
+/// `$(printf rm) -r d`, `$X -r d`, `/bin/r? -r d`
+pub(super) fn computed_program(run: &Run<'_>) -> bool {
+    let program = run.program;
+    let text = program.text.as_str();
+    // An element of an array that is assigned.
+    if text
+        .split_once('[')
+        .is_some_and(|(_, rest)| rest.contains("]="))
+    {
+        return false;
+    }
+    let is_pattern = text.contains('/') && text.contains(['*', '?', '[']);
+    !program.substitutions.is_empty() || text.contains('$') || is_pattern
+}
+
+/// `cat > x.sh …; sh x.sh`, in one line or in two commands of a session.
+pub(super) fn script_of_session(run: &Run<'_>) -> bool {
+    runs_file_from(run, Origin::Session)
+}
+
+/// Whether it runs a file that was written in this session and came from there.
+pub(super) fn runs_file_from(run: &Run<'_>, origin: Origin) -> bool {
+    run_files(run)
+        .iter()
+        .any(|path| run.written.origin(path) == Some(origin))
+}
+
+/// The files that it would run.
+fn run_files(run: &Run<'_>) -> Vec<PathBuf> {
+    let mut words: Vec<&str> = Vec::new();
+    if run.program.text.contains('/') {
+        words.push(&run.program.text);
+    }
+    if programs::is_shell(run.name) || programs::is_interpreter(run.name) {
+        let mut operands = run.operands();
+        words.extend(operands.next());
+        words.extend(operands.filter(|word| programs::is_script(word)));
+    }
+    if matches!(run.name, "source" | ".") {
+        words.extend(run.operands().next());
+    }
+    words.iter().flat_map(|word| run.paths(word)).collect()
+}

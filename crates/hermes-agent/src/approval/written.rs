@@ -1,0 +1,150 @@
+//! Files that were written in the same session, and where their content came from. Running one of them is running
+//! something that nobody has read.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    classify::Run,
+    programs::without_options,
+    shell::{Direction, Word},
+};
+
+/// Where the content of a file came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The model, or a command of it.
+    Session,
+    /// The network.
+    Download,
+}
+
+/// How many files are remembered; a session that writes more of them has been asked before.
+const MOST: usize = 4096;
+
+/// Programs that fetch something.
+pub(super) const DOWNLOADERS: [&str; 8] = [
+    "curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "nc",
+];
+
+/// Files that were written in a session. Copies are cheap.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written(Arc<BTreeMap<PathBuf, Origin>>);
+
+impl Written {
+    /// Takes note of a file.
+    pub(super) fn add(&mut self, path: PathBuf, origin: Origin) {
+        if self.0.len() < MOST && self.0.get(&path) != Some(&origin) {
+            Arc::make_mut(&mut self.0).insert(path, origin);
+        }
+    }
+
+    /// Takes note of all of these.
+    pub(super) fn extend(&mut self, others: &Self) {
+        for (path, origin) in &*others.0 {
+            self.add(path.clone(), *origin);
+        }
+    }
+
+    /// Where a file came from that was written in the session: the file itself, or a directory that was fetched.
+    pub(super) fn origin(&self, path: &Path) -> Option<Origin> {
+        if let Some(origin) = self.0.get(path) {
+            return Some(*origin);
+        }
+        let mut above = path.ancestors().skip(1);
+        above.find_map(|above| self.0.get(above)).copied()
+    }
+}
+
+/// What a command writes to, as it names it.
+pub(super) fn outputs(run: &Run<'_>) -> Vec<(String, Origin)> {
+    let redirects = run.command.redirects.iter();
+    let mut targets: Vec<String> = redirects
+        .filter(|redirect| redirect.direction == Direction::Out)
+        .map(|redirect| redirect.target.clone())
+        .collect();
+    let operands = || run.operands().map(str::to_owned);
+    match run.name {
+        "tee" | "touch" => targets.extend(operands()),
+        "cp" | "mv" | "install" | "ln" | "rsync" | "scp" => targets.extend(operands().last()),
+        "dd" => targets.extend(run.arguments.iter().filter_map(|word| {
+            let target = word.text.strip_prefix("of=")?;
+            Some(target.to_owned())
+        })),
+        "curl" => {
+            targets.extend(values(run.arguments, &["-o", "--output"]));
+            if run.has_flag('O', "remote-name") || run.has_flag('J', "remote-header-name") {
+                targets.extend(operands().filter_map(|url| last_part(&url)));
+            }
+        }
+        "wget" | "aria2c" => {
+            let named = values(run.arguments, &["-O", "--output-document", "-o", "--out"]);
+            if named.is_empty() {
+                targets.extend(operands().filter_map(|url| last_part(&url)));
+            }
+            targets.extend(named);
+        }
+        "git" => targets.extend(cloned(run)),
+        _ => {}
+    }
+    let is_fetched = DOWNLOADERS.contains(&run.name)
+        || run.name == "git"
+        || (run.command.reads_pipe && run.before.iter().any(downloads));
+    let origin = if is_fetched {
+        Origin::Download
+    } else {
+        Origin::Session
+    };
+    // Output that goes nowhere.
+    targets.retain(|target| !target.starts_with("/dev/") && target != "-");
+    targets.into_iter().map(|target| (target, origin)).collect()
+}
+
+/// Whether a command fetches something. The program may follow `sudo` or `env`.
+pub(super) fn downloads(command: &super::shell::Command) -> bool {
+    let mut words = command.words.iter().take(3);
+    words.any(|word| DOWNLOADERS.contains(&word.text.rsplit('/').next().unwrap_or_default()))
+}
+
+/// The values of options, each given as a word of its own or behind the option.
+fn values(arguments: &[Word], options: &[&str]) -> Vec<String> {
+    let mut values = Vec::new();
+    for (index, word) in arguments.iter().enumerate() {
+        for option in options {
+            match word.text.strip_prefix(option) {
+                Some("") => values.extend(arguments.get(index + 1).map(|word| word.text.clone())),
+                Some(value) => values.push(value.trim_start_matches('=').to_owned()),
+                None => {}
+            }
+        }
+    }
+    values
+}
+
+/// The directory that `git clone` makes.
+fn cloned(run: &Run<'_>) -> Option<String> {
+    let rest = without_options(run.arguments, &["-C", "-c"]);
+    let (verb, rest) = rest.split_first()?;
+    if verb.text != "clone" {
+        return None;
+    }
+    let values = [
+        "-b", "--branch", "--depth", "-o", "--origin", "-j", "--jobs",
+    ];
+    let rest = without_options(rest, &values);
+    match rest {
+        [url] => last_part(&url.text).map(|name| name.trim_end_matches(".git").to_owned()),
+        [_, directory, ..] => Some(directory.text.clone()),
+        [] => None,
+    }
+}
+
+/// What a file is called that is fetched from an address.
+fn last_part(address: &str) -> Option<String> {
+    let address = address.split(['?', '#']).next()?;
+    let name = address.trim_end_matches('/').rsplit(['/', ':']).next()?;
+    (!name.is_empty() && !name.starts_with('-')).then(|| name.to_owned())
+}

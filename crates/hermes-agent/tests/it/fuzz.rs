@@ -1,0 +1,216 @@
+//! Random command lines for as long as `HERMES_FUZZ_SECONDS` says (2 if it says nothing): the reader of shell lines never
+//! panics, never takes long, and loses nothing that is plainly there.
+//!
+//! Each test prints its seed; `HERMES_FUZZ_SEED` repeats it.
+
+use std::time::{Duration, Instant};
+
+use hermes_agent::approval::{Landmarks, Scene, Verdict, Written, classify};
+
+/// Pieces that mean something to a shell.
+const PIECES: [&str; 72] = [
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\\\n",
+    ";",
+    ";;",
+    "&",
+    "&&",
+    "|",
+    "||",
+    "|&",
+    "(",
+    ")",
+    "((",
+    "))",
+    "{",
+    "}",
+    "<",
+    ">",
+    ">>",
+    "<<",
+    "<<-",
+    "<<<",
+    "<(",
+    ">(",
+    "&>",
+    "2>&1",
+    "'",
+    "\"",
+    "`",
+    "$",
+    "$(",
+    "${",
+    "$((",
+    "$'",
+    "\\",
+    "\\x41",
+    "#",
+    "!",
+    "*",
+    "?",
+    "[",
+    "]",
+    "~",
+    "=",
+    "EOF",
+    "'EOF'",
+    "if",
+    "then",
+    "fi",
+    "for",
+    "in",
+    "do",
+    "done",
+    "case",
+    "esac",
+    "function",
+    "eval",
+    "sh -c",
+    "xargs",
+    "find . -exec",
+    "sudo",
+    "env -S",
+    "python3 -c",
+    "awk",
+    "curl x",
+    "rm -r",
+    "IFS",
+    "x=y",
+    "ä\u{202e}",
+    "\0",
+];
+
+/// Numbers that look random and are the same for the same seed.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+
+    fn line(&mut self) -> String {
+        let pieces = self.below(60);
+        let mut line = String::new();
+        for _ in 0..pieces {
+            match self.below(5) {
+                0 => line.push(char::from(u8::try_from(self.below(95) + 32).unwrap())),
+                _ => line.push_str(PIECES[self.below(PIECES.len())]),
+            }
+        }
+        line
+    }
+
+    /// A word as a shell may be told it, in one of many ways.
+    fn spelled(&mut self, word: &str) -> String {
+        let mut spelled = String::new();
+        for character in word.chars() {
+            let piece = match self.below(6) {
+                0 => format!("'{character}'"),
+                1 => format!("\"{character}\""),
+                2 => format!("\\{character}"),
+                3 => format!("$'\\x{:02x}'", u32::from(character)),
+                4 => format!("''{character}"),
+                _ => character.to_string(),
+            };
+            spelled.push_str(&piece);
+        }
+        spelled
+    }
+}
+
+struct Fuzzing {
+    chance: Chance,
+    end: Instant,
+    rounds: u64,
+}
+
+impl Fuzzing {
+    fn begin(what: &str) -> Self {
+        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+        let seed = number("HERMES_FUZZ_SEED").unwrap_or_else(|| {
+            let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap()
+        });
+        println!("{what}: HERMES_FUZZ_SEED={seed}");
+        let seconds = number("HERMES_FUZZ_SECONDS").unwrap_or(2);
+        Self {
+            chance: Chance(seed),
+            end: Instant::now() + Duration::from_secs(seconds),
+            rounds: 0,
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.rounds += 1;
+        Instant::now() < self.end
+    }
+}
+
+impl Drop for Fuzzing {
+    fn drop(&mut self) {
+        println!("{} rounds", self.rounds);
+    }
+}
+
+fn scene() -> Scene {
+    Scene {
+        directory: "/home/ann/project".into(),
+        landmarks: Landmarks {
+            hermes_home: Some("/home/ann/.hermes".into()),
+            user_home: Some("/home/ann".into()),
+        },
+        written: Written::default(),
+    }
+}
+
+#[test]
+fn no_line_makes_the_reader_panic_or_wait() {
+    let mut fuzzing = Fuzzing::begin("commands");
+    while fuzzing.goes_on() {
+        let line = fuzzing.chance.line();
+        let began = Instant::now();
+        let _ = classify(&line, &scene());
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?} for {line:?}");
+    }
+}
+
+#[test]
+fn nothing_behind_a_line_hides_it() {
+    let mut fuzzing = Fuzzing::begin("lines behind");
+    while fuzzing.goes_on() {
+        let line = format!("rm -rf /\n{}", fuzzing.chance.line());
+        assert_ne!(classify(&line, &scene()), Verdict::Fine, "{line:?}");
+    }
+}
+
+#[test]
+fn no_spelling_of_a_program_hides_it() {
+    let mut fuzzing = Fuzzing::begin("spellings");
+    while fuzzing.goes_on() {
+        let chance = &mut fuzzing.chance;
+        let (rm, flag) = (chance.spelled("rm"), chance.spelled("-rf"));
+        let before = [
+            "",
+            "true; ",
+            "false || ",
+            "sudo ",
+            "echo $(",
+            "if true; then ",
+        ][chance.below(6)];
+        let line = format!("{before}{rm} {flag} /");
+        assert_ne!(classify(&line, &scene()), Verdict::Fine, "{line}");
+    }
+}
