@@ -12,6 +12,7 @@ mod listen;
 mod lists;
 mod openai;
 mod payload;
+mod peer;
 mod query;
 mod responses;
 mod runs;
@@ -87,13 +88,21 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Rout
         .route("/v1/skills", get(lists::skills))
         .route("/v1/toolsets", get(lists::toolsets))
         .route("/v1/capabilities", get(lists::capabilities));
-    if matches!(api.gateway.direction(), Direction::Hub { .. }) {
+    let is_directed = matches!(api.gateway.direction(), Direction::Hub { .. });
+    if is_directed {
         router = router.route("/internal/directives", put(internal::direct));
     }
-    router
+    router = router
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
-        .route_layer(middleware::from_fn_with_state(api.clone(), check_token))
+        .route_layer(middleware::from_fn_with_state(api.clone(), check_token));
+    if is_directed {
+        router = router.layer(middleware::from_fn_with_state(
+            api.clone(),
+            peer::check_peer,
+        ));
+    }
+    router
         .route("/health", get(healthy))
         .layer(middleware::from_fn_with_state(api.clone(), check_host))
         .with_state(api)

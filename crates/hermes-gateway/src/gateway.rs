@@ -221,9 +221,9 @@ pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
     settings
 }
 
-/// The settings of a home without what an operator forbids, variables among it.
-pub fn load(home: &Home, ceiling: &Ceiling) -> Result<Settings, SettingsError> {
-    let settings = with_variables(home, &Variables::default(), ceiling)?;
+/// The settings of a home with the variables that an operator gave, without what it forbids, variables among it.
+pub fn load(home: &Home, given: &Variables, ceiling: &Ceiling) -> Result<Settings, SettingsError> {
+    let settings = with_variables(home, given, ceiling)?;
     Ok(allowed(settings, ceiling))
 }
 

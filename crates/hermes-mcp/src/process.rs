@@ -16,7 +16,9 @@
 
 #![cfg(unix)]
 
+pub mod descent;
 pub mod guard;
+mod inspection;
 mod process_table;
 mod processes;
 pub mod records;
@@ -28,14 +30,15 @@ pub mod stderr_log;
 mod utc;
 mod wire;
 
-pub(crate) use self::{
-    process_table::has_children,
-    processes::{Processes, Running, StartError},
-};
 pub use self::{
+    inspection::forbid_inspection,
     process_table::{Tree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees},
     server_process::{Exit, ServerProcess, StopError},
     spawn::{Child, Guard, GuardProgram, SpawnRequest},
     spawn_error::SpawnError,
     stderr_log::{ServerStderr, StderrLog},
+};
+pub(crate) use self::{
+    process_table::has_children,
+    processes::{Processes, Running, StartError},
 };

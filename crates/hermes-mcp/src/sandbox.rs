@@ -20,6 +20,7 @@
 
 #[cfg(target_os = "linux")]
 mod calls;
+mod command;
 mod note;
 #[cfg(target_os = "linux")]
 mod rules;
@@ -34,9 +35,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use self::system::is_of_system;
 #[cfg(target_os = "linux")]
 pub use self::{calls::Filter, rules::Rules};
+pub use self::{command::confine, system::is_of_system};
 
 /// What the kernel has to confine processes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

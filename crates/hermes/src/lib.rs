@@ -42,6 +42,9 @@ pub fn run() -> ExitCode {
     if commands::answer_shell() {
         return ExitCode::SUCCESS;
     }
+    // Whatever is started from here on must not be able to look for keys in this process.
+    #[cfg(unix)]
+    hermes_mcp::process::forbid_inspection();
     crash::install();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mut outcome = parsed(&arguments);

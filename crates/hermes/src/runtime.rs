@@ -14,6 +14,7 @@ mod api;
 mod cgroup;
 mod environment;
 mod event_stream;
+pub mod handover;
 mod isolation;
 pub mod launcher;
 mod linked;
@@ -28,7 +29,10 @@ mod trial;
 mod users;
 mod watch;
 
-pub(crate) use self::linked::TakeVariables;
+pub(crate) use self::{
+    environment::{COMMAND_SANDBOX, READ_PATHS},
+    linked::TakeVariables,
+};
 pub use self::{
     isolation::{Isolation, Means, Mode, closed_to_users},
     linked::{LinkedAgent, LinkedRuntime},

@@ -22,7 +22,12 @@ use crate::{
         resolve,
     },
     toolbox::Toolbox,
-    tools::{self, send_message::Messenger, teams::Teams},
+    tools::{
+        self,
+        send_message::Messenger,
+        teams::Teams,
+        terminal::{CommandBounds, Confinement, TerminalSettings},
+    },
 };
 
 /// The agent of one home. Clones are the same agent.
@@ -59,6 +64,8 @@ pub struct AgentParts {
     pub teams: Option<Arc<Teams>>,
     /// Who sends messages to the platforms.
     pub messenger: Option<Arc<dyn Messenger>>,
+    /// What commands are confined to, whatever the home's configuration says.
+    pub bounds: CommandBounds,
 }
 
 impl AgentParts {
@@ -74,6 +81,7 @@ impl AgentParts {
             in_force: InForce::default(),
             teams: None,
             messenger: None,
+            bounds: CommandBounds::default(),
         }
     }
 }
@@ -165,6 +173,23 @@ impl Agent {
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
         own.cloned().chain(given).collect()
+    }
+
+    /// What commands can reach.
+    pub fn confinement(&self) -> Confinement {
+        let bounds = self.shared.parts.bounds.clone();
+        Confinement::new(&self.settings().document, bounds)
+    }
+
+    /// How commands run, with these variables.
+    pub(crate) fn terminal_settings(
+        &self,
+        settings: &Settings,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> TerminalSettings {
+        let bounds = self.shared.parts.bounds.clone();
+        TerminalSettings::from_document(&settings.document, environment)
+            .within(&settings.document, bounds)
     }
 
     /// The files of its groups.

@@ -6,8 +6,6 @@ use hermes_config::{AuxiliaryTask, ServerName, Settings};
 use hermes_mcp::{RegisteredTool, Registry, status::ServerStatus, toolset};
 
 use super::{Conversation, side_model::SideModel};
-#[cfg(unix)]
-use crate::tools::terminal::TerminalSettings;
 use crate::{
     tool::Tool,
     toolbox::Toolbox,
@@ -158,7 +156,7 @@ impl Conversation {
         tools::built_in(Means {
             #[cfg(unix)]
             terminal: Some((
-                TerminalSettings::from_document(&settings.document, environment),
+                self.agent.terminal_settings(&settings, environment),
                 self.processes.clone(),
             )),
             todo: self.todo.clone(),

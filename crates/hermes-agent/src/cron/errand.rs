@@ -83,14 +83,16 @@ impl Errand<'_> {
     }
 
     async fn run_script(&self, name: &str) -> Result<Outcome, ScriptError> {
-        let variables = match self.agent {
-            Ok(agent) => agent.environment(),
-            Err(_) => std::env::vars_os().collect(),
+        let settings = match self.agent {
+            Ok(agent) => agent.terminal_settings(self.settings, agent.environment()),
+            Err(_) => TerminalSettings::from_document(&self.settings.document, std::env::vars_os()),
         };
-        let settings = TerminalSettings::from_document(&self.settings.document, variables);
-        let environment = child_environment(&settings, self.home.path());
+        let surroundings = script::Surroundings {
+            environment: child_environment(&settings, self.home.path()),
+            confinement: settings.confinement,
+        };
         let patience = patience(self.settings);
-        script::run(self.home, name, &self.directory(), environment, patience).await
+        script::run(self.home, name, &self.directory(), surroundings, patience).await
     }
 
     /// Lets a model do the work.

@@ -9,12 +9,17 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_mcp::process::room::leave_room;
+use hermes_mcp::{
+    process::{descent::mark_descendants, room::leave_room},
+    sandbox,
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::Command,
 };
+
+use crate::tools::terminal::{Confinement, child::Connection, confinement::CommandScene};
 
 /// Of longer outputs the rest is left out.
 const LONGEST_OUTPUT: usize = 100_000;
@@ -75,13 +80,19 @@ pub fn locate(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
     })
 }
 
+/// What a script runs with.
+pub(super) struct Surroundings {
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) confinement: Confinement,
+}
+
 /// Runs a script and waits for it, unless it is silent for longer than `patience`. Dropped, it ends with all it has
 /// started.
 pub(super) async fn run(
     home: &Home,
     name: &str,
     directory: &Path,
-    environment: Vec<(OsString, OsString)>,
+    mut surroundings: Surroundings,
     patience: Option<Duration>,
 ) -> Result<Outcome, ScriptError> {
     let path = locate(home, name)?;
@@ -97,11 +108,29 @@ pub(super) async fn run(
     };
     let mut command = Command::new(program);
     leave_room(&mut command);
+    mark_descendants(&mut command);
+    let user_home = std::env::home_dir();
+    let around = CommandScene {
+        root: directory,
+        hermes_home: home.path(),
+        user_home: user_home.as_deref(),
+        connection: Connection::Pipes,
+        also_read: &[&home.path().join("scripts")],
+    };
+    // The script is the model's as much as a command is: it may have written it.
+    surroundings
+        .confinement
+        .prepare(&around, &mut surroundings.environment)
+        .and_then(|plan| match plan {
+            Some(plan) => sandbox::confine(&mut command, &plan).map_err(io::Error::other),
+            None => Ok(()),
+        })
+        .map_err(not_started)?;
     let mut child = command
         .arg(&path)
         .current_dir(directory)
         .env_clear()
-        .envs(environment)
+        .envs(surroundings.environment)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -3,7 +3,8 @@
 //! Every command gets a process group of its own, which ends with the call, with the turn, or with the session.
 
 pub(super) mod capture;
-pub(super) mod child;
+pub(crate) mod child;
+pub(crate) mod confinement;
 mod environment;
 mod strays;
 
@@ -18,9 +19,11 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+pub use self::confinement::{CommandBounds, CommandSandbox, Confinement};
 use self::{
     capture::Capture,
     child::{Connection, Input, Start, Started},
+    confinement::CommandScene,
 };
 use super::{
     Problem,
@@ -29,6 +32,7 @@ use super::{
     process::{ProcessTable, Watch},
 };
 use crate::{
+    approval::Holding,
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
 };
@@ -46,10 +50,12 @@ pub struct TerminalSettings {
     pub environment: Vec<(OsString, OsString)>,
     /// Variables a command gets although they look like secrets.
     pub passthrough: Vec<String>,
+    /// What a command can reach.
+    pub confinement: Confinement,
 }
 
 impl TerminalSettings {
-    /// Reads `terminal.timeout` and `terminal.env_passthrough` from the whole configuration.
+    /// Reads `terminal` from the whole configuration.
     pub fn from_document(
         document: &Value,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -64,7 +70,15 @@ impl TerminalSettings {
                 .filter_map(Value::as_str)
                 .map(str::to_owned)
                 .collect(),
+            confinement: Confinement::new(document, CommandBounds::default()),
         }
+    }
+
+    /// The same where the owner of the machine leaves commands less.
+    #[must_use]
+    pub fn within(mut self, document: &Value, bounds: CommandBounds) -> Self {
+        self.confinement = Confinement::new(document, bounds);
+        self
     }
 }
 
@@ -93,9 +107,13 @@ impl Tool for Terminal {
     fn definition(&self) -> ToolDefinition {
         definition(
             "terminal",
-            "Runs a shell command and returns its output and exit code. Every command starts in the working directory \
-             of the session and has no input. Whatever it leaves running is ended with it: for servers and long tasks \
-             set background, then use the process tool. Use read_file, write_file, patch and search_files for files.",
+            &format!(
+                "Runs a shell command and returns its output and exit code. Every command starts in the working \
+                 directory of the session and has no input. Whatever it leaves running is ended with it: for servers \
+                 and long tasks set background, then use the process tool. Use read_file, write_file, patch and \
+                 search_files for files.{}",
+                self.about_sandbox()
+            ),
             json!({
                 "command": {"type": "string", "description": "The command line"},
                 "background": {"type": "boolean", "description": "Return at once; the process tool follows it", "default": false},
@@ -123,6 +141,21 @@ impl Tool for Terminal {
 }
 
 impl Terminal {
+    /// What the model has to know of it, or would take for a fault.
+    fn about_sandbox(&self) -> &'static str {
+        match self.settings.confinement.level() {
+            CommandSandbox::Off => "",
+            CommandSandbox::Workspace => {
+                " Commands run in a sandbox: they write to the working directory and $TMPDIR alone, read the system's \
+                 programs besides, make no Unix sockets, and end processes of other commands only by the process tool."
+            }
+            CommandSandbox::Strict => {
+                " Commands run in a sandbox without a network: they write to the working directory and $TMPDIR alone, \
+                 read the system's programs besides, and end processes of other commands only by the process tool."
+            }
+        }
+    }
+
     async fn run(
         &self,
         arguments: &Arguments,
@@ -144,16 +177,38 @@ impl Terminal {
         };
         let directory = directory(arguments.text("workdir")?, context)?;
         let scene = context.scene(directory.clone());
+        let holding = match self.settings.confinement.level() {
+            CommandSandbox::Off if self.settings.confinement.could_be_in_force() => {
+                Holding::RulesAlone
+            }
+            CommandSandbox::Off => Holding::Rules,
+            CommandSandbox::Workspace | CommandSandbox::Strict => Holding::Sandbox,
+        };
         context
             .approvals
-            .command("terminal", &command, &scene, &context.cancel)
+            .held_command("terminal", &command, &scene, holding, &context.cancel)
             .await?;
-        let environment = environment::for_child(&self.settings, context.home.path(), connection);
+        let mut environment =
+            environment::for_child(&self.settings, context.home.path(), connection);
+        let user_home = std::env::home_dir();
+        let around = CommandScene {
+            root: &context.cwd,
+            hermes_home: context.home.path(),
+            user_home: user_home.as_deref(),
+            connection,
+            also_read: &[],
+        };
+        let sandbox = self
+            .settings
+            .confinement
+            .prepare(&around, &mut environment)
+            .map_err(|error| Problem::new(format!("the command was not started: {error}")))?;
         let start = Start {
             command: &command,
             directory: &directory,
             environment: &environment,
             connection,
+            sandbox: sandbox.as_ref(),
         };
         if in_background {
             let started = self.table.start(&start, watch).map_err(Problem::new)?;

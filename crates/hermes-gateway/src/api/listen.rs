@@ -7,6 +7,8 @@ use hermes_config::ApiServerSettings;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
+use super::peer::{self, Peer};
+
 /// How long answers may take that are under way at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
@@ -67,7 +69,9 @@ pub async fn serve(door: Door, router: Router, stop: CancellationToken) -> std::
                     .await
             }
             Door::Unix(listener) => {
-                axum::serve(listener, router)
+                let router = peer::with_opener(router, &listener);
+                let service = router.into_make_service_with_connect_info::<Peer>();
+                axum::serve(listener, service)
                     .with_graceful_shutdown(stop.cancelled_owned())
                     .await
             }

@@ -29,7 +29,10 @@ use hermes_testkit::{
 };
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything takes that works.
@@ -66,14 +69,27 @@ impl Service {
         let gateway = Gateway::open(GatewayParts {
             agent,
             instance: Arc::new(Instance::take(&home).unwrap()),
-            direction,
+            direction: direction.clone(),
             directory: temporary.path().to_owned(),
             people: People::nobody(),
         })
         .await
         .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let client = Client::builder().no_proxy();
+        let (door, origin, client) = match direction {
+            Direction::Own => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let origin = format!("http://{}", listener.local_addr().unwrap());
+                (Door::Tcp(listener), origin, client)
+            }
+            // A Hub comes by a socket, from the process that opened it.
+            Direction::Hub { .. } => {
+                let socket = temporary.path().join("agent.sock");
+                let listener = UnixListener::bind(&socket).unwrap();
+                let client = client.unix_socket(socket);
+                (Door::Unix(listener), "http://127.0.0.1".into(), client)
+            }
+        };
         let router = api::router(
             gateway.clone(),
             &Secret::new(KEY.to_owned()),
@@ -81,14 +97,14 @@ impl Service {
         );
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let served = api::serve(Door::Tcp(listener), router, CancellationToken::new());
+            let served = api::serve(door, router, CancellationToken::new());
             served.await.unwrap();
         });
         Self {
             home: temporary,
             model,
             gateway,
-            client: Client::builder().no_proxy().build().unwrap(),
+            client: client.build().unwrap(),
             origin,
             _tasks: tasks,
         }

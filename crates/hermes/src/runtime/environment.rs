@@ -1,4 +1,7 @@
 //! The environment of a tenant's process. It is built from nothing: what the Hub was started with is not for tenants.
+//!
+//! There is no secret in it. The runtime key and the tenant's own variables go through a descriptor, see
+//! [`super::handover`].
 
 use std::{
     collections::BTreeMap,
@@ -9,8 +12,16 @@ use std::{
 use hermes_hub::runtime::Launch;
 use hermes_mcp::sandbox;
 
+use super::handover::Keys;
+
 /// What there is to run where the Hub has no `PATH`.
 const PLAIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// How much the commands of an agent are confined at least.
+pub(crate) const COMMAND_SANDBOX: &str = "HERMES_COMMAND_SANDBOX";
+
+/// What they may read besides the system, as a list of paths.
+pub(crate) const READ_PATHS: &str = "HERMES_READ_PATHS";
 
 /// Directories of a home that variables name.
 pub(super) fn directories(home: &Path) -> [PathBuf; 2] {
@@ -43,23 +54,14 @@ impl Surroundings {
         can_read: impl Fn(&Path) -> bool,
     ) -> Vec<(OsString, OsString)> {
         let home = launch.home.as_os_str();
-        let mut variables: BTreeMap<OsString, OsString> = launch
-            .env
-            .iter()
-            .map(|(name, value)| (name.into(), value.expose().into()))
-            .collect();
+        let mut variables: BTreeMap<OsString, OsString> = BTreeMap::new();
         let path = self.path.as_deref().unwrap_or(OsStr::new(PLAIN_PATH));
         let readable = std::env::split_paths(path).filter(|entry| can_read(entry));
         let path = std::env::join_paths(readable).unwrap_or_default();
         let language = self.language.as_deref().unwrap_or(OsStr::new("C.UTF-8"));
-        // After the tenant's own, which can not replace them.
         for (name, value) in [
             ("HERMES_HOME", home),
             ("HERMES_TENANT_ID", OsStr::new(launch.tenant.as_str())),
-            (
-                "HERMES_RUNTIME_KEY",
-                OsStr::new(launch.runtime_key.expose().as_str()),
-            ),
             ("HERMES_WORKSPACE", workspace(&launch.home).as_os_str()),
             ("HERMES_TEAMS", OsStr::new(&launch.teams.join(","))),
             ("HOME", home),
@@ -74,6 +76,30 @@ impl Surroundings {
             variables.insert("HERMES_HUB_SOCKET".into(), socket.into());
         }
         variables.into_iter().collect()
+    }
+}
+
+/// Says to an agent that its commands are confined, and what they may read besides the system.
+pub(super) fn command_bounds(read_paths: &[PathBuf]) -> [(OsString, OsString); 2] {
+    let readable = std::env::join_paths(read_paths).unwrap_or_default();
+    [
+        (COMMAND_SANDBOX.into(), "workspace".into()),
+        (READ_PATHS.into(), readable),
+    ]
+}
+
+/// What the Hub's own variables of a tenant can not be replaced by.
+const OWN: [&str; 5] = ["HOME", "TMPDIR", "PATH", "LANG", "TZ"];
+
+/// The keys of a tenant, for its agent alone.
+pub(super) fn keys(launch: &Launch) -> Keys {
+    let given = launch.env.iter();
+    let given = given.filter(|(name, _)| !OWN.contains(&name.as_str()));
+    Keys {
+        runtime_key: launch.runtime_key.expose().clone(),
+        env: given
+            .map(|(name, value)| (name.clone(), value.expose().clone()))
+            .collect(),
     }
 }
 
@@ -113,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_holds_what_is_listed_and_nothing_else() {
+    fn the_environment_holds_what_is_listed_and_no_secret() {
         let surroundings = Surroundings {
             path: Some("/opt/node/bin:/root/.cargo/bin:/usr/bin".into()),
             ..Surroundings::default()
@@ -127,9 +153,7 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "API_KEY=sk-1",
                 "HERMES_HOME=/data/tenants/tenant_123/home",
-                "HERMES_RUNTIME_KEY=hub_rt_x",
                 "HERMES_TEAMS=teams/a:read,teams/b:write",
                 "HERMES_TENANT_ID=tenant_123",
                 "HERMES_WORKSPACE=/data/tenants/tenant_123/home/workspace",
@@ -140,5 +164,13 @@ mod tests {
                 "TZ=Europe/Berlin",
             ]
         );
+    }
+
+    #[test]
+    fn the_keys_hold_what_the_operator_gave_but_what_is_the_hubs_to_set() {
+        let keys = keys(&launch());
+        assert_eq!(keys.runtime_key, "hub_rt_x");
+        let env: Vec<(&str, &str)> = keys.env.iter().map(|(n, v)| (&**n, &**v)).collect();
+        assert_eq!(env, [("API_KEY", "sk-1")]);
     }
 }

@@ -88,6 +88,8 @@ pub(super) struct Decided {
     pub(super) confinement: Vec<Confinement>,
     /// Whether the Hub has to watch over its processes itself, because the kernel does not.
     pub(super) is_watched: bool,
+    /// Whether its agent confines the commands that it runs.
+    pub(super) confines_commands: bool,
 }
 
 /// Where programs, homes and users are.
@@ -147,6 +149,11 @@ pub(super) fn decide(
     };
     let confinement = vec![
         sandboxed(isolation.mode, means),
+        match means.landlock {
+            _ if is_off => missing("CommandsConfined", "turned off"),
+            None => missing("CommandsConfined", "this machine has no Landlock"),
+            Some(_) => in_force("CommandsConfined", "to the workspace and temporary files"),
+        },
         match (has_group, is_off) {
             (true, _) => in_force("MemoryLimited", "cgroup"),
             (_, true) => missing("MemoryLimited", "turned off"),
@@ -180,6 +187,7 @@ pub(super) fn decide(
         },
         confinement,
         is_watched: !has_group && !is_off,
+        confines_commands: !is_off && means.landlock.is_some(),
     })
 }
 

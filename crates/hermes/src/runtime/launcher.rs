@@ -1,14 +1,14 @@
 //! The hidden mode `hermes __tenant PLAN`: a process that confines itself and then becomes a tenant's agent.
 //!
 //! It runs before anything else in `main`, with one thread, because most of what it sets belongs to a thread and would
-//! not reach others. Its stdin is the socket on which the agent will listen.
+//! not reach others. Through its stdin it is handed the socket on which the agent will listen, and the agent's keys.
 
 use std::{
     ffi::OsString,
     fs::File,
     io,
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::process::CommandExt,
     },
     process::{Command, ExitCode},
@@ -17,13 +17,19 @@ use std::{
 use hermes_mcp::process::{is_in_session_of_parent, room};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::plan::{Plan, Rights};
+use super::{
+    handover,
+    plan::{Plan, Rights},
+};
 
 /// The argument that turns the program into the launcher.
 pub const ARGUMENT: &str = "__tenant";
 
 /// Names the descriptor of the socket to the agent.
-pub(super) const SOCKET_VARIABLE: &str = "HERMES_API_FD";
+pub(crate) const SOCKET_VARIABLE: &str = "HERMES_API_FD";
+
+/// Names the descriptor of the keys to the agent.
+pub(crate) const KEYS_VARIABLE: &str = "HERMES_KEYS_FD";
 
 /// Open files: enough for many connections, and not all there are.
 const MOST_FILES: u64 = 16_384;
@@ -49,7 +55,7 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
         .ok_or("this mode is for the Hub alone; start agents with `hermes gateway run`")?;
     let step = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
 
-    let socket = take_socket().map_err(step("the socket of the agent"))?;
+    let (socket, keys) = take_files().map_err(step("the socket and the keys of the agent"))?;
     if let Some(group) = &plan.cgroup {
         // `0` stands for whoever writes it.
         std::fs::write(group.join("cgroup.procs"), "0").map_err(step("its control group"))?;
@@ -73,7 +79,8 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
     let mut command = Command::new(&plan.program);
     command
         .args(&plan.arguments)
-        .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string());
+        .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string())
+        .env(KEYS_VARIABLE, keys.as_raw_fd().to_string());
     if let Some(processes) = plan.most_processes {
         command.env(room::VARIABLE, processes.to_string());
     }
@@ -81,13 +88,11 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
     Err(format!("`{}`: {error}", plan.program.display()))
 }
 
-/// Moves the socket from stdin to a number of its own, which the agent inherits.
-fn take_socket() -> io::Result<OwnedFd> {
-    // Unlike what the standard library does, this leaves it open for `exec`.
-    let socket = rustix::io::dup(rustix::stdio::stdin())?;
-    rustix::net::sockopt::socket_type(&socket)?;
+/// Takes what the Hub handed over, with numbers that the agent inherits. Its stdin is empty from then on.
+fn take_files() -> io::Result<(OwnedFd, OwnedFd)> {
+    let files = handover::receive(rustix::stdio::stdin().as_fd())?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    Ok(socket)
+    Ok(files)
 }
 
 /// All of these are wishes: a system that does not grant them still runs the tenant.

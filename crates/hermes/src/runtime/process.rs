@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{api::AgentApi, isolation::Decided, launcher};
+use super::{api::AgentApi, handover, isolation::Decided, launcher};
 
 /// Lines of stderr that are shown when an agent ends by itself.
 const LAST_LINES: usize = 5;
@@ -114,8 +114,12 @@ pub(super) async fn start(
         // The launcher confines itself: it has more to do than a server, and some of it as another user.
         sandbox: None,
     };
+    let handed = super::environment::keys(start.launch)
+        .into_file()
+        .and_then(|keys| handover::send(start.listener.as_fd(), &keys))
+        .map_err(|error| no_start(&error))?;
     let child = guard
-        .spawn_on(request, start.listener.as_fd())
+        .spawn_on(request, handed.as_fd())
         .await
         .map_err(|error| no_start(&error))?;
     let root = guard

@@ -208,9 +208,12 @@ impl ProcessRuntime {
         }
         let is_off = self.setup.isolation.mode == Mode::Off;
         let read_paths = &self.setup.isolation.read_paths;
-        let environment = self.surroundings.environment(launch, |path| {
+        let mut environment = self.surroundings.environment(launch, |path| {
             is_off || environment::is_readable(path, read_paths)
         });
+        if decided.confines_commands {
+            environment.extend(environment::command_bounds(read_paths));
+        }
         let (listener, path) = self
             .sockets
             .listen(&launch.tenant)

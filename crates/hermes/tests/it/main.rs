@@ -7,6 +7,7 @@
 
 mod architecture;
 mod asking;
+mod attacks;
 mod beginning;
 mod chat;
 mod cron;

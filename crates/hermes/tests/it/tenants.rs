@@ -33,10 +33,10 @@ use serde_json::json;
 use tempfile::TempDir;
 
 /// A directory that every user can enter, and in it the data of a Hub.
-struct Ground(TempDir);
+pub(crate) struct Ground(TempDir);
 
 impl Ground {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(directory.path().join("data")).unwrap();
@@ -63,15 +63,15 @@ impl Ground {
 }
 
 /// A tenant whose model answers by script.
-struct Tenant {
-    id: TenantId,
-    home: PathBuf,
-    model: ModelServer,
+pub(crate) struct Tenant {
+    pub(crate) id: TenantId,
+    pub(crate) home: PathBuf,
+    pub(crate) model: ModelServer,
     memory_bytes: u64,
 }
 
 impl Tenant {
-    fn new(ground: &Ground, id: &str, script: Script) -> Self {
+    pub(crate) fn new(ground: &Ground, id: &str, script: Script) -> Self {
         let model = ModelServer::start(script);
         let home = ground.home(id);
         let config = format!(
@@ -88,7 +88,7 @@ impl Tenant {
         }
     }
 
-    fn launch(&self) -> Launch {
+    pub(crate) fn launch(&self) -> Launch {
         launch(&self.id, &self.home, self.memory_bytes)
     }
 
@@ -120,7 +120,7 @@ fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> Launch {
     }
 }
 
-fn runtime(ground: &Ground, isolation: Isolation) -> ProcessRuntime {
+pub(crate) fn runtime(ground: &Ground, isolation: Isolation) -> ProcessRuntime {
     ProcessRuntime::new(setup(&ground.data(), isolation)).unwrap()
 }
 
@@ -138,7 +138,11 @@ fn setup(data: &Path, isolation: Isolation) -> Setup {
 }
 
 /// Runs something to its end; nothing but the events before it broke off.
-async fn run(runtime: &ProcessRuntime, tenant: &TenantId, input: &str) -> Vec<AgentEvent> {
+pub(crate) async fn run(
+    runtime: &ProcessRuntime,
+    tenant: &TenantId,
+    input: &str,
+) -> Vec<AgentEvent> {
     let errand = Errand::Input {
         input: input.into(),
         instructions: None,
@@ -162,7 +166,7 @@ async fn pid(runtime: &ProcessRuntime, tenant: &TenantId) -> u32 {
 
 /// Says so where everybody sees it; a test without Landlock proves little.
 #[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
-fn has_landlock() -> bool {
+pub(crate) fn has_landlock() -> bool {
     let has = Means::of_this_machine().landlock.is_some();
     if !has {
         println!("!!! THIS KERNEL HAS NO LANDLOCK: the sandbox of tenants is NOT tested here !!!");

@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use hermes_mcp::process::room::leave_room;
+use hermes_mcp::{
+    process::{descent::mark_descendants, room::leave_room},
+    sandbox::{self, Plan},
+};
 use rustix::{
     fs::OFlags,
     process::{Pid, Signal},
@@ -31,7 +34,7 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// What a command is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::tools) enum Connection {
+pub(crate) enum Connection {
     /// Pipes.
     Pipes,
     /// A terminal.
@@ -44,6 +47,8 @@ pub(in crate::tools) struct Start<'a> {
     pub(in crate::tools) directory: &'a Path,
     pub(in crate::tools) environment: &'a [(OsString, OsString)],
     pub(in crate::tools) connection: Connection,
+    /// What it is confined to, if it is.
+    pub(in crate::tools) sandbox: Option<&'a Plan>,
 }
 
 /// What a command reads.
@@ -88,8 +93,9 @@ impl Started {
         command
             .stdin(stdin)
             .stdout(writer.try_clone()?)
-            .stderr(writer)
-            .process_group(0);
+            .stderr(writer);
+        leave_terminal(&mut command);
+        confine(&mut command, start)?;
         let output = OutputEnd::new(reader.into())?;
         // The writing ends in the command are dropped with it; they would keep the output open.
         Ok(Self {
@@ -108,6 +114,7 @@ impl Started {
             .stdout(slave.try_clone()?)
             .stderr(slave);
         lead_session(&mut command);
+        confine(&mut command, start)?;
         let input = Some(InputEnd::new(master.try_clone()?, Connection::Terminal)?);
         let output = OutputEnd::new(master)?;
         Ok(Self {
@@ -199,7 +206,28 @@ fn shell(start: &Start<'_>, mark: &Mark) -> tokio::process::Command {
         .envs([mark.variable()])
         .kill_on_drop(true);
     leave_room(&mut command);
+    mark_descendants(&mut command);
     command
+}
+
+/// Lets it enter its sandbox: the last thing that it does before it becomes the shell.
+fn confine(command: &mut tokio::process::Command, start: &Start<'_>) -> io::Result<()> {
+    match start.sandbox {
+        Some(plan) => sandbox::confine(command, plan).map_err(io::Error::other),
+        None => Ok(()),
+    }
+}
+
+/// Makes the child the leader of a session without a terminal: it can neither read what the person types nor type in
+/// their place.
+#[expect(unsafe_code, reason = "pre_exec has no safe form")]
+fn leave_terminal(command: &mut tokio::process::Command) {
+    let prepare = || {
+        rustix::process::setsid()?;
+        Ok(())
+    };
+    // SAFETY: a plain system call; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// `bash` where the command would find it, else `sh`.

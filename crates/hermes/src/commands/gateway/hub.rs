@@ -1,28 +1,40 @@
 //! What a Hub passes down: who this home is, the key it presents, the socket it calls on, and its first directives.
 //!
-//! `HERMES_TENANT_ID` says that there is one. It then gives `HERMES_RUNTIME_KEY` and, as a number, the descriptor of a
-//! listening Unix socket in `HERMES_API_FD`. Its directives are JSON on stdin, which it closes. Without any there, no
-//! optional feature is on until they come over the socket.
+//! `HERMES_TENANT_ID` says that there is one. It then gives the numbers of two descriptors: of a listening Unix socket in
+//! `HERMES_API_FD`, and in `HERMES_KEYS_FD` of a file with the runtime key and the variables of the tenant, as JSON:
+//! these must be in no environment, where commands could find them. Its directives are JSON on stdin, which it closes.
+//! Without any there, no optional feature is on until they come over the socket.
 
 use std::{
+    fs::File,
     io::{self, IsTerminal as _, Read as _},
     os::{
         fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
         unix::net::UnixListener,
     },
+    path::PathBuf,
 };
 
-use hermes_agent::ceiling::Directives;
-use hermes_config::Secret;
+use hermes_agent::{
+    ceiling::Directives,
+    tools::terminal::{CommandBounds, CommandSandbox},
+};
+use hermes_config::{Secret, Variables};
 use hermes_gateway::gateway::Direction;
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    runtime::{
+        COMMAND_SANDBOX, READ_PATHS,
+        handover::Keys,
+        launcher::{KEYS_VARIABLE as KEYS, SOCKET_VARIABLE as LISTENER},
+    },
+};
 
 const TENANT: &str = "HERMES_TENANT_ID";
-const KEY: &str = "HERMES_RUNTIME_KEY";
-const LISTENER: &str = "HERMES_API_FD";
+const WORKSPACE: &str = "HERMES_WORKSPACE";
 
 /// What was passed down.
 pub(super) struct Inherited {
@@ -30,7 +42,11 @@ pub(super) struct Inherited {
     pub(super) directives: Directives,
     /// What clients present, if that is not the home's own key.
     pub(super) key: Option<Secret<String>>,
+    /// What an operator gave, as if this process had been started with it.
+    pub(super) variables: Variables,
     pub(super) listener: Option<UnixListener>,
+    /// What commands are confined to.
+    pub(super) bounds: CommandBounds,
 }
 
 impl Inherited {
@@ -41,27 +57,45 @@ impl Inherited {
                 direction: Direction::Own,
                 directives: Directives::default(),
                 key: None,
+                variables: Variables::default(),
                 listener,
+                bounds: CommandBounds::default(),
             });
         };
-        let key = variable(KEY);
-        if key.is_none() || listener.is_none() {
+        let (Some(keys), true) = (keys()?, listener.is_some()) else {
             return Err(Failure::usage(format!(
-                "`{TENANT}` is set, so `{KEY}` and `{LISTENER}` must be, too"
+                "`{TENANT}` is set, so `{KEYS}` and `{LISTENER}` must be, too"
             ))
             .hint("a Hub sets all three; without one, unset it"));
-        }
+        };
         Ok(Self {
             direction: Direction::Hub { tenant },
             directives: directives()?,
-            key: key.map(Secret::new),
+            key: Some(Secret::new(keys.runtime_key)),
+            variables: Variables::from_pairs(keys.env),
             listener,
+            bounds: bounds(),
         })
     }
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What the Hub leaves the commands of this agent.
+fn bounds() -> CommandBounds {
+    let readable = std::env::var_os(READ_PATHS).unwrap_or_default();
+    match variable(COMMAND_SANDBOX) {
+        None => CommandBounds::default(),
+        Some(_) => CommandBounds {
+            least: CommandSandbox::Workspace,
+            workspace: std::env::var_os(WORKSPACE).map(PathBuf::from),
+            readable: std::env::split_paths(&readable)
+                .filter(|path| path.is_absolute())
+                .collect(),
+        },
+    }
 }
 
 /// The directives on stdin. Nothing there leaves every optional feature off: what a Hub may forbid must not begin.
@@ -83,25 +117,47 @@ fn directives() -> Result<Directives, Failure> {
 
 /// The socket behind a number. Processes that the agent starts do not get it.
 fn listener() -> Result<Option<UnixListener>, Failure> {
-    let Some(number) = variable(LISTENER) else {
+    let Some((number, descriptor)) = descriptor(LISTENER, "listening Unix socket")? else {
         return Ok(None);
     };
-    let unusable = |reason: String| {
-        Failure::usage(format!(
-            "`{LISTENER}={number}` is no listening Unix socket: {reason}"
-        ))
+    let listener = UnixListener::from(descriptor);
+    listener
+        .set_nonblocking(true)
+        .and_then(|()| listener.local_addr())
+        .map_err(|error| {
+            let reason = format!("is no listening Unix socket: {error}");
+            Failure::usage(format!("`{LISTENER}={number}` {reason}"))
+        })?;
+    Ok(Some(listener))
+}
+
+/// The keys behind a number. They are read once, and the descriptor is closed.
+fn keys() -> Result<Option<Keys>, Failure> {
+    let Some((number, descriptor)) = descriptor(KEYS, "file with keys")? else {
+        return Ok(None);
     };
+    match Keys::from_file(File::from(descriptor)) {
+        Ok(keys) if !keys.runtime_key.is_empty() => Ok(Some(keys)),
+        // The error might quote what it could not read.
+        _ => Err(Failure::usage(format!(
+            "`{KEYS}={number}` is no file with keys: JSON with `runtime_key` and `env` is expected"
+        ))),
+    }
+}
+
+/// The open file whose number a variable holds.
+fn descriptor(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failure> {
+    let Some(number) = variable(name) else {
+        return Ok(None);
+    };
+    let unusable =
+        |reason: String| Failure::usage(format!("`{name}={number}` is no {what}: {reason}"));
     let descriptor: RawFd = match number.parse() {
         Ok(descriptor) if descriptor > 2 => descriptor,
         _ => return Err(unusable("not the number of a descriptor".into())),
     };
     let owned = take(descriptor).map_err(|error| unusable(error.to_string()))?;
-    let listener = UnixListener::from(owned);
-    listener
-        .set_nonblocking(true)
-        .and_then(|()| listener.local_addr())
-        .map_err(|error| unusable(error.to_string()))?;
-    Ok(Some(listener))
+    Ok(Some((number, owned)))
 }
 
 /// Takes over a descriptor, if there is one of that number.

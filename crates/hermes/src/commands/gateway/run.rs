@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use hermes_agent::{
     ceiling::{Ceiling, InForce},
     conversation::{Agent, AgentParts},
-    tools::teams::Teams,
+    tools::{teams::Teams, terminal::CommandBounds},
 };
 use hermes_config::Settings;
 use hermes_gateway::{
@@ -109,7 +109,9 @@ async fn stay(
     in_force.set(inherited.directives);
     let answers = Arc::new(Answers::for_gateway(context, &settings, in_force.clone()));
     answers.expect_model();
-    let agent = agent(context, settings, &answers, in_force, teams).await?;
+    let bounds = inherited.bounds;
+    let agent = agent(context, settings, &answers, in_force, teams, bounds).await?;
+    agent.give(inherited.variables);
     let gateway = Gateway::open(GatewayParts {
         agent: agent.clone(),
         instance: instance.clone(),
@@ -202,7 +204,8 @@ fn settings(context: &Context, inherited: &Inherited) -> Result<Settings, Failur
         Direction::Own => context.settings(),
         Direction::Hub { .. } => {
             let ceiling = Ceiling::new(&inherited.directives);
-            Ok(gateway::load(&context.home, &ceiling)?)
+            let given = &inherited.variables;
+            Ok(gateway::load(&context.home, given, &ceiling)?)
         }
     }
 }
@@ -214,6 +217,7 @@ async fn agent(
     answers: &Answers,
     in_force: InForce,
     teams: Option<Arc<Teams>>,
+    bounds: CommandBounds,
 ) -> Result<Agent, Failure> {
     let store = Store::open(&context.home, Access::ReadWrite).await?;
     let options = HostOptions {
@@ -232,6 +236,7 @@ async fn agent(
         in_force,
         teams,
         messenger: Some(HomeMessenger::new(&context.home)),
+        bounds,
         ..AgentParts::new(context.home.clone(), store)
     };
     Ok(Agent::new(parts, settings))

@@ -9,6 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use hermes::runtime::handover::Keys;
 use hermes_testkit::model::Answer;
 
 use super::*;
@@ -38,6 +39,11 @@ fn start(place: &Place, directives: &Value) -> Tenant {
     let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
     // The copy is not closed when the program starts.
     let inherited = rustix::io::dup(&listener).unwrap();
+    let keys = Keys {
+        runtime_key: RUNTIME_KEY.into(),
+        env: [("GIVEN_BY_THE_HUB".to_owned(), "planted words".to_owned())].into(),
+    };
+    let keys = rustix::io::dup(keys.into_file().unwrap()).unwrap();
     let plain = place.home.command(&["gateway", "run", "-q"]);
     let mut command = Command::new(plain.get_program());
     command
@@ -49,8 +55,8 @@ fn start(place: &Place, directives: &Value) -> Tenant {
                 .filter_map(|(name, value)| Some((name, value?))),
         )
         .env("HERMES_TENANT_ID", "tenant_123")
-        .env("HERMES_RUNTIME_KEY", RUNTIME_KEY)
         .env("HERMES_API_FD", inherited.as_raw_fd().to_string())
+        .env("HERMES_KEYS_FD", keys.as_raw_fd().to_string())
         .stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -158,9 +164,75 @@ fn without_its_key_or_socket_it_does_not_start() {
     let mut command = place.home.command(&["gateway", "run"]);
     command.env("HERMES_TENANT_ID", "tenant_123");
     let ran = crate::program::run(command, "").ended(2);
-    assert!(ran.stderr.contains("HERMES_RUNTIME_KEY"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("HERMES_KEYS_FD"), "{}", ran.stderr);
     let mut command = place.home.command(&["gateway", "run"]);
     command.env("HERMES_API_FD", "77");
     let ran = crate::program::run(command, "").ended(2);
     assert!(ran.stderr.contains("HERMES_API_FD=77"), "{}", ran.stderr);
+}
+
+/// Sends a request as another process would that knows the key, and tells the status.
+fn ask_from_elsewhere(tenant: &Tenant, method: &str, path: &str, body: &Value) -> String {
+    let script = "import socket, sys\n\
+                  s = socket.socket(socket.AF_UNIX)\n\
+                  s.connect(sys.argv[1])\n\
+                  body = sys.argv[5]\n\
+                  s.sendall(f'{sys.argv[3]} {sys.argv[4]} HTTP/1.1\\r\\nHost: agent\\r\\nConnection: close\\r\\n'.encode())\n\
+                  s.sendall(f'Authorization: Bearer {sys.argv[2]}\\r\\nContent-Type: application/json\\r\\n'.encode())\n\
+                  s.sendall(f'Content-Length: {len(body)}\\r\\n\\r\\n{body}'.encode())\n\
+                  print(s.makefile().readline())";
+    let output = Command::new("python3")
+        .args(["-c", script])
+        .arg(&tenant.socket)
+        .args([RUNTIME_KEY, method, path, &body.to_string()])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn whoever_knows_the_key_but_is_not_the_hub_is_turned_away() {
+    let place = Place::new(Script::echo());
+    let denies = json!({"policy": {"tools": {"deny": ["terminal"]}}});
+    let tenant = start(&place, &denies);
+    wait_until("the socket", || {
+        tenant.ask("GET", "/health", &Value::Null).0 == 200
+    });
+    for (method, path, body) in [
+        ("PUT", "/internal/directives", json!({"policy": {}})),
+        ("POST", "/v1/runs", json!({"input": "hi"})),
+        ("POST", "/v1/runs/run_1/approval", json!({"choice": "once"})),
+        ("GET", "/v1/models", Value::Null),
+    ] {
+        let status = ask_from_elsewhere(&tenant, method, path, &body);
+        assert!(status.contains(" 403 "), "{method} {path}: {status}");
+    }
+    tenant.run("hi");
+    let request = &place.model.requests()[0].body;
+    assert!(!request["tools"].to_string().contains("\"terminal\""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn keys_are_in_no_environment_and_no_other_process_can_look_for_them() {
+    let place = Place::new(Script::echo());
+    let tenant = start(&place, &json!({}));
+    wait_until("the socket", || {
+        tenant.ask("GET", "/health", &Value::Null).0 == 200
+    });
+    let of = |file: &str| format!("/proc/{}/{file}", tenant.child.id());
+    let environment = std::fs::read(of("environ")).unwrap();
+    let environment = String::from_utf8_lossy(&environment);
+    assert!(environment.contains("HERMES_KEYS_FD"), "{environment}");
+    for secret in [RUNTIME_KEY, "planted words"] {
+        assert!(!environment.contains(secret), "{environment}");
+    }
+    // Files of a process that may not be inspected belong to root, whoever runs it.
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(of("environ")).unwrap());
+    assert_eq!(owner, 0);
+    let status = std::fs::read_to_string(of("status")).unwrap();
+    assert!(
+        status.contains("VmRSS"),
+        "its size can not be seen: {status}"
+    );
 }

@@ -2,11 +2,12 @@
 
 use std::{
     fs,
-    os::{fd::OwnedFd, unix::net::UnixListener},
+    os::{fd::AsFd, unix::net::UnixListener},
     path::Path,
     process::{Command, Output, Stdio},
 };
 
+use hermes::runtime::handover::{self, Keys};
 use serde_json::{Value, json};
 
 use super::{Ground, has_landlock};
@@ -15,7 +16,9 @@ use super::{Ground, has_landlock};
 fn run_in(ground: &Ground, home: &Path, rights: &Value, script: &str) -> Output {
     let socket = ground.0.path().join("agent.sock");
     let _ = fs::remove_file(&socket);
-    let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
+    let listener = UnixListener::bind(&socket).unwrap();
+    let keys = Keys::default().into_file().unwrap();
+    let handed = handover::send(listener.as_fd(), &keys).unwrap();
     let plan = json!({
         "program": "/bin/sh", "arguments": ["-c", script], "home": home,
         "sandbox": {"readable": [], "sockets": []}, "filters_calls": true, "rights": rights,
@@ -26,7 +29,7 @@ fn run_in(ground: &Ground, home: &Path, rights: &Value, script: &str) -> Output 
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .current_dir(home)
-        .stdin(Stdio::from(listener))
+        .stdin(Stdio::from(handed))
         .output()
         .unwrap()
 }

@@ -45,15 +45,17 @@ fn terminal(command: &str) -> Script {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_terminal_reaches_its_home_and_not_its_neighbours() {
+async fn a_tenants_terminal_reaches_its_workspace_and_not_its_neighbours() {
     let ground = Ground::new();
     let neighbour = Tenant::new(&ground, "b", Script::echo());
     let command = format!(
-        "cat ../secret.txt; cat {}/secret.txt {data}/hub.db {data}/shares/division1/a.md; env",
+        "cat own.txt; cat {}/secret.txt {data}/hub.db {data}/shares/division1/a.md; env",
         neighbour.home.display(),
         data = ground.data().display(),
     );
     let tenant = Tenant::new(&ground, "a", terminal(&command));
+    fs::create_dir(tenant.home.join("workspace")).unwrap();
+    fs::write(tenant.home.join("workspace/own.txt"), "secret of a").unwrap();
     let runtime = runtime(&ground, Isolation::default());
     let confinement = runtime.start(tenant.launch()).await.unwrap();
     let events = run(&runtime, &tenant.id, "look around").await;

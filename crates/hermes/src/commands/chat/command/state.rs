@@ -52,6 +52,8 @@ pub(super) async fn status(room: &mut Room<'_>) -> Result<Done, Failure> {
         "directory",
         &conversation.cwd().display().to_string(),
     );
+    let confinement = conversation.agent().confinement();
+    line(&mut text, "commands", &confinement.describe());
     let servers = conversation.agent().host().map(Host::status);
     line(
         &mut text,

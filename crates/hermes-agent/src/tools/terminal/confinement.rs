@@ -1,0 +1,335 @@
+//! What commands can reach: a sandbox of their own around the directory that they work in.
+//!
+//! Looking at command lines only catches what is written plainly. What has to hold is held by the kernel: a command, and
+//! all that it starts, writes to the working directory and to temporary files, reads the system, and nothing else. Of
+//! the home nothing is open that configures the agent, that it remembers, or that authorises somebody.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use hermes_mcp::sandbox::{Network, Plan, Support, UnixSockets, is_of_system};
+use serde_json::Value;
+
+use super::child::Connection;
+
+/// How much commands are confined. Each holds more than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum CommandSandbox {
+    /// Not at all: they can do what the user can do.
+    #[default]
+    Off,
+    /// To the working directory and temporary files.
+    Workspace,
+    /// The same without a network.
+    Strict,
+}
+
+impl CommandSandbox {
+    /// Reads `terminal.sandbox` from the whole configuration. What makes no sense is the strictest.
+    pub fn from_document(document: &Value) -> Self {
+        match &document["terminal"]["sandbox"] {
+            Value::Null | Value::Bool(false) => Self::Off,
+            Value::String(word) if word == "off" => Self::Off,
+            Value::String(word) if word == "workspace" => Self::Workspace,
+            _ => Self::Strict,
+        }
+    }
+
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Workspace => "workspace",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// What the owner of the machine leaves the commands of an agent, whatever its own configuration says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandBounds {
+    /// How much they are confined at least.
+    pub least: CommandSandbox,
+    /// The only directory that they work in; the session's own if there is none.
+    pub workspace: Option<PathBuf>,
+    /// What they may read besides the system.
+    pub readable: Vec<PathBuf>,
+}
+
+/// How commands of one agent are confined.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confinement {
+    level: CommandSandbox,
+    bounds: CommandBounds,
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+}
+
+impl Confinement {
+    /// By the configuration, within these bounds.
+    pub fn new(document: &Value, bounds: CommandBounds) -> Self {
+        let section = &document["terminal"];
+        let paths = |key: &str| {
+            let items = section[key].as_array().into_iter().flatten();
+            let items = items
+                .filter_map(Value::as_str)
+                .filter(|item| !item.is_empty());
+            items.map(expanded).collect()
+        };
+        // Whoever bounds an agent does not leave it to its configuration what is open.
+        let is_bounded = bounds.least > CommandSandbox::Off;
+        Self {
+            level: CommandSandbox::from_document(document).max(bounds.least),
+            read: if is_bounded {
+                Vec::new()
+            } else {
+                paths("sandbox_read")
+            },
+            write: if is_bounded {
+                Vec::new()
+            } else {
+                paths("sandbox_write")
+            },
+            bounds,
+        }
+    }
+
+    /// How much commands are confined.
+    pub fn level(&self) -> CommandSandbox {
+        self.level
+    }
+
+    /// Whether the kernel holds commands to it.
+    pub fn is_in_force(&self) -> bool {
+        self.level > CommandSandbox::Off && Support::of_this_machine().landlock.is_some()
+    }
+
+    /// Whether this machine could hold commands in a sandbox.
+    pub(crate) fn could_be_in_force(&self) -> bool {
+        let support = Support::of_this_machine();
+        support.landlock.is_some() && support.seccomp
+    }
+
+    /// What is in force, in one line for people.
+    pub fn describe(&self) -> String {
+        describe(self.level, Support::of_this_machine())
+    }
+
+    /// Prepares a sandbox for a command that works in a directory. `None` where commands are not confined.
+    ///
+    /// Fails where one is wanted and the machine has none: a command must not run then.
+    pub(crate) fn prepare(
+        &self,
+        scene: &CommandScene<'_>,
+        environment: &mut Vec<(OsString, OsString)>,
+    ) -> io::Result<Option<Plan>> {
+        if self.level == CommandSandbox::Off {
+            return Ok(None);
+        }
+        let support = Support::of_this_machine();
+        if support.landlock.is_none() || !support.seccomp {
+            return Err(io::Error::other(format!(
+                "`terminal.sandbox` is `{}`, and this machine has no Landlock or no seccomp (Linux 5.13 or later has \
+                 both); set it to `off` to run commands without a sandbox",
+                self.level.as_str()
+            )));
+        }
+        let places = self.places(scene)?;
+        set(environment, "TMPDIR", places.temporary.as_os_str());
+        if let Some(home) = &places.home {
+            set(environment, "HOME", home.as_os_str());
+        }
+        let path = variable(environment, "PATH");
+        let mut read = self.read.clone();
+        read.extend(self.bounds.readable.iter().cloned());
+        read.extend(scene.also_read.iter().map(|path| path.to_path_buf()));
+        read.extend(installed(&path, scene));
+        // Git does nothing where it may not read its own settings.
+        if let Some(home) = scene.user_home.filter(|_| places.home.is_none()) {
+            read.extend([".gitconfig", ".config/git"].map(|name| home.join(name)));
+        }
+        let mut write = places.open;
+        write.push(places.temporary);
+        write.extend(self.write.iter().cloned());
+        if scene.connection == Connection::Terminal {
+            // That of its own session, which it has just made.
+            write.push("/dev/tty".into());
+        }
+        Ok(Some(Plan {
+            support,
+            read,
+            write,
+            network: match self.level {
+                CommandSandbox::Strict => Network::Denied,
+                _ => Network::Allowed,
+            },
+            unix_sockets: UnixSockets::Denied,
+        }))
+    }
+
+    fn places(&self, scene: &CommandScene<'_>) -> io::Result<Places> {
+        if let Some(workspace) = &self.bounds.workspace {
+            let temporary = scene.hermes_home.join("tmp");
+            let home = temporary.join("home");
+            make_private(&home)?;
+            return Ok(Places {
+                open: vec![workspace.clone()],
+                temporary,
+                home: Some(home),
+            });
+        }
+        let temporary = scene.hermes_home.join("cache/sandbox/terminal");
+        make_private(&temporary)?;
+        let mut open = Vec::new();
+        open_around(scene.root, scene, &mut open);
+        let shared = Path::new("/tmp");
+        if !scene.homes().any(|home| home.starts_with(shared)) {
+            open.push(shared.to_owned());
+        }
+        Ok(Places {
+            open,
+            temporary,
+            home: None,
+        })
+    }
+}
+
+struct Places {
+    open: Vec<PathBuf>,
+    temporary: PathBuf,
+    /// A home for what programs keep, where the real one is the agent's.
+    home: Option<PathBuf>,
+}
+
+/// Where a command runs.
+pub(crate) struct CommandScene<'a> {
+    /// The working directory of the session.
+    pub(crate) root: &'a Path,
+    /// The home of the agent.
+    pub(crate) hermes_home: &'a Path,
+    /// The user's directory.
+    pub(crate) user_home: Option<&'a Path>,
+    /// What it is connected to.
+    pub(crate) connection: Connection,
+    /// What it has to read besides.
+    pub(crate) also_read: &'a [&'a Path],
+}
+
+impl CommandScene<'_> {
+    fn homes(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.hermes_home).chain(self.user_home)
+    }
+}
+
+/// Opens a directory, but not the agent's home in it, nor the hidden files of the user's: those say what runs at the
+/// next login, and hold keys. Rules for files have no exceptions, so what is around them is opened piece by piece.
+fn open_around(directory: &Path, scene: &CommandScene<'_>, open: &mut Vec<PathBuf>) {
+    let directory = real(directory);
+    let hermes = real(scene.hermes_home);
+    if directory.starts_with(&hermes) {
+        // Of the home, only what is there to be worked in.
+        let workspace = hermes.join("workspace");
+        if directory.starts_with(&workspace) {
+            open.push(directory);
+        }
+        return;
+    }
+    let user = scene.user_home.map(real);
+    let is_above_user = user
+        .as_ref()
+        .is_some_and(|user| user.starts_with(&directory));
+    if !is_above_user && !hermes.starts_with(&directory) {
+        open.push(directory);
+        return;
+    }
+    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if is_hidden || is_link {
+            continue;
+        }
+        open_around(&path, scene, open);
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Programs that the command would find outside the system's directories, and what is installed with them.
+fn installed(path: &OsStr, scene: &CommandScene<'_>) -> Vec<PathBuf> {
+    const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "pyvenv.cfg"];
+    let mut found = Vec::new();
+    for directory in std::env::split_paths(path).filter(|entry| entry.is_absolute()) {
+        let directory = real(&directory);
+        if is_of_system(&directory) {
+            continue;
+        }
+        if directory.ends_with("bin")
+            && let Some(prefix) = directory.parent()
+        {
+            found.extend(BESIDE_BIN.map(|name| prefix.join(name)));
+            // What programs of Rust are links to.
+            if prefix.ends_with(".cargo") {
+                found.push(prefix.with_file_name(".rustup"));
+            }
+        }
+        found.push(directory);
+    }
+    let is_above = |path: &PathBuf| scene.homes().any(|home| real(home).starts_with(path));
+    let is_in_home = |path: &PathBuf| path.starts_with(real(scene.hermes_home));
+    found.retain(|path| !is_above(path) && !is_in_home(path));
+    found
+}
+
+fn describe(level: CommandSandbox, support: Support) -> String {
+    let words = match level {
+        CommandSandbox::Off => {
+            return "off: commands can do what you can do; rules for commands are a tripwire only"
+                .into();
+        }
+        CommandSandbox::Workspace => "workspace: the working directory and temporary files",
+        CommandSandbox::Strict => "strict: the working directory and temporary files, no network",
+    };
+    match support {
+        Support {
+            landlock: Some(version),
+            seccomp: true,
+        } => format!("{words} (Landlock {version}, seccomp)"),
+        _ => format!(
+            "{}: not in force, this machine has no Landlock or no seccomp, so no command runs",
+            level.as_str()
+        ),
+    }
+}
+
+fn expanded(path: &str) -> PathBuf {
+    let home = std::env::home_dir();
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => path.into(),
+    }
+}
+
+fn make_private(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(directory)
+}
+
+fn variable(environment: &[(OsString, OsString)], name: &str) -> OsString {
+    let found = environment.iter().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.clone()).unwrap_or_default()
+}
+
+fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
+    environment.retain(|(key, _)| key != name);
+    environment.push((name.into(), value.to_owned()));
+}
+
+#[cfg(test)]
+mod tests;

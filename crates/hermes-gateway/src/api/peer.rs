@@ -1,0 +1,101 @@
+//! Who is at the other end of a Unix socket: the kernel tells the process that connected.
+//!
+//! Under a Hub there is one who may call, the process that opened the socket. Its key alone would not do: whoever reads
+//! it could give the agent another policy, or decide what was asked of somebody else.
+
+use axum::{
+    Extension, Router,
+    extract::{ConnectInfo, Request, State, connect_info::Connected},
+    http::StatusCode,
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+    serve::IncomingStream,
+};
+use tokio::net::UnixListener;
+
+use super::{Api, error::ApiError};
+
+/// The process that connected, where the kernel tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer(Option<i32>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        let credentials = stream.io().peer_cred().ok();
+        Self(credentials.and_then(|credentials| credentials.pid()))
+    }
+}
+
+/// The process that opened the socket to listen on, where the kernel tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Opener(Option<i32>);
+
+/// Lets requests know who opened the socket that they come by.
+pub(super) fn with_opener(router: Router, listener: &UnixListener) -> Router {
+    router.layer(Extension(opener(listener)))
+}
+
+#[cfg(target_os = "linux")]
+fn opener(listener: &UnixListener) -> Opener {
+    // Of a listening socket, the kernel keeps who made it one.
+    let credentials = rustix::net::sockopt::socket_peercred(listener).ok();
+    Opener(credentials.map(|credentials| credentials.pid.as_raw_nonzero().get()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn opener(_: &UnixListener) -> Opener {
+    Opener(None)
+}
+
+/// Refuses whoever is not the Hub.
+pub(super) async fn check_peer(State(_): State<Api>, request: Request, next: Next) -> Response {
+    let extensions = request.extensions();
+    let peer = extensions.get::<ConnectInfo<Peer>>().map(|peer| peer.0);
+    let opener = extensions.get::<Opener>().copied();
+    if is_opener(peer, opener) {
+        return next.run(request).await;
+    }
+    let pid = peer.and_then(|peer| peer.0).unwrap_or_default();
+    let path = request.uri().path();
+    tracing::warn!(pid, path, "a process that is not the Hub was turned away");
+    let error = ApiError::new(
+        StatusCode::FORBIDDEN,
+        "permission_error",
+        "not_the_hub",
+        "this agent takes requests from its Hub alone, whoever knows the key",
+    );
+    error.into_response()
+}
+
+fn is_opener(peer: Option<Peer>, opener: Option<Opener>) -> bool {
+    match (peer, opener) {
+        (Some(Peer(Some(peer))), Some(Opener(Some(opener)))) => peer == opener,
+        // Elsewhere nobody tells who opened a socket, and the key has to do.
+        (Some(_), Some(_)) => cfg!(not(target_os = "linux")),
+        // There is no way to a gateway under a Hub but its socket.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn nobody_but_the_process_that_opened_the_socket_is_let_in() {
+        let peer = |pid| Some(Peer(pid));
+        let opener = |pid| Some(Opener(pid));
+        assert!(is_opener(peer(Some(7)), opener(Some(7))));
+        for (other, hub) in [
+            (peer(Some(8)), opener(Some(7))),
+            (peer(None), opener(Some(7))),
+            (peer(Some(7)), opener(None)),
+            (peer(None), opener(None)),
+            (None, opener(Some(7))),
+            (peer(Some(7)), None),
+        ] {
+            assert!(!is_opener(other, hub), "{other:?} {hub:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! In a chat, with `terminal.sandbox: workspace` and, to see that the corpus is worth something, without.
+
+use std::{fs, path::PathBuf};
+
+use hermes_testkit::TemporaryHome;
+
+use super::{attacks, failures, honest, kept, outputs, plant, script, successes, tenant::as_user};
+use crate::{talk::Place, tenants::has_landlock};
+
+/// Runs all commands in a chat whose working directory is beside its home. Tells what they printed.
+fn talk(sandbox: &str, commands: &[String]) -> (Place, TemporaryHome, Vec<String>) {
+    let more = format!("approvals: {{mode: 'off'}}\nterminal: {{sandbox: {sandbox}}}\n");
+    let place = Place::new(Some(script(commands)), &[], &more);
+    plant(place.home.path());
+    let work = TemporaryHome::new();
+    let mut command = place.command(&["-q", "begin"], &[]);
+    command
+        .current_dir(work.path())
+        .env("OPENAI_API_KEY", "sk-planted-provider-key");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let outputs = outputs(place.model.as_ref().unwrap());
+    (place, work, outputs)
+}
+
+#[test]
+fn no_command_of_a_chat_gets_out_of_its_workspace() {
+    if !has_landlock() {
+        return;
+    }
+    let attacks = attacks();
+    let commands: Vec<String> = attacks.iter().cloned().chain(honest()).collect();
+    let (place, _work, outputs) = talk("workspace", &commands);
+    let (attacked, worked) = outputs.split_at(attacks.len());
+    let successes = successes(&attacks, attacked);
+    println!("{} attacks, {} successes", attacks.len(), successes.len());
+    assert!(successes.is_empty(), "{successes:#?}");
+    let failures = failures(worked);
+    assert!(failures.is_empty(), "{failures:#?}");
+    let config = fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
+    assert!(config.contains("sandbox: workspace") && !config.contains("x: 1"));
+    for (path, text) in kept(place.home.path()) {
+        let is_sown = path.to_string_lossy().contains("sown") || path.ends_with("SOUL.md");
+        assert!(!is_sown || text.is_none(), "{}", path.display());
+    }
+}
+
+#[test]
+fn no_command_of_an_ordinary_users_chat_gets_out_either() {
+    if rustix::process::geteuid().is_root() {
+        let test = "attacks::chat::no_command_of_a_chat_gets_out_of_its_workspace";
+        let said = as_user(test, &[]);
+        assert!(said.contains("1 passed"), "{said}");
+    }
+}
+
+#[test]
+fn a_strict_sandbox_leaves_no_network() {
+    if !has_landlock() {
+        return;
+    }
+    let connect = "/usr/bin/python3 -c 'import socket; socket.socket()'";
+    let commands = [connect.to_owned(), "echo hi > made && cat made".to_owned()];
+    let (_place, work, outputs) = talk("strict", &commands);
+    assert!(
+        outputs[0].contains("Operation not permitted"),
+        "{outputs:?}"
+    );
+    assert!(outputs[1].contains("\"exit_code\":0"), "{outputs:?}");
+    let made: PathBuf = work.path().join("made");
+    assert_eq!(fs::read_to_string(made).unwrap(), "hi\n");
+}
+
+/// Without it rules for commands are all there is, and approvals are off here: the corpus has to find ways in.
+#[test]
+fn without_a_sandbox_many_of_the_same_commands_work_but_keys_of_the_process_stay_closed() {
+    let commands = [
+        "cat \"$HERMES_HOME/.env\"",
+        "ln -sfn \"$HERMES_HOME\" l; cat l/.env",
+        "echo 'x: 1' >> \"$HERMES_HOME/config.yaml\" && echo GOT-$((6+1))-IN",
+        "/usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX); print(\"GOT-%d-IN\" % 7)'",
+    ];
+    let commands = commands.map(str::to_owned);
+    let (_place, _work, outputs) = talk("off", &commands);
+    assert_eq!(successes(&commands, &outputs).len(), 4, "{outputs:?}");
+}
