@@ -113,10 +113,20 @@ pub(super) fn downloads(command: &super::shell::Command) -> bool {
 fn values(arguments: &[Word], options: &[&str]) -> Vec<String> {
     let mut values = Vec::new();
     for (index, word) in arguments.iter().enumerate() {
+        let next = || arguments.get(index + 1).map(|word| word.text.clone());
+        let flags = word.text.strip_prefix('-').unwrap_or_default();
         for option in options {
+            let letter = option.strip_prefix('-').unwrap_or_default();
             match word.text.strip_prefix(option) {
-                Some("") => values.extend(arguments.get(index + 1).map(|word| word.text.clone())),
+                Some("") => values.extend(next()),
                 Some(value) => values.push(value.trim_start_matches('=').to_owned()),
+                // Several letters behind one sign: `-sSo file`.
+                None if letter.len() == 1
+                    && flags.ends_with(letter)
+                    && flags.chars().all(|flag| flag.is_ascii_alphabetic()) =>
+                {
+                    values.extend(next());
+                }
                 None => {}
             }
         }

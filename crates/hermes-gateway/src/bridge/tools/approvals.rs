@@ -103,7 +103,10 @@ async fn answer_and_wait(
     let Some(approval) = runtime.approval(id).await? else {
         return Ok(Response::NotFound);
     };
-    if approval.state == ApprovalState::Resolved {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    let now = now.unwrap_or_default().as_secs_f64();
+    let is_late = approval.expires_at.is_some_and(|expires| expires <= now);
+    if approval.state == ApprovalState::Resolved || is_late {
         return Ok(Response::TooLate);
     }
     if !is_owned(&approval) {
