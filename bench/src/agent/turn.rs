@@ -147,6 +147,7 @@ async fn overhead(
         context: &context,
         compactor: None,
         reasoning_effort: None,
+        client_tools: None,
     };
     let mut surface = Keeping {
         store,

@@ -132,9 +132,9 @@ async fn a_job_tells_what_its_schedule_was_understood_to_mean() {
         assert_eq!(next.len(), count, "{schedule}: {understood}");
         assert_eq!(next[0], made["job"]["next_run_at"], "{schedule}");
         let id = made["job"]["id"].as_str().unwrap();
-        let path = format!("{cron}/{id}");
+        let job = format!("{cron}/{id}");
         let patch = json!({"schedule": "weekdays at 9am"});
-        let changed = site.patch(&path, &patch).await.expect(200);
+        let changed = site.patch(&job, &patch).await.expect(200);
         let said = changed["understood"]["words"].as_str().unwrap();
         assert_eq!(said, "on Monday to Friday at 09:00 (UTC)");
     }

@@ -59,7 +59,9 @@ pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     let _settings = terminal::Settings::remember()?;
     // The line that is typed is drawn on stderr, and a person has to see it.
     if !std::io::stderr().is_terminal() {
-        rustix::stdio::dup2_stderr(std::io::stdout())?;
+        rustix::stdio::dup2_stderr(std::io::stdout()).map_err(|error| {
+            Failure::failed(format!("stderr cannot be shown at the terminal: {error}"))
+        })?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -12,7 +12,7 @@ use hermes_agent::{
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::{ServerName, Settings};
-use hermes_mcp::{Host, RememberedTools};
+use hermes_mcp::RememberedTools;
 use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
