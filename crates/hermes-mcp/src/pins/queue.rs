@@ -188,11 +188,6 @@ impl PinQueue {
     }
 
     #[cfg(test)]
-    pub(super) fn count_waiting(&self) -> usize {
-        self.lock().waiting.len()
-    }
-
-    #[cfg(test)]
     pub(super) fn count_writes(&self) -> usize {
         self.lock().writes
     }

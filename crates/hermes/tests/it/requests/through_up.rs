@@ -101,7 +101,9 @@ fn a_server_that_asks_reaches_the_person_who_called_and_progress_is_shown() {
     terminal
         .wait_for("What is your name?")
         .wait_for("name: ")
-        .send("Ada\n");
+        .send("Ada\n")
+        .wait_for("Send this to `kit`?")
+        .send("y\n");
     let (code, screen) = terminal.end();
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains(r#""name":"Ada""#), "{screen}");

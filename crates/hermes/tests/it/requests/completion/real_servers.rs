@@ -53,8 +53,10 @@ fn bash_completes_servers_and_tools() {
         .wait_for("ready");
     terminal.send("echo hermes mcp call github.cr; hermes mcp call github.cr\t");
     terminal.wait_for("hermes mcp call github.create_issue");
+    // The terminal drops what is typed before the shell has taken the interrupt.
+    terminal.send("\u{3}").wait_for("$ ");
     terminal
-        .send("\u{3}hermes mcp test git\t\t")
+        .send("hermes mcp test git\t\t")
         .wait_for("github")
         .wait_for("gitlab");
     terminal.send("\u{3}exit\n");
@@ -72,8 +74,10 @@ fn zsh_completes_servers_and_tools() {
     terminal
         .send("hermes mcp call github.cr\t")
         .wait_for("github.create_issue");
+    // The terminal drops what is typed before the shell has taken the interrupt.
+    terminal.send("\u{3}").wait_for("$ ");
     terminal
-        .send("\u{3}hermes mcp test git\t\t")
+        .send("hermes mcp test git\t\t")
         .wait_for("github")
         .wait_for("gitlab");
     terminal.send("\u{3}exit\n");
