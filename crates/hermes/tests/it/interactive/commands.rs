@@ -57,11 +57,11 @@ fn tools_are_listed_by_toolset_and_can_be_switched() {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    insta::assert_snapshot!([section("terminal"), section("kit")].join("\n"), @r"
+    insta::assert_snapshot!([section("terminal"), section("mcp-kit")].join("\n"), @r"
     terminal (built in, 2 tools)
       terminal                     Runs a shell command and returns its output and exit code.
       process                      Follows and steers the commands that terminal started in the background.
-    kit (MCP server, ready, 1 tool)
+    mcp-kit (MCP server, ready, 1 tool)
       mcp_kit_one                  Does one thing.
     ");
     talk.line("/tools disable kit");

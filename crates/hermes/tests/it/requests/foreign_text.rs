@@ -21,7 +21,7 @@ fn kit() -> Value {
             "title": NASTY,
             "description": NASTY,
             "inputSchema": {"type": "object", "properties": {
-                "text": {"type": "string", "description": NASTY, "default": NASTY, "enum": null},
+                "text": {"type": "string", "description": NASTY, "default": NASTY},
                 "result": {"type": "object", "description": NASTY},
             }},
         }))
@@ -48,18 +48,15 @@ fn clean(command: std::process::Command, wanted: i32) -> String {
     let (code, screen) = terminal.end();
     assert_eq!(code, wanted, "{line}: {screen}");
     // What the program itself writes: the progress line, and colours.
-    let mut rest = screen.replace("\r\u{1b}[2K", "").replace("\r\n", "\n");
-    for code in ["0", "1", "2", "31;1", "32", "33"] {
+    let mut rest = screen
+        .replace("\r\u{1b}[2K", "")
+        .replace("\r\u{1b}[J", "")
+        .replace("\r\n", "\n");
+    for code in ["0", "1", "2", "31;1", "32", "33", "0;1", "0;2", "0;36"] {
         rest = rest.replace(&format!("\u{1b}[{code}m"), "");
     }
-    // The registered name of a tool spells what is not a letter as `_`: it is text.
-    rest = rest.replace("cm0gLXJm_B__0_owned", "");
     let steering = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     assert!(!rest.contains(steering), "{line}: {screen:?}");
-    assert!(
-        !rest.contains("cm0gLXJm") && !rest.contains("owned"),
-        "{line}: {screen:?}"
-    );
     rest
 }
 

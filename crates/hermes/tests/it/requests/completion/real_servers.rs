@@ -78,8 +78,8 @@ fn zsh_completes_servers_and_tools() {
     terminal.send("\u{3}").wait_for("$ ");
     terminal
         .send("hermes mcp test git\t\t")
-        .wait_for("github")
-        .wait_for("gitlab");
+        .wait_for("gitlab")
+        .wait_for("github");
     terminal.send("\u{3}exit\n");
 }
 
