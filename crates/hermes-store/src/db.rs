@@ -30,8 +30,8 @@ pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod state;
 
-use group::Group;
 pub use group::GroupWrite;
+use group::WriteGroup;
 pub(crate) use migrate::{Before, migrate};
 pub use open::{Durability, Opening, copy_database};
 
@@ -65,7 +65,7 @@ pub struct Database {
     /// Writes whose checkpoint was put off.
     put_off: AtomicU32,
     /// Writes that share commits.
-    group: Arc<Group>,
+    group: Arc<WriteGroup>,
 }
 
 impl Database {
@@ -78,7 +78,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
-            group: Group::new(),
+            group: WriteGroup::new(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
-            group: Group::new(),
+            group: WriteGroup::new(),
         }
     }
 
@@ -105,7 +105,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
-            group: Group::new(),
+            group: WriteGroup::new(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Database {
             patience: PATIENCE,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
-            group: Group::new(),
+            group: WriteGroup::new(),
         }
     }
 

@@ -9,7 +9,10 @@ use std::{
     any::Any,
     fmt,
     ops::{Deref, DerefMut},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use scopeguard::ScopeGuard;
@@ -24,13 +27,13 @@ const SAVEPOINT: &str = "SAVEPOINT member";
 const ROLL_BACK: &str = "ROLLBACK TO member";
 
 /// Writes that share a transaction.
-pub(super) struct Group {
+pub(super) struct WriteGroup {
     /// Whose holder may use what is open. Fair.
     turn: Arc<Semaphore>,
     open: Mutex<Option<Open>>,
 }
 
-impl Group {
+impl WriteGroup {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             turn: Arc::new(Semaphore::new(1)),
@@ -53,15 +56,15 @@ impl Group {
     }
 }
 
-impl fmt::Debug for Group {
+impl fmt::Debug for WriteGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").finish_non_exhaustive()
+        f.debug_struct("WriteGroup").finish_non_exhaustive()
     }
 }
 
 /// A transaction that several writes share. Dropped before the commit, none of them happened.
 struct Open {
-    group: Arc<Group>,
+    group: Arc<WriteGroup>,
     transaction: Transaction<'static, Sqlite>,
     batch: Arc<Batch>,
     /// Writes that are complete and wait for the commit.
@@ -100,7 +103,41 @@ impl Open {
 
 /// What became of writes that share a transaction.
 #[derive(Default)]
-struct Batch(OnceLock<Outcome>);
+struct Batch {
+    outcome: OnceLock<Outcome>,
+    /// Writers that wait for the commit; one of them makes it.
+    waiting: AtomicU32,
+}
+
+/// A writer that waits for the commit. When the last one is dropped before it came, nobody is left to make it, and the
+/// transaction must not stay open.
+struct CommitWaiter {
+    group: Arc<WriteGroup>,
+    batch: Arc<Batch>,
+}
+
+impl CommitWaiter {
+    fn new(group: &Arc<WriteGroup>, batch: &Arc<Batch>) -> Self {
+        batch.waiting.fetch_add(1, Ordering::AcqRel);
+        Self {
+            group: Arc::clone(group),
+            batch: Arc::clone(batch),
+        }
+    }
+}
+
+impl Drop for CommitWaiter {
+    fn drop(&mut self) {
+        let mut open = self.group.open();
+        let was_last = self.batch.waiting.fetch_sub(1, Ordering::AcqRel) == 1;
+        let is_ours = |open: &Open| Arc::ptr_eq(&open.batch, &self.batch);
+        if was_last && open.as_ref().is_some_and(is_ours) {
+            let abandoned = open.take();
+            drop(open);
+            drop(abandoned);
+        }
+    }
+}
 
 #[derive(Clone)]
 enum Outcome {
@@ -112,19 +149,20 @@ enum Outcome {
 impl Batch {
     fn tell(&self, outcome: Outcome) {
         // Told once; the first word counts.
-        let _ = self.0.set(outcome);
+        let _ = self.outcome.set(outcome);
     }
 }
 
 /// A write that is left without a commit: it is taken back, and those before it stay.
 fn leave(mut open: Open) {
-    if open.members > 0 {
+    let group = Arc::clone(&open.group);
+    let mut slot = group.open();
+    // Without members, or with nobody who waits for them, the transaction takes itself back.
+    if open.members > 0 && open.batch.waiting.load(Ordering::Acquire) > 0 {
         open.is_doubtful = true;
         open.note = None;
-        let group = Arc::clone(&open.group);
-        *group.open() = Some(open);
+        *slot = Some(open);
     }
-    // Else nothing of it is left: the transaction takes itself back.
 }
 
 /// A write that may share its commit with others. Dropped without a commit, it never happened.
@@ -196,17 +234,19 @@ impl GroupWrite<'_> {
         let mut open = ScopeGuard::into_inner(open);
         open.members += 1;
         let (group, batch) = (Arc::clone(&open.group), Arc::clone(&open.batch));
+        let waiter = CommitWaiter::new(&group, &batch);
         *group.open() = Some(open);
         drop(turn);
         let turn = group.take_turn().await;
-        if batch.0.get().is_none() {
+        if batch.outcome.get().is_none() {
             let open = group.open().take();
             if let Some(open) = open {
                 open.commit(database).await;
             }
         }
         drop(turn);
-        match batch.0.get() {
+        drop(waiter);
+        match batch.outcome.get() {
             Some(Outcome::Committed) => Ok(()),
             Some(Outcome::DiskFull) => Err(StoreError::DiskFull {
                 path: database.path.clone(),
@@ -307,6 +347,32 @@ mod tests {
         let mut expected = taken.clone();
         expected.sort_unstable();
         assert_eq!(numbers(&database).await, expected);
+        database.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_writer_stops_waiting_for_the_commit_does_not_lock_the_database() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = open(directory.path()).await;
+        let mut first = database.begin_in_group().await.unwrap();
+        sqlx::query("INSERT INTO t VALUES (1)")
+            .execute(&mut *first)
+            .await
+            .unwrap();
+        // Somebody else comes for the next turn, so that the first has to wait for its commit.
+        let mut second = Box::pin(database.begin_in_group());
+        assert!(futures::poll!(&mut second).is_pending());
+        let mut commit = Box::pin(first.commit());
+        assert!(futures::poll!(&mut commit).is_pending());
+        drop(commit);
+        drop(second);
+        let mut alone = database.begin().await.unwrap();
+        sqlx::query("INSERT INTO t VALUES (2)")
+            .execute(&mut *alone)
+            .await
+            .unwrap();
+        alone.commit().await.unwrap();
+        assert_eq!(numbers(&database).await, [2]);
         database.close().await;
     }
 

@@ -8,8 +8,8 @@ use sqlx::{
 };
 
 use super::{
-    Before, Database, Group, READERS, WRITER_PATIENCE, beside, create_file, migrate, pool, reader,
-    use_write_ahead_log, write_copy, writer,
+    Before, Database, READERS, WRITER_PATIENCE, WriteGroup, beside, create_file, migrate, pool,
+    reader, use_write_ahead_log, write_copy, writer,
 };
 use crate::StoreError;
 
@@ -63,7 +63,7 @@ impl Database {
             patience: opening.patience,
             writes: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
-            group: Group::new(),
+            group: WriteGroup::new(),
         };
         use_write_ahead_log(&mut *database.writer().await?)
             .await
