@@ -227,7 +227,7 @@ impl Approvals {
         let rules: BTreeSet<String> = open.iter().map(|finding| finding.rule.to_owned()).collect();
         let is_avoidable = open.iter().all(|finding| finding.is_held_by_sandbox());
         let advice = (holding == Holding::RulesAlone && is_avoidable).then(|| self.advice());
-        // What is not shown as it is can not be what is remembered.
+        // What is not shown as it is cannot be what is remembered.
         let is_shown_whole = self.presentable(command.trim()) == command.trim();
         let request = ApprovalRequest {
             tool: tool.to_owned(),

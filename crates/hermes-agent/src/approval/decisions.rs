@@ -34,7 +34,7 @@ pub enum Taken {
     Accepted,
     /// No such question waits here: it was decided before, or never asked.
     NotWaiting,
-    /// This question can not be answered for ever.
+    /// This question cannot be answered for ever.
     NotPermanent,
     /// Whoever decided may not: it was started by the agent that asks.
     Refused,
@@ -43,10 +43,10 @@ pub enum Taken {
 /// The questions of one process that wait. Clones are the same.
 #[derive(Clone)]
 pub struct Decisions {
-    inner: Arc<Inner>,
+    inner: Arc<DecisionsState>,
 }
 
-struct Inner {
+struct DecisionsState {
     home: Home,
     waiting: Waitings,
     /// Opened by the first question.
@@ -54,9 +54,9 @@ struct Inner {
 }
 
 /// The questions that wait, by their ids.
-pub(super) type Waitings = Arc<Mutex<HashMap<String, Entry>>>;
+pub(super) type Waitings = Arc<Mutex<HashMap<String, PendingDecision>>>;
 
-pub(super) struct Entry {
+pub(super) struct PendingDecision {
     answer: watch::Sender<Option<Given>>,
     may_be_permanent: bool,
 }
@@ -72,7 +72,7 @@ impl Decisions {
     /// For the questions about this home. Nothing is opened before the first one.
     pub fn new(home: Home) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(DecisionsState {
                 home,
                 waiting: Waitings::default(),
                 socket: tokio::sync::Mutex::new(None),
@@ -83,7 +83,7 @@ impl Decisions {
     /// Lets a question wait for a decision.
     pub async fn wait_for(&self, id: &str, may_be_permanent: bool) -> Waiting {
         let (sender, answer) = watch::channel(None);
-        let entry = Entry {
+        let entry = PendingDecision {
             answer: sender,
             may_be_permanent,
         };
@@ -105,7 +105,7 @@ impl Decisions {
         match DecisionSocket::open(&self.inner.home, self.inner.waiting.clone()) {
             Ok(opened) => *socket = Some(opened),
             Err(error) => {
-                tracing::warn!(%error, "other processes can not answer what is asked here");
+                tracing::warn!(%error, "other processes cannot answer what is asked here");
             }
         }
     }
@@ -142,7 +142,7 @@ pub(super) fn decide(waiting: &Waitings, id: &str, given: Given) -> Taken {
     }
 }
 
-fn lock(waiting: &Waitings) -> MutexGuard<'_, HashMap<String, Entry>> {
+fn lock(waiting: &Waitings) -> MutexGuard<'_, HashMap<String, PendingDecision>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -189,7 +189,7 @@ impl Published {
         let waiting = self.decisions.wait_for(&row.new.id, may_be_permanent).await;
         let waiting = row.waiting.get_or_init(|| waiting);
         if let Err(error) = row.publish(store).await {
-            tracing::warn!(%error, "an approval can not be answered elsewhere");
+            tracing::warn!(%error, "an approval cannot be answered elsewhere");
             return std::future::pending().await;
         }
         tokio::select! {

@@ -27,7 +27,7 @@ use super::decisions::{self, Given, Taken, Waitings};
 /// A decision has an id, a word and a reason.
 const LONGEST_LINE: u64 = 64 * 1024;
 /// How long the other side may take to say something.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Paths of sockets must be short.
 const LONGEST_PATH: usize = 100;
 
@@ -124,14 +124,14 @@ async fn serve(listener: UnixListener, waiting: Waitings) {
                 Ok((stream, _)) => {
                     let waiting = waiting.clone();
                     clients.spawn(async move {
-                        let answered = tokio::time::timeout(PATIENCE, answer(stream, &waiting));
+                        let answered = tokio::time::timeout(TIMEOUT, answer(stream, &waiting));
                         if let Ok(Err(error)) = answered.await {
                             tracing::debug!(%error, "a decision did not arrive");
                         }
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "decisions of other processes can not be taken");
+                    tracing::warn!(%error, "decisions of other processes cannot be taken");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             },
@@ -184,7 +184,7 @@ fn may_decide(stream: &UnixStream) -> bool {
     true
 }
 
-/// Hands a decision to the process that asks. `None` if it can not be reached, or does not answer.
+/// Hands a decision to the process that asks. `None` if it cannot be reached, or does not answer.
 pub async fn decide_elsewhere(
     home: &Home,
     owner: u32,
@@ -203,7 +203,7 @@ pub async fn decide_elsewhere(
     });
     let mut said = None;
     for name in names.collect::<Vec<_>>() {
-        let sent = tokio::time::timeout(PATIENCE, send(home, &name, id, given)).await;
+        let sent = tokio::time::timeout(TIMEOUT, send(home, &name, id, given)).await;
         match sent {
             // It may be a question of another part of that process.
             Ok(Ok(Taken::NotWaiting)) => said = Some(Taken::NotWaiting),

@@ -316,7 +316,7 @@ impl Agent {
     }
 }
 
-/// Why servers are not to be had: those that are missing, and those that can not be used as they are configured.
+/// Why servers are not to be had: those that are missing, and those that cannot be used as they are configured.
 fn missing_servers(
     host: &Host,
     missing: &[ServerName],

@@ -308,7 +308,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
     },
 ];
 
-/// Providers of Hermes Agent 0.19 that can not be asked yet: logins with a subscription, and clouds that sign requests.
+/// Providers of Hermes Agent 0.19 that cannot be asked yet: logins with a subscription, and clouds that sign requests.
 const LATER: [(&str, &[&str]); 9] = [
     ("bedrock", &["aws", "aws-bedrock", "amazon-bedrock"]),
     ("vertex", &["vertex-ai", "google-vertex", "vertexai"]),

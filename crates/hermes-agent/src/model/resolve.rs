@@ -129,7 +129,7 @@ pub enum ResolveError {
         /// Those that there are.
         known: Vec<String>,
     },
-    /// A provider that can not be asked yet.
+    /// A provider that cannot be asked yet.
     #[error(
         "`{provider}` comes later: logins with a subscription and requests that a cloud signs are not in this program yet. Until then, a provider with a key of its own helps, or OpenRouter (`OPENROUTER_API_KEY`), which has most models"
     )]

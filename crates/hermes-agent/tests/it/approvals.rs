@@ -231,7 +231,7 @@ async fn an_answer_of_another_process_counts_and_the_row_says_so() {
         assert!(row.command.starts_with("rm -r build # "), "{}", row.command);
         assert!(!row.command.contains("abcdefghij"), "{}", row.command);
         assert!(!row.description.is_empty() && !row.pattern_keys.is_empty());
-        // What is not shown as it is can not be allowed for ever.
+        // What is not shown as it is cannot be allowed for ever.
         assert!(!row.allow_permanent && !is_owner_gone(&row));
         assert_eq!(
             row.session.as_ref().unwrap().as_str(),

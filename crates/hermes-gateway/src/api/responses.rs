@@ -59,7 +59,7 @@ pub(super) async fn create(
         .start(errand, Source::Chat, new.input.clone(), key)
         .await?;
     let waiting = Waiting::new(&api, &started, &headers).await?;
-    let frame = Frame::new(&started.id, new);
+    let frame = ResponseHead::new(&started.id, new);
     let is_streamed = frame.request.stream;
     let mut response = if is_streamed {
         sse::response(stream::events(frame, waiting))
@@ -93,13 +93,13 @@ async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
 }
 
 /// What all parts of one response have in common.
-struct Frame {
+struct ResponseHead {
     digits: String,
     created: u64,
     request: NewResponse,
 }
 
-impl Frame {
+impl ResponseHead {
     fn new(run: &str, request: NewResponse) -> Self {
         #[expect(
             clippy::cast_possible_truncation,

@@ -251,7 +251,7 @@ fn unusable(error: &FileError) -> Problem {
         ))
         .because("config_damaged"),
         FileError::NotEditable { key, .. } => Problem::precondition(format!(
-            "`{key}` of the tenant's `config.yaml` can not be changed from here; edit the file by hand"
+            "`{key}` of the tenant's `config.yaml` cannot be changed from here; edit the file by hand"
         ))
         .because("config_not_editable"),
         FileError::Io { .. } | FileError::Malformed(_) => Problem::internal(error),

@@ -47,7 +47,7 @@ impl Bounds {
             return Err(Broken::Items);
         }
         let mut size = Size(0);
-        // What can not be written again takes no room in what is kept of it either.
+        // What cannot be written again takes no room in what is kept of it either.
         let _ = serde_json::to_writer(&mut size, item);
         if self.bytes + size.0 > MOST_BYTES {
             return Err(Broken::Bytes);

@@ -50,7 +50,7 @@ impl Connection {
             remembered,
         };
         let mut has_settled = false;
-        let mut asking = Asking::default();
+        let mut asking = CheckWaiters::default();
         let cancel = service.cancellation_token();
         let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
@@ -136,9 +136,9 @@ impl Connection {
 
 /// Those who wait to hear that the server was asked whether it is there.
 #[derive(Default)]
-struct Asking(Vec<oneshot::Sender<()>>);
+struct CheckWaiters(Vec<oneshot::Sender<()>>);
 
-impl Asking {
+impl CheckWaiters {
     /// Does what a session can do about a command, or ends it.
     fn obey(&mut self, command: Option<Command>, session: &Session) -> Option<End> {
         match command {
@@ -170,7 +170,7 @@ pub(super) struct Remains {
     closed: Fuse<BoxFuture<'static, ()>>,
     process: Option<Running>,
     /// They are told by then.
-    _asking: Asking,
+    _asking: CheckWaiters,
 }
 
 impl Remains {

@@ -218,7 +218,7 @@ impl<T: Transport<RoleClient>> Candidate<T> {
         self.send(request).await;
     }
 
-    /// A server that can not be written to any more is one that has closed its end, and that will be heard.
+    /// A server that cannot be written to any more is one that has closed its end, and that will be heard.
     async fn send(&mut self, message: ClientJsonRpcMessage) {
         if let Err(error) = self.transport.send(message).await {
             tracing::debug!(%error, "a server could not be asked");
@@ -308,7 +308,7 @@ impl<T: Transport<RoleClient>> Candidate<T> {
                 message: error.message.to_string(),
             }),
             (Given(_), _) => Verdict::Failed(OpenError::Other(
-                "the answer to `initialize` can not be read".into(),
+                "the answer to `initialize` cannot be read".into(),
             )),
         }
     }

@@ -53,7 +53,8 @@ pub async fn request(
     let mut line = serde_json::to_vec(&Question::Request(question)).ok()?;
     line.push(b'\n');
     for (pid, path) in sockets(home) {
-        let accepted = tokio::time::timeout(ACCEPT_LIMIT, Connection::open(&path, &line)).await;
+        let accepted =
+            tokio::time::timeout(ACCEPT_LIMIT, ControlConnection::open(&path, &line)).await;
         match accepted {
             Ok(Ok(Some(connection))) => {
                 let report = connection.follow(caller).await;
@@ -70,7 +71,7 @@ pub async fn request(
     None
 }
 
-/// The tools that a running process knows of a server, without waking anything. For whoever can not wait.
+/// The tools that a running process knows of a server, without waking anything. For whoever cannot wait.
 pub fn known_tools(home: &Home, server: &ServerName, limit: Duration) -> Option<RequestReport> {
     let question = Question::Request(RequestQuestion {
         server: server.clone(),
@@ -98,11 +99,11 @@ pub fn known_tools(home: &Home, server: &ServerName, limit: Duration) -> Option<
 }
 
 /// A process that has taken the request.
-struct Connection {
+struct ControlConnection {
     stream: BufReader<UnixStream>,
 }
 
-impl Connection {
+impl ControlConnection {
     /// Sends the request; `None` if the process does not have the server.
     async fn open(path: &Path, line: &[u8]) -> io::Result<Option<Self>> {
         let target = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());

@@ -99,13 +99,13 @@ impl Subject<'_> {
         }
         if self.network() == Network::Denied && !support.seccomp {
             missing.push(if support.closes_tcp() {
-                "system calls can not be filtered, so only TCP is closed".to_owned()
+                "system calls cannot be filtered, so only TCP is closed".to_owned()
             } else {
-                "system calls can not be filtered, so the network is open".to_owned()
+                "system calls cannot be filtered, so the network is open".to_owned()
             });
         } else if self.unix_sockets() == UnixSockets::Denied && !support.seccomp {
             missing.push(
-                "system calls can not be filtered, so Unix sockets can be connected to".to_owned(),
+                "system calls cannot be filtered, so Unix sockets can be connected to".to_owned(),
             );
         }
         missing

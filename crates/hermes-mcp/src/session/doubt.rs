@@ -54,7 +54,7 @@ impl Doubt {
         self.had_stream.store(true, Ordering::Release);
     }
 
-    /// The stream could not be opened. Says whether it was open before: then it ended, and can not be reopened.
+    /// The stream could not be opened. Says whether it was open before: then it ended, and cannot be reopened.
     pub(crate) fn stream_refused(&self) -> bool {
         self.had_stream.swap(false, Ordering::AcqRel)
     }

@@ -150,13 +150,13 @@ pub(super) fn message(
     }
 }
 
-/// The id of an answer that can not be read otherwise.
+/// The id of an answer that cannot be read otherwise.
 pub(super) fn answered_id(text: &[u8]) -> Option<RequestId> {
     let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
     envelope.id.filter(|_| envelope.method.is_none())
 }
 
-/// What a request fails with whose answer can not be read.
+/// What a request fails with whose answer cannot be read.
 pub(super) fn unreadable(text: &[u8], error: &serde_json::Error) -> ErrorData {
     let levels = levels(text);
     let reason = if levels > MOST_LEVELS {
@@ -165,7 +165,7 @@ pub(super) fn unreadable(text: &[u8], error: &serde_json::Error) -> ErrorData {
         error.to_string()
     };
     ErrorData::internal_error(
-        format!("the server's answer can not be read: {reason}"),
+        format!("the server's answer cannot be read: {reason}"),
         None,
     )
 }

@@ -18,7 +18,7 @@ pub struct ChatMarks {
     pub chats: Vec<ChatMark>,
     /// The last message there is.
     pub last_message: MessageId,
-    /// The sessions with messages that came later than the one asked for. None if that can not be told.
+    /// The sessions with messages that came later than the one asked for. None if that cannot be told.
     pub grown: Option<HashSet<String>>,
 }
 

@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_mins(2);
 /// Among how many tenants a name is looked for that was mistyped.
 const MOST_NAMES: u32 = 500;
 /// How long that may take.
-const NAMES_PATIENCE: Duration = Duration::from_secs(2);
+const NAMES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A Hub, and whoever asks it.
 pub(crate) struct HubClient<'c> {
@@ -140,7 +140,7 @@ impl<'c> HubClient<'c> {
         let fetched = self.fetch_once(call);
         match (fetched, call.tenant()) {
             (Err(failure), Some(tenant)) if failure.kind == Kind::NotFound && !failure.is_told => {
-                let known = self.tenants(NAMES_PATIENCE);
+                let known = self.tenants(NAMES_TIMEOUT);
                 if known.iter().any(|name| name == tenant) {
                     return Err(failure);
                 }

@@ -88,7 +88,7 @@ pub(super) fn command_bounds(read_paths: &[PathBuf]) -> [(OsString, OsString); 2
     ]
 }
 
-/// What the Hub's own variables of a tenant can not be replaced by.
+/// What the Hub's own variables of a tenant cannot be replaced by.
 const OWN: [&str; 5] = ["HOME", "TMPDIR", "PATH", "LANG", "TZ"];
 
 /// The keys of a tenant, for its agent alone.

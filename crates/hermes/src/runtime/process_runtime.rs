@@ -40,7 +40,7 @@ const START_PATIENCE: Duration = Duration::from_mins(1);
 const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long it may take until the end of a process that is gone has been looked into.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the lock of a predecessor is tried.
 const LOCK_ROUND: Duration = Duration::from_millis(20);
@@ -315,7 +315,7 @@ impl Runtime for ProcessRuntime {
             }
             if running.is_gone() {
                 // Its owner is about to find out why.
-                let _ = tokio::time::timeout(END_PATIENCE, running.ended()).await;
+                let _ = tokio::time::timeout(END_TIMEOUT, running.ended()).await;
             }
             // It has ended, or it hangs, or it would go on with what holds no more.
             running.stop(Duration::ZERO).await;

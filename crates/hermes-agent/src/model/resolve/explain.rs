@@ -33,7 +33,7 @@ pub struct Explanation {
     pub context_length: Option<u32>,
     /// Whether it is sent images.
     pub sees_images: bool,
-    /// Why it can not be used.
+    /// Why it cannot be used.
     pub problem: Option<ResolveError>,
 }
 

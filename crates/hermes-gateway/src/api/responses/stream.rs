@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use futures::{Stream, stream};
 use serde_json::{Value, json};
 
-use super::{Frame, text_part, usage};
+use super::{ResponseHead, text_part, usage};
 use crate::api::{
     openai::{Answer, Step, Waiting},
     sse,
 };
 
 /// The events of a response, until it ends.
-pub(super) fn events(frame: Frame, waiting: Waiting) -> impl Stream<Item = String> + Send {
+pub(super) fn events(frame: ResponseHead, waiting: Waiting) -> impl Stream<Item = String> + Send {
     let mut state = Streaming {
         frame,
         waiting: Some(waiting),
@@ -32,7 +32,7 @@ pub(super) fn events(frame: Frame, waiting: Waiting) -> impl Stream<Item = Strin
 
 /// A response on its way to a client.
 struct Streaming {
-    frame: Frame,
+    frame: ResponseHead,
     /// Gone when all has been said.
     waiting: Option<Waiting>,
     ready: VecDeque<String>,

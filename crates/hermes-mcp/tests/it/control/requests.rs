@@ -41,7 +41,7 @@ fn ask(request: ServerRequest) -> RequestQuestion {
     }
 }
 
-/// Somebody who hears of progress and can not be asked.
+/// Somebody who hears of progress and cannot be asked.
 fn listener() -> (Caller, Arc<Mutex<Vec<Progress>>>) {
     let heard: Arc<Mutex<Vec<Progress>>> = Arc::default();
     let listens = heard.clone();

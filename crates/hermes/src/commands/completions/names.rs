@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Nobody waits longer for a list of names.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The home that the line is about: its profile counts.
 fn home() -> Option<Home> {
@@ -144,7 +144,7 @@ pub(super) fn sessions(typed: &str) -> Vec<CompletionCandidate> {
             store.close().await;
             Some(names)
         };
-        tokio::time::timeout(PATIENCE, names).await.ok().flatten()
+        tokio::time::timeout(TIMEOUT, names).await.ok().flatten()
     });
     candidates(typed, known.unwrap_or_default().into_iter())
 }
@@ -176,6 +176,6 @@ pub(super) fn tenants(typed: &str) -> Vec<CompletionCandidate> {
     let Ok(hub) = HubClient::new(&context, &HubArgs::default()) else {
         return Vec::new();
     };
-    let tenants = hub.tenants(PATIENCE).into_iter();
+    let tenants = hub.tenants(TIMEOUT).into_iter();
     candidates(typed, tenants.map(|name| (name, None)))
 }

@@ -49,7 +49,7 @@ pub(super) fn secrets(home: &Home, settings: &Settings) -> Part {
     let kept = SecretStore::of_user(home, &settings.variables).list();
     match kept {
         Err(error) => Part::fail(SECRETS, error.to_string()).fix(
-            "`hermes secret list` tries again; a secret that can not be read has to be set anew",
+            "`hermes secret list` tries again; a secret that cannot be read has to be set anew",
         ),
         Ok(kept) => {
             let file = if env.exists() { ".env" } else { "no .env" };

@@ -114,7 +114,7 @@ impl CallScreen {
         let person = TerminalPerson::new(Box::new(move || {
             output.end_progress();
             is_asking.store(true, Ordering::Relaxed);
-            Box::new(Asked(is_asking.clone()))
+            Box::new(QuestionGuard(is_asking.clone()))
         }));
         Some(Answers::with_person(context, settings, Arc::new(person)))
     }
@@ -131,9 +131,9 @@ impl CallScreen {
 }
 
 /// A question on the screen.
-struct Asked(Arc<AtomicBool>);
+struct QuestionGuard(Arc<AtomicBool>);
 
-impl Drop for Asked {
+impl Drop for QuestionGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use super::choose::Place;
 use crate::context::Context;
 
 /// How long a list is waited for before anything is shown.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A provider that could be asked right now.
 #[derive(Debug, Clone)]
@@ -55,9 +55,9 @@ pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<O
     let lists = offers.iter().map(|offer| async {
         let listed = list_models(&around, &offer.choice, None);
         let silent = || ListError::Unreachable {
-            reason: format!("nothing came for {} s", PATIENCE.as_secs()),
+            reason: format!("nothing came for {} s", TIMEOUT.as_secs()),
         };
-        let listed = tokio::time::timeout(PATIENCE, listed).await;
+        let listed = tokio::time::timeout(TIMEOUT, listed).await;
         listed.unwrap_or_else(|_| Err(silent()))
     });
     let lists = join_all(lists).await;

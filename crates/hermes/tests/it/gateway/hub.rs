@@ -233,6 +233,6 @@ fn keys_are_in_no_environment_and_no_other_process_can_look_for_them() {
     let status = std::fs::read_to_string(of("status")).unwrap();
     assert!(
         status.contains("VmRSS"),
-        "its size can not be seen: {status}"
+        "its size cannot be seen: {status}"
     );
 }

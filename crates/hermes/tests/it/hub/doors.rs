@@ -14,7 +14,7 @@ use super::served::Served;
 use crate::running::{Background, TestHome, wait_until};
 
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A Hub that begins with these limits of open files.
 fn with_files(limits: &str) -> (TestHome, Background, String) {
@@ -41,7 +41,7 @@ fn with_files(limits: &str) -> (TestHome, Background, String) {
 /// The first line of what is answered.
 fn answer(address: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let request =
         format!("GET /v1/healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();

@@ -16,7 +16,7 @@ use crate::program::Hermes;
 const VARIABLE: &str = "HERMES_TEST_VENV_LITELLM";
 const PROXY_KEY: &str = "sk-proxy-0123456789";
 /// It loads for ten seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn program() -> Option<PathBuf> {
@@ -78,7 +78,7 @@ impl Proxy {
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let log = fs::read_to_string(hermes.home.path().join("litellm.log")).unwrap();
             assert!(proxy.child.try_wait().unwrap().is_none(), "{log}");
-            assert!(began.elapsed() < PATIENCE, "{log}");
+            assert!(began.elapsed() < TIMEOUT, "{log}");
             std::thread::sleep(Duration::from_millis(200));
         }
         Some(proxy)

@@ -80,7 +80,7 @@ fn names_come_from_configuration_and_caches_and_nothing_is_started() {
 #[test]
 fn tools_that_only_a_running_process_knows_are_offered_too() {
     let mut kit = entry(&with_tools(&["one", "two"]));
-    // What a command gives is not looked up to complete a line, so the cache can not be found.
+    // What a command gives is not looked up to complete a line, so the cache cannot be found.
     kit["env"] = json!({"X": "${cmd:echo x}"});
     let home = TestHome::with_servers(&[("kit", kit)]);
     let _up = home.up(&["kit: ready"]);

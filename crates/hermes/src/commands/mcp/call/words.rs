@@ -182,7 +182,7 @@ fn read(source: &str) -> Result<String, Failure> {
     }
     match source.strip_prefix('@') {
         Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("the file `{path}` can not be read: {error}"))),
+            .map_err(|error| Failure::usage(format!("the file `{path}` cannot be read: {error}"))),
         None => Ok(source.to_owned()),
     }
 }
