@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    io::{ErrorKind, Read},
     os::{
         fd::AsFd,
         unix::{fs::OpenOptionsExt, process::CommandExt},
@@ -54,6 +55,21 @@ pub(crate) fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
         ws_ypixel: 0,
     };
     tcsetwinsize(terminal, size).unwrap();
+}
+
+/// Reads what the program writes, until its end.
+pub(crate) fn read_output(mut terminal: &File, mut take: impl FnMut(&[u8])) {
+    let mut bytes = [0; 4096];
+    let mut has_ended = false;
+    loop {
+        match terminal.read(&mut bytes) {
+            Ok(count @ 1..) => take(&bytes[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // The end of the program shows as an error, which Linux may report before its last words: read once more.
+            Ok(0) | Err(_) if has_ended => return,
+            Ok(_) | Err(_) => has_ended = true,
+        }
+    }
 }
 
 /// Waits for the end of the program and of what it wrote: its exit code.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::Write,
     process::{Child, Command},
     sync::{Arc, Mutex},
     thread::JoinHandle,
@@ -23,14 +23,12 @@ impl Terminal {
     pub(crate) fn start(command: Command, columns: u16, lines: u16) -> Self {
         let (child, keyboard) = pty::start(command, columns, lines);
         let screen = Arc::new(Mutex::new(Screen::new(usize::from(columns))));
-        let mut output = keyboard.try_clone().unwrap();
+        let output = keyboard.try_clone().unwrap();
         let drawn = Arc::clone(&screen);
         let reader = std::thread::spawn(move || {
-            let mut chunk = [0; 4096];
-            while let Ok(count @ 1..) = output.read(&mut chunk) {
-                let text = String::from_utf8_lossy(&chunk[..count]).into_owned();
-                drawn.lock().unwrap().take(&text);
-            }
+            pty::read_output(&output, |bytes| {
+                drawn.lock().unwrap().take(&String::from_utf8_lossy(bytes));
+            });
         });
         Self {
             child,

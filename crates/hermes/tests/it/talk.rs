@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::Write,
     path::PathBuf,
     process::{Child, Command},
     sync::{Arc, Mutex, PoisonError},
@@ -165,7 +165,7 @@ impl Talk {
         }));
         let output = keyboard.try_clone().unwrap();
         let shown = seen.clone();
-        let reader = std::thread::spawn(move || show(output, &shown));
+        let reader = std::thread::spawn(move || show(&output, &shown));
         Self {
             child,
             keyboard,
@@ -278,14 +278,13 @@ fn screen(seen: &Mutex<Seen>) -> String {
 }
 
 /// Shows what the program writes, and answers where the cursor is.
-fn show(mut terminal: File, shown: &Mutex<Seen>) {
-    let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+fn show(terminal: &File, shown: &Mutex<Seen>) {
+    pty::read_output(terminal, |bytes| {
         let mut answers = Vec::new();
         {
             let mut seen = shown.lock().unwrap_or_else(PoisonError::into_inner);
             let seen = &mut *seen;
-            seen.raw.extend_from_slice(&bytes[..count]);
+            seen.raw.extend_from_slice(bytes);
             // Each question is answered as of the place where it stands.
             while let Some(found) = find(&seen.raw[seen.searched..], WHERE) {
                 let end = seen.searched + found + WHERE.len();
@@ -306,9 +305,9 @@ fn show(mut terminal: File, shown: &Mutex<Seen>) {
             }
         }
         for answer in answers {
-            let _ = terminal.write_all(answer.as_bytes());
+            let _ = (&mut &*terminal).write_all(answer.as_bytes());
         }
-    }
+    });
 }
 
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::Write,
     process::{Child, Command},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
@@ -28,16 +28,13 @@ impl Terminal {
     pub(crate) fn start(command: Command) -> Self {
         let (child, keyboard) = pty::start(command, 100, 40);
         let screen = Arc::new(Mutex::new(String::new()));
-        let mut output = keyboard.try_clone().unwrap();
+        let output = keyboard.try_clone().unwrap();
         let written = screen.clone();
         let reader = std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // The end of the program shows as an error here.
-            while let Ok(count @ 1..) = output.read(&mut bytes) {
-                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            pty::read_output(&output, |bytes| {
                 let mut screen = written.lock().unwrap_or_else(PoisonError::into_inner);
-                screen.push_str(&text);
-            }
+                screen.push_str(&String::from_utf8_lossy(bytes));
+            });
         });
         Self {
             child,

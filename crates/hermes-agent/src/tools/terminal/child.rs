@@ -289,13 +289,19 @@ impl OutputEnd {
 
     /// Reads what is there; 0 at the end.
     pub(in crate::tools) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.0.read(buffer).await {
-            // A terminal that nobody is at any more.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
-                Ok(0)
-            }
-            result => result,
+        let has_left = |result: &io::Result<usize>| {
+            let error = result.as_ref().err().and_then(io::Error::raw_os_error);
+            error == Some(rustix::io::Errno::IO.raw_os_error())
+        };
+        let mut result = self.0.read(buffer).await;
+        // A terminal that nobody is at any more. Linux may say so before the last words arrive: read once more.
+        if has_left(&result) {
+            result = self.0.read(buffer).await;
         }
+        if has_left(&result) {
+            return Ok(0);
+        }
+        result
     }
 }
 
