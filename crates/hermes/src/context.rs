@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_config::{Home, ProfileName, Settings};
 use hermes_mcp::process::GuardProgram;
 
-use crate::{GUARD_ARGUMENT, cli::Cli, failure::Failure, output::Output};
+use crate::{GUARD_ARGUMENT, built_in::BuiltIn, cli::Cli, failure::Failure, output::Output};
 
 /// How long work that blocks a thread may take at the end.
 const LAST_WORK: Duration = Duration::from_millis(200);
@@ -77,6 +77,13 @@ impl Context {
             settings.servers.clear();
         }
         Ok(settings)
+    }
+
+    /// Adds the built-in server for commands that name a server, as `hermes up` runs it where none is configured.
+    pub(crate) fn add_built_in(&self, settings: &mut Settings) {
+        if let Some(built_in) = BuiltIn::of_this_program().filter(|_| !self.is_safe_mode) {
+            built_in.add_to(settings);
+        }
     }
 
     /// The program that guards local servers' processes: this one.

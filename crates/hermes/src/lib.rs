@@ -2,6 +2,7 @@
 
 mod answers;
 mod browser;
+mod built_in;
 pub mod catalog;
 mod chat;
 mod cli;

@@ -84,7 +84,14 @@ fn completer(path: &[&str], argument: &str) -> Option<Names> {
         (["mcp", "add"], "preset") => names::presets,
         (["mcp", "add" | "install" | "import"], "name") => return None,
         (["mcp", "install"], "id") => names::catalog,
-        (["mcp", _], "name" | "kill") => names::servers,
+        (
+            [
+                "mcp",
+                "test" | "get" | "resources" | "prompts" | "reload" | "status",
+            ],
+            "name",
+        ) => names::servers,
+        (["mcp", _], "name" | "kill") => names::configured_servers,
         (["sessions", _], "id") | ([] | ["chat"], "resume" | "continued") => names::sessions,
         (["cron", _], "job" | "context_from") => names::jobs,
         (["skills", _], "name") => names::skills,

@@ -41,6 +41,7 @@ fn a_fresh_home_gets_a_configuration_and_the_built_in_server() {
     assert!(done.stdout.contains("demo: ready, 9 tools"), "{done:?}");
     assert!(done.stderr.contains("Wrote `"), "{done:?}");
     assert!(done.stderr.contains("built-in"), "{done:?}");
+    assert!(!done.stderr.to_lowercase().contains("next"), "{done:?}");
     assert_eq!(mode(&home.config()), 0o600);
     assert_eq!(mode(&home.path()), 0o700);
     let text = fs::read_to_string(home.config()).unwrap();

@@ -7,6 +7,7 @@ use hermes_config::{Home, ProfileName, Settings};
 use hermes_store::{Access, Store, cron::CronFile, skills::Skills};
 
 use crate::{
+    built_in::BuiltIn,
     catalog::Catalog,
     cli::HubArgs,
     commands::{mcp::remembered_tools, sessions},
@@ -38,6 +39,15 @@ fn settings() -> Option<(Home, Settings)> {
     Some((home, settings))
 }
 
+/// The same with the built-in server, which commands may name that change nothing.
+fn settings_with_built_in() -> Option<(Home, Settings)> {
+    let (home, mut settings) = settings()?;
+    if let Some(built_in) = BuiltIn::of_this_program() {
+        built_in.add_to(&mut settings);
+    }
+    Some((home, settings))
+}
+
 fn candidates<T: Into<String>>(
     typed: &str,
     names: impl Iterator<Item = (T, Option<String>)>,
@@ -66,8 +76,17 @@ pub(super) fn profiles(typed: &str) -> Vec<CompletionCandidate> {
     candidates(typed, names.map(|name| (name, None)))
 }
 
+/// Servers with an entry, which can be changed.
+pub(super) fn configured_servers(typed: &str) -> Vec<CompletionCandidate> {
+    servers_of(typed, settings())
+}
+
 pub(super) fn servers(typed: &str) -> Vec<CompletionCandidate> {
-    let Some((_, settings)) = settings() else {
+    servers_of(typed, settings_with_built_in())
+}
+
+fn servers_of(typed: &str, found: Option<(Home, Settings)>) -> Vec<CompletionCandidate> {
+    let Some((_, settings)) = found else {
         return Vec::new();
     };
     let names = settings.servers.iter().map(|entry| {
@@ -79,7 +98,7 @@ pub(super) fn servers(typed: &str) -> Vec<CompletionCandidate> {
 }
 
 pub(super) fn tools(typed: &str) -> Vec<CompletionCandidate> {
-    let Some((home, settings)) = settings() else {
+    let Some((home, settings)) = settings_with_built_in() else {
         return Vec::new();
     };
     let known = remembered_tools(&home, &settings);

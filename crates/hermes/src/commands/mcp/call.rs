@@ -29,7 +29,8 @@ pub(super) use words::split;
 pub(in crate::commands) use words::{insert_pairs, named};
 
 pub(super) fn run(context: &Context, args: &CallArgs) -> Result<(), Failure> {
-    let settings = context.settings()?;
+    let mut settings = context.settings()?;
+    context.add_built_in(&mut settings);
     let (target, rest) = words::target(&settings, args)?;
     let arguments = words::arguments(args, rest)?;
     let timeout = args.timeout.map(|seconds| seconds_of(seconds, "--timeout"));

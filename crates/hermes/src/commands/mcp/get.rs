@@ -7,7 +7,8 @@ use super::{list, probe};
 use crate::{cli::NameArgs, context::Context, failure::Failure, output::Tone};
 
 pub(super) fn run(context: &Context, args: &NameArgs) -> Result<(), Failure> {
-    let settings = context.settings()?;
+    let mut settings = context.settings()?;
+    context.add_built_in(&mut settings);
     let entry = probe::entry(&settings, &args.name)?;
     let written = redacted(&entry.template);
     let state = list::state(context, &settings, entry);

@@ -15,10 +15,14 @@ use hermes_mcp::{
 
 use super::login;
 use crate::{
+    built_in,
     context::Context,
     failure::{Failure, Kind},
 };
 
+/// For commands that look at all servers.
+pub(super) const NOTHING_CONFIGURED: &str = "No MCP server is configured; add one with `hermes mcp add`, or name the \
+                                             built-in one, `demo`.";
 /// How long a probe takes where nothing else is said.
 pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a package runner may fetch its server.
@@ -78,6 +82,14 @@ async fn start(
         for warning in login::files(context, &settings, name).close_to_others() {
             context.output.warning(warning);
         }
+    }
+    if built_in::is_alone(&settings) {
+        // In a new home there is no place yet for what is remembered of it.
+        context.home.create()?;
+        let name = built_in::NAME;
+        context
+            .output
+            .note(format!("`{name}` is built in and runs for this command."));
     }
     let options = change(HostOptions::new(context.home.clone(), context.guard()?));
     Ok(Host::start(options, &settings).await)
@@ -248,12 +260,24 @@ pub(super) fn warn_of_unset_variables(context: &Context, entry: &ServerEntry, se
 
 /// Finds an entry, or says which there are.
 pub(super) fn entry<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerEntry, Failure> {
-    settings.server(name).ok_or_else(|| {
-        Failure::no_such_server(
-            name,
-            settings.servers.iter().map(|entry| entry.name.to_string()),
-        )
-    })
+    let found = settings.server(name);
+    found.ok_or_else(|| no_such_server(settings, name))
+}
+
+/// The server is not in the configuration, and if nothing is, it may be the built-in one all the same.
+pub(super) fn no_such_server(settings: &Settings, name: &str) -> Failure {
+    if settings.servers.is_empty() && name == built_in::NAME {
+        let message = format!("server `{name}` is built in and has no entry in the configuration");
+        return Failure::new(Kind::NotFound, message)
+            .about(ServerName::new(name))
+            .hint("it runs only while no server is configured; add one with `hermes mcp add`");
+    }
+    if built_in::is_alone(settings) {
+        let failure = Failure::no_such_server(name, []);
+        return failure.near_only(name, std::iter::once(built_in::NAME.to_owned()));
+    }
+    let known = settings.servers.iter().map(|entry| entry.name.to_string());
+    Failure::no_such_server(name, known)
 }
 
 /// The settings with another limit for connecting to one server.

@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
     // A broken file is told from here, with its line, and reaches nobody.
-    let settings = context.settings()?;
+    let mut settings = context.settings()?;
+    context.add_built_in(&mut settings);
     if let Some(name) = &args.name {
         super::probe::entry(&settings, name)?;
     }

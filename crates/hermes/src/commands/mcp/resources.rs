@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(super) fn resources(context: &Context, args: &ResourcesArgs) -> Result<(), Failure> {
-    let settings = context.settings()?;
+    let settings = settings_for(context, args.name.as_deref())?;
     let by = By::new(args.fresh);
     let (Some(name), Some(uri)) = (&args.name, &args.uri) else {
         let lists = list(
@@ -53,7 +53,7 @@ pub(super) fn resources(context: &Context, args: &ResourcesArgs) -> Result<(), F
 }
 
 pub(super) fn prompts(context: &Context, args: &PromptsArgs) -> Result<(), Failure> {
-    let settings = context.settings()?;
+    let settings = settings_for(context, args.name.as_deref())?;
     let by = By::new(args.fresh);
     let (Some(name), Some(prompt)) = (&args.name, &args.prompt) else {
         let lists = list(
@@ -85,6 +85,15 @@ pub(super) fn prompts(context: &Context, args: &PromptsArgs) -> Result<(), Failu
     }
     context.output.json(members);
     Ok(())
+}
+
+/// The settings; with the built-in server, if one is named.
+fn settings_for(context: &Context, name: Option<&str>) -> Result<Settings, Failure> {
+    let mut settings = context.settings()?;
+    if name.is_some() {
+        context.add_built_in(&mut settings);
+    }
+    Ok(settings)
 }
 
 fn ask(
@@ -134,8 +143,7 @@ fn list(
         .filter(|entry| entry.server.as_ref().is_ok_and(|server| server.enabled));
     let names: Vec<ServerName> = enabled.map(|entry| entry.name.clone()).collect();
     if names.is_empty() {
-        let note = "No MCP server is configured; add one with `hermes mcp add`.";
-        context.output.note(note);
+        context.output.note(probe::NOTHING_CONFIGURED);
     }
     context.block_on(async {
         let asked = names.iter().map(async |server| {

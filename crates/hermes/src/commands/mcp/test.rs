@@ -25,10 +25,11 @@ use crate::{
 };
 
 pub(super) fn run(context: &Context, args: &TestArgs) -> Result<(), Failure> {
-    let settings = context.settings()?;
+    let mut settings = context.settings()?;
     let Some(name) = &args.name else {
         return test_all(context, &settings, args);
     };
+    context.add_built_in(&mut settings);
     let name = probe::entry(&settings, name)?.name.clone();
     let mut results = Vec::new();
     let collect = |_: &ServerName, result| results.push(result);

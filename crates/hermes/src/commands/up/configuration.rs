@@ -1,18 +1,19 @@
 //! The configuration of a running `hermes up`: the built-in server where there is none, and what happens when the
 //! file changes.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
-use hermes_config::{Home, ServerEntry, ServerName, Settings, SettingsError, Variables};
+use hermes_config::{Home, ServerName, Settings, SettingsError, Variables};
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::{Host, ReloadReport, watch::ConfigWatch};
-use serde_json::json;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{answers::Answers, context::Context, failure::Failure};
-
-/// The name of the built-in server.
-const DEMO: &str = "demo";
+use crate::{
+    answers::Answers,
+    built_in::{self, BuiltIn},
+    context::Context,
+    failure::Failure,
+};
 
 /// Who works with the settings.
 #[derive(Clone)]
@@ -26,8 +27,8 @@ pub(super) struct Users {
 /// Where the configuration comes from.
 pub(super) struct Configuration {
     home: Home,
-    /// This program, which is the built-in server too.
-    program: Option<PathBuf>,
+    /// As the program was at the start: its file may be replaced meanwhile.
+    built_in: Option<BuiltIn>,
     is_safe_mode: bool,
 }
 
@@ -35,7 +36,7 @@ impl Configuration {
     pub(super) fn new(context: &Context) -> Self {
         Self {
             home: context.home.clone(),
-            program: std::env::current_exe().ok(),
+            built_in: BuiltIn::of_this_program(),
             is_safe_mode: context.is_safe_mode(),
         }
     }
@@ -47,26 +48,18 @@ impl Configuration {
     /// What to start with; tells about warnings and about the built-in server.
     pub(super) fn at_start(&self, context: &Context) -> Result<Settings, Failure> {
         let mut settings = context.settings()?;
-        if self.add_demo(&mut settings) {
-            context.output.note(
-                "No server is configured, so the built-in one is started: try `hermes mcp add --help` next.",
-            );
+        if self.add_built_in(&mut settings) {
+            context
+                .output
+                .note("No server is configured, so the built-in one is started.");
         }
         Ok(settings)
     }
 
     /// With no server configured the built-in one runs, in memory only. Returns whether it was added.
-    fn add_demo(&self, settings: &mut Settings) -> bool {
-        let Some(program) = self.program.as_ref().filter(|_| !self.is_safe_mode) else {
-            return false;
-        };
-        if !settings.servers.is_empty() {
-            return false;
-        }
-        let entry = json!({"command": program, "args": ["mcp", "demo"]});
-        let (entry, _) = ServerEntry::parse(DEMO, entry, &settings.variables);
-        settings.servers.push(entry);
-        true
+    fn add_built_in(&self, settings: &mut Settings) -> bool {
+        let built_in = self.built_in.as_ref().filter(|_| !self.is_safe_mode);
+        built_in.is_some_and(|built_in| built_in.add_to(settings))
     }
 
     /// Applies changes of the file for as long as the tasks live, and says so.
@@ -112,7 +105,7 @@ impl Configuration {
         if self.is_safe_mode {
             settings.servers.clear();
         }
-        self.add_demo(&mut settings);
+        self.add_built_in(&mut settings);
         Ok(settings)
     }
 
@@ -163,9 +156,10 @@ impl Configuration {
         let report = apply(users, settings.clone()).await;
         messages.push(describe(&report, &users.host.awaited()));
         // Whoever asked for a reload may have been faster, and then the report says nothing of it.
-        if is_demo_alone(current) && !is_demo_alone(&settings) {
+        if built_in::is_alone(current) && !built_in::is_alone(&settings) {
             messages.push(format!(
-                "The built-in server `{DEMO}` is gone: it runs only while no server is configured."
+                "The built-in server `{}` is gone: it runs only while no server is configured.",
+                built_in::NAME
             ));
         }
         *current = settings;
@@ -182,19 +176,11 @@ impl Configuration {
                 continue;
             }
             if let Ok(mut settings) = self.written(users)
-                && self.add_demo(&mut settings)
+                && self.add_built_in(&mut settings)
             {
                 apply(users, settings).await;
             }
         }
-    }
-}
-
-/// Whether nothing runs but the built-in server.
-fn is_demo_alone(settings: &Settings) -> bool {
-    match settings.servers.as_slice() {
-        [entry] => entry.name.as_str() == DEMO && entry.template["args"] == json!(["mcp", "demo"]),
-        _ => false,
     }
 }
 

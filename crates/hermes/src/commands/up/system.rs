@@ -15,13 +15,17 @@ use super::{
 };
 use crate::{
     answers::Answers,
+    built_in,
     context::Context,
     failure::Failure,
     hosting::{Hosted, Prepared},
 };
 
 /// What somebody does next, in another terminal.
-const NEXT: &str = "Next, in another terminal: `hermes chat` talks to the agent, `hermes mcp add --help` adds a server.";
+const NEXT: &str = "Next, in another terminal: `hermes mcp add --help` adds a server, `hermes chat` talks to the agent.";
+/// The same while only the built-in server runs.
+const FIRST: &str = "Next, in another terminal: `hermes mcp call demo.add a=1 b=2` calls a tool, `hermes mcp add --help` adds a server of \
+                     your own, `hermes chat` talks to the agent.";
 
 /// What the home works with besides its own.
 pub(super) struct Around {
@@ -45,7 +49,11 @@ impl System {
         around: Around,
         (view, say): (&mut View, &mpsc::Sender<String>),
     ) -> Result<Self, Failure> {
-        view.say(NEXT);
+        view.say(if built_in::is_alone(settings) {
+            FIRST
+        } else {
+            NEXT
+        });
         match preparation {
             Preparation::Hub(prepared) => {
                 Self::with_hub(context, *prepared, settings, around, view).await

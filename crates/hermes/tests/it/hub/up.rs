@@ -73,15 +73,23 @@ fn page(url: &str) -> String {
 }
 
 #[test]
-fn the_next_step_comes_first_and_the_address_of_the_api_last() {
+fn the_next_step_comes_first_and_once_and_the_address_of_the_api_last() {
     let home = TestHome::fresh();
     let (up, _) = up(&home);
     let place = |part: &str| {
         let found = up.seen.iter().position(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("`{part}` is not in {:?}", up.seen))
     };
-    let next = place("Next, in another terminal: `hermes chat`");
+    let next = place("Next, in another terminal: `hermes mcp call demo.add a=1 b=2`");
+    assert!(place("built-in one is started") < next);
     assert!(next < place("Its token: ") && place("Its token: ") < place("Hub: http://"));
+    let tells_next = |line: &&String| line.to_lowercase().contains("next");
+    assert_eq!(
+        up.seen.iter().filter(tells_next).count(),
+        1,
+        "{:?}",
+        up.seen
+    );
 }
 
 /// The command line for another home of the same user.

@@ -44,6 +44,14 @@ fn offered(home: &TestHome, line: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn the_built_in_server_is_offered_where_none_is_configured_and_nothing_is_changed() {
+    let home = TestHome::fresh();
+    assert_eq!(offered(&home, &["mcp", "test", "de"]), ["demo"]);
+    assert_eq!(offered(&home, &["mcp", "call", "de"]), ["demo"]);
+    assert_eq!(offered(&home, &["mcp", "remove", "de"]), [""; 0]);
+}
+
+#[test]
 fn names_come_from_configuration_and_caches_and_nothing_is_started() {
     let home = home();
     assert_eq!(

@@ -6,6 +6,7 @@ use hermes_config::{ServerName, Settings};
 use hermes_mcp::names;
 use serde_json::{Map, Value};
 
+use super::super::probe;
 use crate::{cli::CallArgs, failure::Failure};
 
 /// The tool that is meant.
@@ -58,8 +59,7 @@ pub(in crate::commands) fn named(settings: &Settings, word: &str) -> Result<Targ
     if settings.server(server).is_some() {
         return Err(which_tool(&ServerName::new(server)));
     }
-    let known = settings.servers.iter().map(|entry| entry.name.to_string());
-    Err(Failure::no_such_server(server, known))
+    Err(probe::no_such_server(settings, server))
 }
 
 /// Server and tool in `SERVER.TOOL`. Server names may hold dots: the longest configured name that fits counts.
