@@ -229,8 +229,8 @@ pub(crate) struct ReauthArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a flag the tools are listed: of a server that is connected for it, or, if it is disabled or lazy, as
-remembered from last time. Patterns match the names the server uses; `*` is a wildcard.
+Without a flag the tools are listed: by a running hermes process that has the server, else of a server that is connected
+for it, or, if it is disabled or lazy, as remembered from last time. Patterns match the names the server uses; `*` is a wildcard.
 A tool is pinned when it is first seen. With `pin_tools: block` one that has changed since is withheld until approved.
 
 Examples:
@@ -271,6 +271,9 @@ pub(crate) struct ToolsArgs {
     )]
     #[expect(clippy::option_option, reason = "absent, alone, or with a tool")]
     pub(crate) approve: Option<Option<String>>,
+    /// Connect the server for this, also if a running hermes process has it.
+    #[arg(long, conflicts_with_all = ["include", "exclude", "all", "diff", "approve"])]
+    pub(crate) fresh: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! Verbs that ask something of servers: through a running process, and by a connection of their own.
 
+mod built_in;
 mod completion;
 mod foreign_text;
 mod forms;

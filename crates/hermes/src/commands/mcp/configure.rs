@@ -3,6 +3,7 @@
 use hermes_mcp::filter::ToolFilter;
 
 use super::{
+    call::By,
     filters,
     offer::{self, OfferedTool},
     probe, save, tools,
@@ -17,7 +18,7 @@ use crate::{
 pub(super) fn run(context: &Context, args: &ConfigureArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
     let entry = probe::entry(&settings, &args.name)?;
-    let offer = tools::of(context, &settings, entry)?;
+    let offer = tools::of(context, &settings, entry, By::Running)?;
     let offers = [offer];
     let all = offer::tools(&settings, &offers);
     let present: Vec<usize> = (0..all.len())

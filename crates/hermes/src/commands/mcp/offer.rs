@@ -1,19 +1,29 @@
 //! What servers offer, asked of them now or remembered from last time, and the names the model would see.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hermes_config::{PinTools, ReferencePolicy, Server, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
-    RegisteredTool, Registry,
+    RegisteredTool, Registry, RequestReport, ServerRequest,
     catalog::{Catalog, NativeTool},
     manifest,
     names::Naming,
     pins::{Comparison, PinState, Pins},
+    protocol::{ServerCapabilities, Tool},
     registry::{Contribution, Origin},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::probe::{self, Need, Unanswered};
+use super::{
+    call::By,
+    probe::{self, Need, Unanswered},
+    running::{self, Wanted},
+};
 use crate::{context::Context, failure::Failure};
 
 /// One server's tools.
@@ -58,7 +68,76 @@ pub(super) fn counted(own: usize, utilities: usize) -> String {
     }
 }
 
-/// Asks servers, all at once. Each gets its own answer, in the same order. Everything is listed, not just the tools,
+/// Asks servers as `ask` does, but a running process that has a server answers for it, if that is wanted.
+pub(super) async fn ask_by(
+    context: &Context,
+    settings: &Settings,
+    names: &[&ServerName],
+    by: By,
+) -> Result<Vec<Result<Offer, Unanswered>>, Failure> {
+    if by == By::Own {
+        return ask(context, settings, names).await;
+    }
+    let known = names
+        .iter()
+        .map(|name| ask_running(context, settings, name));
+    let known = futures::future::join_all(known).await;
+    let unknown: Vec<&ServerName> = std::iter::zip(names, &known)
+        .filter(|(_, offer)| offer.is_none())
+        .map(|(name, _)| *name)
+        .collect();
+    let asked = if unknown.is_empty() {
+        Vec::new()
+    } else {
+        ask(context, settings, &unknown).await?
+    };
+    let mut asked = asked.into_iter();
+    let offers = known.into_iter();
+    Ok(offers
+        .filter_map(|offer| offer.map(Ok).or_else(|| asked.next()))
+        .collect())
+}
+
+/// What a running process has of a server; `None` if it has none, or cannot tell.
+async fn ask_running(context: &Context, settings: &Settings, name: &ServerName) -> Option<Offer> {
+    let began = Instant::now();
+    let server = settings.server(name.as_str())?.server.clone().ok()?;
+    let wanted = Wanted {
+        server: name,
+        request: ServerRequest::ListTools,
+        timeout: None,
+    };
+    let report = running::request(context, settings, wanted).await.ok()??;
+    let RequestReport::Answered { members, .. } = report else {
+        return None;
+    };
+    let RunningTools {
+        tools,
+        capabilities,
+        warnings,
+    } = serde_json::from_value(members).ok()?;
+    let tools = tools.into_iter().map(NativeTool::new);
+    Some(Offer {
+        server: Arc::new(server),
+        catalog: Arc::new(Catalog {
+            tools: tools.map(Arc::new).collect(),
+            capabilities,
+            ..Catalog::default()
+        }),
+        knowledge: Knowledge::Asked(began.elapsed()),
+        warnings,
+    })
+}
+
+/// What a running process says of a server's tools.
+#[derive(Deserialize)]
+struct RunningTools {
+    tools: Vec<Tool>,
+    capabilities: ServerCapabilities,
+    warnings: Vec<String>,
+}
+
+/// Asks servers, all at once, on connections of this command. Each gets its own answer, in the same order. Everything is listed, not just the tools,
 /// since only complete lists are remembered.
 pub(super) async fn ask(
     context: &Context,

@@ -10,6 +10,7 @@ use hermes_mcp::{
 use serde_json::{Value, json};
 
 use super::{
+    call::By,
     offer::{self, Offer},
     save, tools,
 };
@@ -25,7 +26,7 @@ pub(super) fn show(
     settings: &Settings,
     entry: &ServerEntry,
 ) -> Result<(), Failure> {
-    let offer = tools::of(context, settings, entry)?;
+    let offer = tools::of(context, settings, entry, By::Running)?;
     let changed = offer::compare(context, &offer.server, &offer.catalog)?.changed;
     print(context, &changed);
     if changed.is_empty() {
@@ -56,7 +57,7 @@ pub(super) fn approve(
     entry: &ServerEntry,
     tool: Option<&str>,
 ) -> Result<(), Failure> {
-    let offer = tools::of(context, settings, entry)?;
+    let offer = tools::of(context, settings, entry, By::Running)?;
     let is_meant = |name: &str| tool.is_none_or(|tool| tool == name);
     let meant: Vec<&Arc<NativeTool>> = offer
         .catalog

@@ -5,7 +5,8 @@ use hermes_mcp::filter::ToolFilter;
 use serde_json::{Value, json};
 
 use super::{
-    call, filters,
+    call::{self, By},
+    filters,
     offer::{self, Knowledge, Offer, OfferedTool},
     pins, probe, signature,
 };
@@ -17,10 +18,16 @@ use crate::{
 };
 
 pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
-    let settings = context.written_settings()?;
+    let mut settings = context.written_settings()?;
+    let by = By::new(args.fresh);
     let Some(name) = &args.name else {
-        return list_all(context, &settings);
+        return list_all(context, &settings, by);
     };
+    let filter = filter(args);
+    // What is to be changed has to be written somewhere.
+    if filter.is_none() && args.approve.is_none() {
+        context.add_built_in(&mut settings);
+    }
     if settings.server(name).is_none()
         && let Some((server, tool)) = call::split(&settings, name)
     {
@@ -29,10 +36,11 @@ pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
             &settings,
             probe::entry(&settings, server.as_str())?,
             tool,
+            by,
         );
     }
     let entry = probe::entry(&settings, name)?;
-    if let Some(filter) = filter(args) {
+    if let Some(filter) = filter {
         return change(context, &settings, entry, &filter);
     }
     if let Some(tool) = &args.approve {
@@ -41,7 +49,7 @@ pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
     if args.diff {
         return pins::show(context, &settings, entry);
     }
-    let offer = of(context, &settings, entry)?;
+    let offer = of(context, &settings, entry, by)?;
     print(context, &settings, &[offer]);
     Ok(())
 }
@@ -52,8 +60,9 @@ fn show_one(
     settings: &Settings,
     entry: &ServerEntry,
     name: &str,
+    by: By,
 ) -> Result<(), Failure> {
-    let offer = of(context, settings, entry)?;
+    let offer = of(context, settings, entry, by)?;
     let offers = [offer];
     let tools = offer::pinned_tools(context, settings, &offers);
     let Some(tool) = tools.iter().find(|tool| tool.tool.name.as_str() == name) else {
@@ -118,7 +127,7 @@ pub(super) fn show_changed(
     let known = known.and_then(|server| offer::remembered(context, settings, server));
     let offer = match known {
         Some(offer) => Ok(offer),
-        None => of(context, &changed, entry),
+        None => of(context, &changed, entry, By::Running),
     };
     match offer {
         Ok(offer) => {
@@ -143,6 +152,7 @@ pub(super) fn of(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
+    by: By,
 ) -> Result<Offer, Failure> {
     let server = entry.server.as_ref().map_err(|problem| {
         Failure::usage(format!(
@@ -173,20 +183,18 @@ pub(super) fn of(
         .about(entry.name.clone())
         .hint(format!("enable it with `hermes mcp enable {}`", entry.name)));
     }
-    let offers = context.block_on(offer::ask(context, settings, &[&entry.name]))?;
+    let offers = context.block_on(offer::ask_by(context, settings, &[&entry.name], by))?;
     match offers.into_iter().next() {
         Some(offer) => offer.map_err(Failure::from),
         None => Err(Failure::failed("the server did not answer")),
     }
 }
 
-fn list_all(context: &Context, settings: &Settings) -> Result<(), Failure> {
+fn list_all(context: &Context, settings: &Settings, by: By) -> Result<(), Failure> {
     if settings.servers.is_empty() {
-        context
-            .output
-            .note("No MCP server is configured; add one with `hermes mcp add`.");
+        context.output.note(probe::NOTHING_CONFIGURED);
     }
-    let (offers, failures) = gather(context, settings)?;
+    let (offers, failures) = gather(context, settings, by)?;
     let tools = offer::pinned_tools(context, settings, &offers);
     table(context, &tools);
     let tools: Vec<Value> = tools.iter().map(OfferedTool::with_schema).collect();
@@ -204,8 +212,12 @@ fn list_all(context: &Context, settings: &Settings) -> Result<(), Failure> {
 
 type Failures = Vec<(ServerName, Failure)>;
 
-/// The offers of all servers, in order; those that are to be connected are so at once.
-fn gather(context: &Context, settings: &Settings) -> Result<(Vec<Offer>, Failures), Failure> {
+/// The offers of all servers, in order; those that are to be asked are so at once.
+fn gather(
+    context: &Context,
+    settings: &Settings,
+    by: By,
+) -> Result<(Vec<Offer>, Failures), Failure> {
     let is_asked = |entry: &ServerEntry| {
         let server = entry.server.as_ref();
         server.is_ok_and(|server| server.enabled && !server.lazy && !context.is_safe_mode())
@@ -213,13 +225,13 @@ fn gather(context: &Context, settings: &Settings) -> Result<(Vec<Offer>, Failure
     let (asked, others): (Vec<&ServerEntry>, Vec<&ServerEntry>) =
         settings.servers.iter().partition(|entry| is_asked(entry));
     let names: Vec<&ServerName> = asked.iter().map(|entry| &entry.name).collect();
-    let answers = context.block_on(offer::ask(context, settings, &names))?;
+    let answers = context.block_on(offer::ask_by(context, settings, &names, by))?;
     let mut outcomes: Vec<(&ServerName, Result<Offer, Failure>)> = std::iter::zip(names, answers)
         .map(|(name, answer)| (name, answer.map_err(Failure::from)))
         .collect();
     for entry in others {
         let is_disabled = entry.server.as_ref().is_ok_and(|server| !server.enabled);
-        match of(context, settings, entry) {
+        match of(context, settings, entry, by) {
             Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
             // Nobody expects the tools of a disabled server.
             Err(failure) if is_disabled => context.output.note(&failure.message),

@@ -79,6 +79,26 @@ fn the_running_process_makes_the_call_and_fresh_starts_a_server() {
 }
 
 #[test]
+fn the_running_process_knows_the_tools_and_fresh_asks_the_server() {
+    let (home, _up, record) = slow_server();
+    let list = || home.run(&["mcp", "tools", "kit", "--json"]).ok();
+    // They are pinned a moment after the server is ready.
+    assert!(eventually(|| !list().stdout.contains(r#""pin":"new""#)));
+    let listed = list().json();
+    assert_eq!(home.run(&["mcp", "tools", "--json"]).ok().json(), listed);
+    let one = home.run(&["mcp", "tools", "kit.add"]).ok();
+    assert!(one.stdout.contains("mcp_kit_add"), "{one:?}");
+    let told = home.run(&["mcp", "tools", "kit"]).ok();
+    assert_eq!(starts(&record), 1);
+
+    let fresh = home.run(&["mcp", "tools", "kit", "--fresh", "--json"]).ok();
+    assert_eq!(starts(&record), 2);
+    assert_eq!(fresh.json(), listed);
+    let fresh = home.run(&["mcp", "tools", "kit", "--fresh"]).ok();
+    assert_eq!((fresh.stdout, fresh.stderr), (told.stdout, told.stderr));
+}
+
+#[test]
 fn ctrl_c_takes_the_call_back_at_the_server() {
     let (home, _up, record) = slow_server();
     let mut call = home.start(&["mcp", "call", "kit.sleep", "ms=600000"]);
