@@ -85,6 +85,7 @@ fn examine(context: &Context, probe: bool) -> Result<Vec<Part>, Failure> {
     if is_readable {
         parts.push(parts::model(context, &settings)?);
         parts.push(parts::servers(context, &settings, probe)?);
+        parts.push(parts::commands(&settings));
     }
     parts.push(parts::platforms(&settings));
     parts.push(parts::store(context)?);

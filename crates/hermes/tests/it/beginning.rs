@@ -199,6 +199,7 @@ fn the_doctor_says_of_every_part_how_it_is_and_what_to_do() {
             "secrets",
             "model",
             "servers",
+            "commands",
             "platforms",
             "store",
             "gateway",
@@ -250,6 +251,29 @@ fn the_doctor_says_of_every_part_how_it_is_and_what_to_do() {
     // The other parts are looked at all the same.
     assert_eq!(found["store"]["level"], "ok");
     assert_eq!(found.get("model"), None);
+}
+
+#[test]
+fn the_doctor_says_what_confines_commands() {
+    let (hermes, _model) = with_model(&[]);
+    let found = checks(&hermes, 0)["commands"].clone();
+    assert_eq!(found["level"], "ok");
+    assert!(found["message"].as_str().unwrap().starts_with("off: "));
+    let support = hermes_mcp::sandbox::Support::of_this_machine();
+    let has_sandbox = support.landlock.is_some() && support.seccomp;
+    let fix = found["fix"].as_str().unwrap_or_default();
+    assert_eq!(fix.contains("terminal.sandbox workspace"), has_sandbox);
+
+    hermes
+        .run(&["config", "set", "terminal.sandbox", "strict"])
+        .ok();
+    let found = checks(&hermes, i32::from(!has_sandbox))["commands"].clone();
+    let message = found["message"].as_str().unwrap();
+    assert!(message.starts_with("strict: "), "{message}");
+    assert_eq!(found["level"], if has_sandbox { "ok" } else { "fail" });
+    assert_eq!(found["fix"].is_null(), has_sandbox);
+    let ran = hermes.run(&["status"]).ok();
+    assert!(ran.stdout.contains("commands    strict: "), "{ran:?}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Confinement {
     }
 
     /// Whether this machine could hold commands in a sandbox.
-    pub(crate) fn could_be_in_force(&self) -> bool {
+    pub fn could_be_in_force(&self) -> bool {
         let support = Support::of_this_machine();
         support.landlock.is_some() && support.seccomp
     }

@@ -1,6 +1,9 @@
 //! The parts of a home, each in one line.
 
-use hermes_agent::model::{Surroundings, Wanted, resolve};
+use hermes_agent::{
+    model::{Surroundings, Wanted, resolve},
+    tools::terminal::{CommandBounds, CommandSandbox, Confinement},
+};
 use hermes_config::{Home, Platform, SecretStore, Settings, SettingsError};
 use hermes_gateway::instance;
 use hermes_store::{Access, Store, StoreError, cron::CronFile};
@@ -123,6 +126,27 @@ pub(super) fn servers(
         (None, None) => return Ok(Part::ok(ID, running)),
     };
     Ok(part.fix("`hermes mcp doctor` says what to do about each"))
+}
+
+/// What the commands of the agent can reach.
+pub(super) fn commands(settings: &Settings) -> Part {
+    const ID: &str = "commands";
+    let confinement = Confinement::new(&settings.document, CommandBounds::default());
+    let message = confinement.describe();
+    if confinement.level() == CommandSandbox::Off {
+        let part = Part::ok(ID, message);
+        if confinement.could_be_in_force() {
+            return part.fix(
+                "`hermes config set terminal.sandbox workspace` holds them to the working directory",
+            );
+        }
+        return part;
+    }
+    if confinement.could_be_in_force() {
+        return Part::ok(ID, message);
+    }
+    Part::fail(ID, message)
+        .fix("`hermes config set terminal.sandbox off` lets them run without a sandbox")
 }
 
 pub(super) fn platforms(settings: &Settings) -> Part {
