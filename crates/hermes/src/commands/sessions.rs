@@ -46,8 +46,13 @@ async fn find(context: &Context, reference: &str) -> Result<(Store, Session), Fa
     };
     match store.find_session(reference).await? {
         Some(session) => Ok((store, session)),
-        None => Err(no_such(reference, names(&store).await)),
+        None => Err(no_such_session(&store, reference).await),
     }
+}
+
+/// There is no such session in the store; it may have been mistyped.
+pub(super) async fn no_such_session(store: &Store, reference: &str) -> Failure {
+    no_such(reference, names(store).await)
 }
 
 fn no_such(reference: &str, known: Vec<String>) -> Failure {

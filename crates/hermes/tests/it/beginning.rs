@@ -40,6 +40,28 @@ fn a_question_in_quotes_is_asked() {
 }
 
 #[test]
+fn a_session_that_was_mistyped_is_named_when_it_is_to_go_on() {
+    let (hermes, model) = with_model(&["Noon."]);
+    let asked = hermes.run(&["-q", "what time is it?", "--json"]).ok();
+    let id = asked.json()["session_id"].as_str().unwrap().to_owned();
+    hermes.run(&["sessions", "rename", &id, "Weekly plan"]).ok();
+    for words in [
+        &["chat", "--resume", "Weekly pln", "-q", "and now?"][..],
+        &["chat", "--resume", "Weekly pln"],
+        &["--continue=Weekly pln", "-q", "and now?"],
+        &["sessions", "show", "Weekly pln"],
+    ] {
+        let ran = hermes.run(words).ended(3);
+        let meant = "did you mean `Weekly plan`?";
+        assert!(ran.stderr.contains(meant), "{words:?}: {ran:?}");
+    }
+    let ran = hermes.run(&["chat", "--resume", "nope"]).ended(3);
+    assert!(ran.stderr.contains("no session `nope`"), "{ran:?}");
+    assert!(!ran.stderr.contains("did you mean"), "{ran:?}");
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[test]
 fn a_word_that_is_no_command_names_the_nearest() {
     let hermes = Hermes::new();
     for (words, says) in [

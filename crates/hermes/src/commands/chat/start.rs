@@ -18,6 +18,7 @@ use hermes_store::{Access, Store};
 
 use crate::{
     cli::ChatArgs,
+    commands::sessions,
     context::Context,
     failure::{Failure, Kind},
 };
@@ -138,7 +139,20 @@ pub(super) async fn conversation(
         (None, None) => return Ok(Conversation::begin_cli(agent.clone(), setup)),
     };
     let resumed = Conversation::resume(agent.clone(), &which, setup).await;
-    resumed.map_err(|error| failure(&error))
+    match resumed {
+        Ok(conversation) => Ok(conversation),
+        Err(error) => Err(resume_failure(agent, &error).await),
+    }
+}
+
+/// Why a session is not gone on with. One that there is none of may have been mistyped.
+pub(super) async fn resume_failure(agent: &Agent, error: &ConversationError) -> Failure {
+    match error {
+        ConversationError::NoSuchSession { reference } => {
+            sessions::no_such_session(agent.store(), reference).await
+        }
+        error => failure(error),
+    }
 }
 
 /// The rules that a conversation begins with; none where it is resumed with the prompt it had.

@@ -105,7 +105,9 @@ pub(super) async fn resume(room: &mut Room<'_>, reference: &str) -> Result<Done,
     }
     let which = Which::Named(reference.to_owned());
     let switched = room.conversation.switch(&which, EndReason::ResumedOther);
-    switched.await.map_err(failure)?;
+    if let Err(error) = switched.await {
+        return Err(start::resume_failure(room.conversation.agent(), &error).await);
+    }
     *room.desk = super::Desk::default();
     Ok(Done::text(recall(room).await?))
 }
