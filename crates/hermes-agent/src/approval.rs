@@ -48,9 +48,10 @@ pub struct ApprovalRequest {
     pub subject: String,
     /// Why it is asked.
     pub reason: String,
-    /// The rules that asked; a "session" answer is remembered for these, and so is "always" where there is no pattern.
+    /// The rules that asked; answers are remembered for these where there is no pattern.
     pub rules: Vec<String>,
-    /// What an "always" answer is remembered for: what was shown, and no more.
+    /// What an "always" answer is remembered for: what was shown, and no more. A "session" answer holds for no more
+    /// than that either.
     pub pattern: Option<String>,
     /// What the person could do not to be asked such things.
     pub advice: Option<String>,

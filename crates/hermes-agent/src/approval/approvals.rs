@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -65,12 +65,29 @@ pub struct Approvals {
     session: Option<SessionId>,
     on_always: Option<OnAlways>,
     in_force: InForce,
-    /// Rules allowed until the session ends, and patterns that were allowed for ever in it.
-    allowed: Arc<Mutex<BTreeSet<String>>>,
+    allowed: Arc<Mutex<Allowed>>,
     /// Files that were written in the session.
     written: Arc<Mutex<Written>>,
     /// Whether the person was told of the sandbox for commands.
     is_advised: Arc<AtomicBool>,
+}
+
+/// What was allowed in a session.
+#[derive(Default)]
+struct Allowed {
+    /// Rules, and patterns that were allowed for ever.
+    rules: BTreeSet<String>,
+    /// What was shown and allowed until the session ends.
+    shown: BTreeSet<Shown>,
+}
+
+/// Something as it was asked about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown {
+    /// A command line, and the directory that it is run in.
+    Line(PathBuf, String),
+    /// Anything else, by its subject.
+    Action(String),
 }
 
 /// What a command is held by, besides these rules.
@@ -214,6 +231,10 @@ impl Approvals {
         let Verdict::Ask(findings) = verdict else {
             return Ok(());
         };
+        let shown = Shown::Line(scene.directory.clone(), command.trim().to_owned());
+        if self.allowed().shown.contains(&shown) {
+            return Ok(());
+        }
         let open: Vec<&Finding> = findings
             .iter()
             .filter(|finding| !self.is_allowed(finding, command))
@@ -239,7 +260,7 @@ impl Approvals {
             may_be_permanent: is_shown_whole,
             ..ApprovalRequest::default()
         };
-        self.ask(request, cancel).await
+        self.ask(request, Some(shown), cancel).await
     }
 
     /// Told once in a session: with a sandbox such a question is not needed.
@@ -252,21 +273,26 @@ impl Approvals {
         })
     }
 
-    /// Decides about something that is no command. It is allowed if all its rules are.
+    /// Decides about something that is no command. It is allowed if all its rules are, or if it has a pattern and was
+    /// allowed itself.
     pub async fn action(
         &self,
         request: ApprovalRequest,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
+        let shown = request.pattern.is_some();
+        let shown = shown.then(|| Shown::Action(request.subject.clone()));
         let is_known = {
             let allowed = self.allowed();
-            let is_allowed = |rule| allowed.contains(rule) || self.settings.allow.contains(rule);
-            !request.rules.is_empty() && request.rules.iter().all(is_allowed)
+            let is_allowed =
+                |rule| allowed.rules.contains(rule) || self.settings.allow.contains(rule);
+            let is_shown = shown.as_ref().is_some_and(|it| allowed.shown.contains(it));
+            is_shown || (!request.rules.is_empty() && request.rules.iter().all(is_allowed))
         };
         if is_known {
             Ok(())
         } else {
-            self.ask(request, cancel).await
+            self.ask(request, shown, cancel).await
         }
     }
 
@@ -279,17 +305,17 @@ impl Approvals {
     ) -> Result<(), Refusal> {
         request.may_be_permanent = false;
         let is_known = {
-            let allowed = self.allowed();
+            let allowed = &self.allowed().rules;
             !request.rules.is_empty() && request.rules.iter().all(|rule| allowed.contains(rule))
         };
         if is_known {
             return Ok(());
         }
-        self.ask_person(self.shown(request), cancel).await
+        self.ask_person(self.presented(request), None, cancel).await
     }
 
     /// The request as it can be shown.
-    fn shown(&self, mut request: ApprovalRequest) -> ApprovalRequest {
+    fn presented(&self, mut request: ApprovalRequest) -> ApprovalRequest {
         request.subject = self.presentable(&request.subject);
         request.reason = self.presentable(&request.reason);
         request.session.clone_from(&self.session);
@@ -305,12 +331,13 @@ impl Approvals {
     async fn ask(
         &self,
         request: ApprovalRequest,
+        shown: Option<Shown>,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         if self.settings.mode == ApprovalMode::Off {
             return Ok(());
         }
-        let request = self.shown(request);
+        let request = self.presented(request);
         if let Some(judge) = self
             .judge
             .as_ref()
@@ -328,12 +355,13 @@ impl Approvals {
                 Judgement::Unclear => {}
             }
         }
-        self.ask_person(request, cancel).await
+        self.ask_person(request, shown, cancel).await
     }
 
     async fn ask_person(
         &self,
         request: ApprovalRequest,
+        shown: Option<Shown>,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         let patience = self.patience();
@@ -357,13 +385,19 @@ impl Approvals {
         };
         match decision {
             Decision::Once => {}
-            Decision::Session => self.allowed().extend(rules),
-            Decision::Always => {
-                self.allowed().extend(kept.iter().cloned());
-                if let Some(keep) = self.on_always.as_ref().filter(|_| may_be_permanent) {
+            Decision::Always if may_be_permanent => {
+                self.allowed().rules.extend(kept.iter().cloned());
+                if let Some(keep) = &self.on_always {
                     keep(&kept);
                 }
             }
+            // Where "always" is not offered, it is no more than this.
+            Decision::Session | Decision::Always => match shown {
+                Some(shown) => {
+                    self.allowed().shown.insert(shown);
+                }
+                None => self.allowed().rules.extend(rules),
+            },
             Decision::Denied { reason } => {
                 let reason = reason.unwrap_or_else(|| "the user said no".into());
                 return Err(Refusal::NotApproved(
@@ -374,13 +408,13 @@ impl Approvals {
         Ok(())
     }
 
-    fn allowed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn allowed(&self) -> MutexGuard<'_, Allowed> {
         self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the rule is allowed, or a pattern allows the very command it holds for, or the whole line.
     fn is_allowed(&self, finding: &Finding, line: &str) -> bool {
-        let allowed = self.allowed();
+        let allowed = &self.allowed().rules;
         let exact = glob::exactly(line.trim());
         allowed.iter().chain(&self.settings.allow).any(|rule| {
             rule == finding.rule || *rule == exact || glob::matches(rule, &finding.command)

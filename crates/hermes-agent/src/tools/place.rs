@@ -11,7 +11,7 @@ use std::{
 use super::Problem;
 use crate::{
     approval::{
-        ApprovalRequest, Landmarks,
+        ApprovalRequest, Landmarks, glob,
         protected::{is_process_memory, is_system_config},
     },
     tool::ToolContext,
@@ -200,9 +200,11 @@ pub(super) async fn enter(
             } else {
                 "write"
             };
+            let subject = format!("{verb} {}", real.display());
             let request = ApprovalRequest {
                 tool: tool.to_owned(),
-                subject: format!("{verb} {}", real.display()),
+                pattern: Some(glob::exactly(&subject)),
+                subject,
                 reason: reason.to_owned(),
                 rules: vec![rule.to_owned()],
                 may_be_permanent: false,

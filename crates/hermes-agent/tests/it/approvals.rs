@@ -252,7 +252,7 @@ async fn an_answer_of_another_process_counts_and_the_row_says_so() {
         ["Answered by the bridge: allowed for this session."]
     );
     // It holds for the session.
-    assert_eq!(run(&approvals, "rm -r other", &cancel).await, Ok(()));
+    assert_eq!(run(&approvals, command, &cancel).await, Ok(()));
     assert!(place.other.open_approvals().await.unwrap().is_empty());
     published.close().await;
 }

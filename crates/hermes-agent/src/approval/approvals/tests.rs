@@ -188,8 +188,74 @@ async fn a_new_rule_is_asked_even_if_another_one_is_allowed() {
         .unwrap_err();
     assert_eq!(
         approver.asked()[1].rules,
-        ["world/other-writable permissions"]
+        ["recursive delete", "world/other-writable permissions"]
     );
+}
+
+#[tokio::test]
+async fn a_session_answer_holds_for_the_command_that_was_shown_and_nothing_like_it() {
+    let once = || Decision::Denied { reason: None };
+    let approver = Scripted::new(
+        [Decision::Session]
+            .into_iter()
+            .chain((0..6).map(|_| once())),
+    );
+    let approvals = manual(&approver);
+    for command in ["rm -r build", " rm -r build\n"] {
+        assert_eq!(run(&approvals, command).await, Ok(()));
+    }
+    for other in [
+        "rm -r src",
+        "rm -r Build",
+        "rm -r build src",
+        "sudo rm -r build",
+        "cd .. && rm -r build",
+    ] {
+        assert!(run(&approvals, other).await.is_err(), "{other}");
+    }
+    // The same words elsewhere mean another directory.
+    let elsewhere = Scene {
+        directory: "/home/ann/other".into(),
+        ..scene()
+    };
+    let cancel = CancellationToken::new();
+    let asked = approvals.command("terminal", "rm -r build", &elsewhere, &cancel);
+    assert!(asked.await.is_err());
+    assert_eq!(approver.asked().len(), 7);
+}
+
+#[tokio::test]
+async fn an_always_that_was_not_offered_is_one_for_the_session() {
+    let kept = Arc::new(Mutex::new(0));
+    let sink = kept.clone();
+    let approver = Scripted::new([Decision::Always, Decision::Denied { reason: None }]);
+    let approvals = manual(&approver).on_always(move |_| *sink.lock().unwrap() += 1);
+    let secret = "rm -r sk-abcdefghijklmnopqrstuvwx";
+    for _ in 0..2 {
+        assert_eq!(run(&approvals, secret).await, Ok(()));
+    }
+    assert!(run(&approvals, "rm -r src").await.is_err());
+    assert_eq!(*kept.lock().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_session_answer_about_a_file_holds_for_that_file() {
+    let approver = Scripted::new([Decision::Session, Decision::Denied { reason: None }]);
+    let approvals = manual(&approver);
+    let read = async |path: &str| {
+        let subject = format!("read {path}");
+        let request = ApprovalRequest {
+            tool: "read_file".into(),
+            pattern: Some(glob::exactly(&subject)),
+            subject,
+            rules: vec!["credential file access".into()],
+            ..ApprovalRequest::default()
+        };
+        approvals.action(request, &CancellationToken::new()).await
+    };
+    assert_eq!(read("/home/ann/a.pem").await, Ok(()));
+    assert_eq!(read("/home/ann/a.pem").await, Ok(()));
+    assert!(read("/home/ann/b.pem").await.is_err());
 }
 
 #[tokio::test]
