@@ -185,6 +185,41 @@ async fn a_bare_400_means_a_lost_session_once_and_the_second_is_told_as_it_is() 
 }
 
 #[tokio::test]
+async fn a_watched_resource_is_subscribed_again_in_the_session_that_replaces_a_lost_one() {
+    let uri = "test://text";
+    let lost = Fault::on("counter", Trouble::Status(400)).times(1);
+    let behaviour = Behaviour::new().era(Era::Legacy);
+    let (host, server) = connect(behaviour.http(|http| http.faults.push(lost))).await;
+    is_heard(&server, Era::Legacy).await;
+    let name = hermes_config::ServerName::new("remote");
+    let mut updates = host.host.resource_updates(&name).unwrap();
+    let _watch = host.host.watch_resource(&name, uri).unwrap();
+    for session in 1..=2 {
+        let is_subscribed = || count(&server, "resources/subscribe") == session;
+        assert!(eventually(SOON, is_subscribed).await, "session {session}");
+        let hear = async {
+            loop {
+                let touched = host.text("remote", "touch_resource", json!({ "uri": uri }));
+                touched.await;
+                // A session that has no stream yet misses it.
+                let update = tokio::time::timeout(Duration::from_millis(200), updates.recv());
+                if let Ok(update) = update.await {
+                    break update.unwrap();
+                }
+            }
+        };
+        let heard = tokio::time::timeout(SOON, hear).await;
+        assert_eq!(heard.unwrap(), uri, "session {session}");
+        if session == 1 {
+            let outcome = host.call("remote", "counter", json!({})).await;
+            assert!(!outcome.is_error());
+            assert_eq!(count(&server, "initialize"), 2);
+        }
+    }
+    assert_eq!(host.status("remote").restarts, 0);
+}
+
+#[tokio::test]
 async fn a_proxy_whose_server_is_gone_is_a_server_that_is_gone() {
     for era in ERAS {
         for status in [502, 503, 504] {

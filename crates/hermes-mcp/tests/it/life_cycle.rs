@@ -247,6 +247,40 @@ async fn every_change_of_state_is_logged_once() {
 }
 
 #[tokio::test]
+async fn a_discovery_counts_servers_that_still_connect_apart_from_those_that_failed() {
+    let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+    let _listening = listen(move |event| {
+        if event["message"] == "MCP servers discovered" {
+            let _ = sender.send(event);
+        }
+    });
+    let broken =
+        Behaviour::new().process(|process| process.exit_at_start = Some(ExitAtStart::default()));
+    let slow = Behaviour::new().process(|process| process.start_delay_ms = 600_000);
+    let host = TestHost::start(&[
+        ("good", stdio(&Behaviour::new())),
+        ("broken", stdio(&broken)),
+        ("broken_too", stdio(&broken)),
+        ("slow", with(stdio(&slow), "connect_timeout", 600)),
+    ])
+    .await;
+    host.ready("good").await;
+    for name in ["broken", "broken_too"] {
+        host.until(name, |link| link.attempts_ended > 0).await;
+    }
+    let moment = Duration::from_millis(1);
+    let one_shot = host.host.offering_among(Some(moment), |_| true).await;
+    let settled = host.host.settled(moment).await;
+    assert_eq!(one_shot, settled);
+    assert_eq!(settled.len(), 3, "{settled:?}");
+    for _ in 0..2 {
+        let event = events.try_recv().unwrap();
+        let counted = ["servers", "connecting", "failed"].map(|key| event[key].clone());
+        assert_eq!(counted, ["1", "1", "2"].map(|number| json!(number)));
+    }
+}
+
+#[tokio::test]
 async fn homes_with_equal_server_names_share_nothing() {
     let named = |tool: &str| {
         let behaviour = Behaviour::new().tools([Tool::named(tool).acting_as("environment")]);
