@@ -2,6 +2,7 @@
 //! program's own.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -258,9 +259,102 @@ fn the_commands_of_the_original_in_the_guide_are_the_programs_own_list() {
     );
 }
 
+/// The rows of the table under a heading of a guide, without its first two lines.
+fn table<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let (_, section) = text
+        .split_once(&format!("\n## {heading}\n"))
+        .unwrap_or_else(|| panic!("no section {heading}"));
+    let section = section.split("\n## ").next().unwrap();
+    let lines = section.lines().filter(|line| line.starts_with("| "));
+    let rows: Vec<Vec<&str>> = lines
+        .skip(1)
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() > 3, "{heading}: {rows:?}");
+    rows
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> BTreeSet<String> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+fn strings<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_toolsets_that_the_guide_calls_there_are_the_programs_own() {
+    let guide = read("docs/guide/migration.md");
+    let mut there = BTreeSet::new();
+    let mut away = BTreeSet::new();
+    for row in table(&guide, "Toolsets") {
+        let [names, standing] = row[..] else {
+            panic!("{row:?}")
+        };
+        let is_there = standing.starts_with("there");
+        let list = if is_there { &mut there } else { &mut away };
+        list.extend(quoted(names));
+        if is_there {
+            let known = hermes_agent::conversation::Agent::reserved_names();
+            let unknown = quoted(standing)
+                .into_iter()
+                .find(|tool| !known.contains(tool));
+            assert_eq!(unknown, None, "it is no tool");
+        }
+    }
+    let own = strings(hermes_agent::tools::TOOLSETS);
+    assert_eq!(there, own);
+    let wrong: Vec<_> = away.intersection(&own).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn the_platforms_that_the_guide_calls_there_are_the_programs_own() {
+    let guide = read("docs/guide/migration.md");
+    let own = strings(
+        hermes_config::Platform::ALL
+            .iter()
+            .map(|platform| platform.name()),
+    );
+    let mut there = BTreeSet::new();
+    for row in table(&guide, "Platforms") {
+        let [names, out, _] = row[..] else {
+            panic!("{row:?}")
+        };
+        if out.starts_with("there") {
+            there.extend(quoted(names));
+        }
+    }
+    assert_eq!(there, own);
+}
+
+#[test]
+fn the_commands_that_the_guide_calls_there_are_commands() {
+    let program = Cli::command();
+    let verbs: BTreeSet<&str> = program
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    let mut there = 0;
+    for command in ORIGINAL_COMMANDS {
+        let is_there = command.standing.as_str() == "there";
+        there += usize::from(is_there);
+        assert_eq!(
+            verbs.contains(command.name),
+            is_there,
+            "`hermes {}` is {} in the guide",
+            command.name,
+            command.standing.as_str()
+        );
+    }
+    assert!(there > 10, "only {there}");
+}
+
 /// Hermes Agent (Python) itself, which needs the equipment.
 mod real_servers {
-    use std::{collections::BTreeSet, process::Command};
+    use std::process::Command;
 
     use super::*;
 
