@@ -39,7 +39,7 @@ use crate::{
     },
     settings::Settings,
     shapes::{AuditPhase, Time},
-    state::{Intent, State, TenantRecord},
+    state::{ChangeCount, Intent, State, TenantRecord},
 };
 
 mod afterwards;
@@ -403,7 +403,7 @@ impl Hub {
     /// A tenant, deleted ones too.
     pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<KnownTenant>>, Problem> {
         // Before the look: what changes meanwhile makes it a look at the past.
-        let changes = self.state().changes();
+        let changes = self.state().changes_of(id);
         let known = changes.and_then(|changes| self.0.known_tenants.recall(id, changes));
         if known.is_some() {
             return Ok(known);
@@ -414,6 +414,23 @@ impl Hub {
             self.0.known_tenants.keep(tenant, changes);
         }
         Ok(found)
+    }
+
+    /// Keeps a tenant as a change has left it, so that it need not be looked up again. The count is the one before that
+    /// change.
+    pub(crate) fn keep_changed(
+        &self,
+        record: TenantRecord,
+        before: Option<ChangeCount>,
+    ) -> Arc<KnownTenant> {
+        let after = self.state().changes_of(&record.id);
+        let tenant = Arc::new(KnownTenant::new(record));
+        if let (Some(before), Some(after)) = (before, after)
+            && after.is_one_change_after(before)
+        {
+            self.0.known_tenants.keep(&tenant, after);
+        }
+        tenant
     }
 
     /// Where a tenant's files lie.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Problem,
-    state::{FileEffect, FileIntent, Page},
+    state::{FileEffect, FileIntent, Owner, Page, Usage},
 };
 
 pub(crate) mod access;
@@ -77,6 +77,19 @@ async fn recorded<T>(
     call: &crate::call::Call,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
+    recorded_with(call, work, async { None }).await
+}
+
+/// The same, for work that changes how much space somebody takes, which is measured after it.
+///
+/// Three times this waits for the disk, and each wait is needed. The intent must be there before the work begins, or a
+/// change could outlive a power failure without a word in the log. The work itself waits for its files. And a change that
+/// was answered must be in the log as done: what the next start finds without an end counts as interrupted.
+async fn recorded_with<T>(
+    call: &crate::call::Call,
+    work: impl Future<Output = Result<T, Problem>>,
+    measure: impl Future<Output = Option<(Owner, Usage)>>,
+) -> Result<T, Problem> {
     let state = call.hub.state();
     let intent = state
         .begin_files(FileIntent {
@@ -87,14 +100,15 @@ async fn recorded<T>(
     call.is_logged
         .store(true, std::sync::atomic::Ordering::Relaxed);
     let result = work.await;
+    let used = measure.await;
     let mut entry = call.entry.clone();
     if let Err(problem) = &result {
         entry.status = problem.code.status();
     }
     let settle = move |hub: crate::Hub| {
-        let (intent, entry) = (intent.clone(), entry.clone());
+        let (intent, entry, used) = (intent.clone(), entry.clone(), used.clone());
         async move {
-            let effect = FileEffect { entry, grown: None };
+            let effect = FileEffect { entry, used };
             hub.state().finish_files(intent, effect).await
         }
     };

@@ -2,11 +2,11 @@
 //!
 //! Whatever changes something on somebody's behalf takes an audit entry along and commits it in the same transaction,
 //! so that there is neither an effect without its entry nor an entry without its effect. Other nodes may use the same
-//! database: nothing is remembered in the process, but for what [`State::changes`] vouches for.
+//! database: nothing is remembered in the process, but for what [`State::changes_of`] vouches for.
 
 use async_trait::async_trait;
 
-use crate::audit::NewEntry;
+use crate::{TenantId, audit::NewEntry};
 
 mod approvals;
 mod audit;
@@ -58,6 +58,33 @@ pub struct Connections {
     pub idle: u64,
 }
 
+/// How often something was changed: what was read is good for as long as no other change has ended since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeCount {
+    begun: u64,
+    ended: u64,
+}
+
+impl ChangeCount {
+    /// Whether what was read at that count, or later, is still good at this one.
+    pub fn vouches_for(self, read_at: Self) -> bool {
+        self.ended == read_at.ended
+    }
+
+    /// Whether there was a single change since then, and none other under way then or now: what that change has written
+    /// is what is there.
+    pub fn is_one_change_after(self, before: Self) -> bool {
+        before.begun == before.ended
+            && self.begun == before.begun + 1
+            && self.ended == before.ended + 1
+    }
+
+    /// Whether less was over by then.
+    pub fn is_before(self, other: Self) -> bool {
+        self.ended < other.ended
+    }
+}
+
 /// All that the Hub remembers.
 #[async_trait]
 pub trait State:
@@ -84,9 +111,9 @@ pub trait State:
     /// How many connections to the database there are.
     fn connections(&self) -> Connections;
 
-    /// Another number after every change of anything but the log: what was read before is good as long as it stays the
-    /// same. `None` where others change things, too, or where it is not known.
-    fn changes(&self) -> Option<u64> {
+    /// How often a tenant's record was changed, disk space and groups included. `None` where others change it, too, or
+    /// where it is not known.
+    fn changes_of(&self, _: &TenantId) -> Option<ChangeCount> {
         None
     }
 

@@ -225,11 +225,11 @@ impl Agents {
 
     /// Writes down that an agent works with its tenant's settings.
     pub(super) async fn note_observed(&self, tenant: &TenantId, terms: &Terms) {
-        let observation = Observation {
-            observed_generation: Some(terms.generation),
-            ..Observation::default()
-        };
-        if let Err(error) = self.state.observe_tenant(tenant, observation).await {
+        let noted = self
+            .state
+            .observe_generation(tenant, terms.generation)
+            .await;
+        if let Err(error) = noted {
             tracing::warn!(%tenant, "the tenant's generation could not be stored: {error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Tenants that were looked up before. They are good until the database changes, in whatever way.
+//! Tenants that were looked up before. Each is good until it changes; changes of others do not matter.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,11 @@ use std::{
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
 
-use crate::{Problem, TenantId, service::documents::Standing, state::TenantRecord};
+use crate::{
+    Problem, TenantId,
+    service::documents::Standing,
+    state::{ChangeCount, TenantRecord},
+};
 
 /// So many are kept; beyond that all are looked up anew.
 const ROOM: usize = 16_384;
@@ -63,37 +67,32 @@ impl Deref for KnownTenant {
     }
 }
 
-/// Tenants as they were when the database had changed so many times.
+/// Tenants, each with the count of its changes when it was looked up.
 #[derive(Default)]
-pub(super) struct KnownTenants(Mutex<Known>);
-
-#[derive(Default)]
-struct Known {
-    changes: u64,
-    tenants: HashMap<TenantId, Arc<KnownTenant>>,
-}
+pub(super) struct KnownTenants(Mutex<HashMap<TenantId, (ChangeCount, Arc<KnownTenant>)>>);
 
 impl KnownTenants {
-    /// A tenant, if it is known as of this number of changes.
-    pub(super) fn recall(&self, id: &TenantId, changes: u64) -> Option<Arc<KnownTenant>> {
+    /// A tenant, if nothing of it has changed since it was looked up.
+    pub(super) fn recall(&self, id: &TenantId, now: ChangeCount) -> Option<Arc<KnownTenant>> {
         let known = self.known();
-        let tenant = known.tenants.get(id).filter(|_| known.changes == changes);
-        tenant.cloned()
+        let (read_at, tenant) = known.get(id)?;
+        now.vouches_for(*read_at).then(|| Arc::clone(tenant))
     }
 
-    /// Keeps a tenant that was looked up when there had been so many changes, or even later.
-    pub(super) fn keep(&self, tenant: &Arc<KnownTenant>, changes: u64) {
+    /// Keeps a tenant that was looked up at this count, or even later.
+    pub(super) fn keep(&self, tenant: &Arc<KnownTenant>, read_at: ChangeCount) {
         let mut known = self.known();
-        if known.changes < changes || known.tenants.len() >= ROOM {
-            known.tenants.clear();
-            known.changes = known.changes.max(changes);
+        let is_later = |(other, _): &(ChangeCount, _)| read_at.is_before(*other);
+        if known.get(&tenant.id).is_some_and(is_later) {
+            return;
         }
-        if known.changes == changes {
-            known.tenants.insert(tenant.id.clone(), Arc::clone(tenant));
+        if known.len() >= ROOM {
+            known.clear();
         }
+        known.insert(tenant.id.clone(), (read_at, Arc::clone(tenant)));
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, HashMap<TenantId, (ChangeCount, Arc<KnownTenant>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     GroupId, Problem, TenantId,
     runs::TenantStop,
     shapes::AccessStatus,
-    state::{Observation, Reach, TenantChange},
+    state::{Reach, TenantChange},
 };
 
 /// What has to be looked at after a change of a tenant.
@@ -93,11 +93,9 @@ impl Hub {
     /// Who sleeps works with all settings as soon as it is awake.
     async fn note_asleep(&self, tenant: &TenantId) -> Result<(), Problem> {
         if let Some(record) = self.tenant(tenant).await? {
-            let observation = Observation {
-                observed_generation: Some(record.generation),
-                ..Observation::default()
-            };
-            self.state().observe_tenant(tenant, observation).await?;
+            self.state()
+                .observe_generation(tenant, record.generation)
+                .await?;
         }
         Ok(())
     }

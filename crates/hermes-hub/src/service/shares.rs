@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{OfTenant, blocking, recorded};
+use super::{OfTenant, blocking, recorded_with};
 use crate::{
     Code, GroupId, Hub, Problem, TenantId,
     call::{Call, Reply},
     data_dir::private_directory,
     files::{
         Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines,
-        Placed, Removal, Search, SharePath, WriteMode,
+        Placed, Removal, Search, SharePath, Used, WriteMode,
     },
     shapes::Share,
     state::{Owner, Usage},
@@ -346,33 +346,26 @@ fn status(placed: Placed) -> u16 {
     }
 }
 
-/// Changes a share, recorded, and writes down how much it holds now.
+/// Changes a share, recorded together with how much it holds then.
 async fn changing<T>(
     call: &Call,
     group: &GroupId,
     files: &DirectoryFiles,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
-    let done = recorded(call, work).await?;
-    let used = match files.used().await {
-        Ok(used) => used,
-        // The next change counts again.
-        Err(problem) => {
-            tracing::warn!(%group, "a share could not be counted: {problem}");
-            return Ok(done);
+    let measure = async {
+        match files.used().await {
+            Ok(Used { bytes, files }) => {
+                Some((Owner::Group(group.clone()), Usage { bytes, files }))
+            }
+            // The next change counts again.
+            Err(problem) => {
+                tracing::warn!(%group, "a share could not be counted: {problem}");
+                None
+            }
         }
     };
-    let usage = Usage {
-        bytes: used.bytes,
-        files: used.files,
-    };
-    let owner = Owner::Group(group.clone());
-    let count = move |hub: Hub| {
-        let owner = owner.clone();
-        async move { hub.state().set_usage(&owner, usage).await }
-    };
-    call.hub.see_to("the size of a share", count).await;
-    Ok(done)
+    recorded_with(call, work, measure).await
 }
 
 /// The files of a group, made if nobody has written there yet.

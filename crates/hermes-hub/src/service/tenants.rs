@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{OfTenant, WHOLE, documents::Standing, page, present};
 use crate::{
     Code, Hub, Problem, TenantId,
-    app::Consequences,
+    app::{Consequences, KnownTenant},
     auth::{Scope, new_uid},
     call::{Call, Reply, etag},
     shapes::{GroupMembership, Tenant, TenantStatus, Via},
@@ -182,7 +182,11 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
 }
 
 pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
-    let tenant = call.tenant()?;
+    show_known(&call, call.tenant()?)
+}
+
+/// What many ask for is put together once.
+fn show_known(call: &Call, tenant: &KnownTenant) -> Result<Reply, Problem> {
     let document = tenant.shown(call.hub.standing(), |record, standing| {
         let document = serde_json::value::to_raw_value(&shape(record, standing));
         Ok(document.map_err(|error| Problem::internal(&error))?.into())
@@ -313,13 +317,15 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     let consequences = Consequences::of(&change);
     change.reach = hub.reach_of(&record.id, consequences);
     let expected = call.if_match.is_some().then_some(record.revision);
+    let before = hub.state().changes_of(&record.id);
     let updated = hub
         .state()
         .update_tenant(&record.id, change, expected, call.entry.clone())
         .await;
     let updated = updated.map_err(|error| group_missing(error.into()))?;
+    let updated = hub.keep_changed(updated, before);
     hub.tenant_changed(&updated.id, consequences);
-    show(&call, &updated)
+    show_known(&call, &updated)
 }
 
 pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Problem> {

@@ -74,8 +74,8 @@ pub struct Intent {
 pub struct FileEffect {
     /// For the log, with the status it ended with.
     pub entry: NewEntry,
-    /// How the owner's space changed: bytes and files.
-    pub grown: Option<(Owner, i64, i64)>,
+    /// Whose space it has changed, and how much that is now.
+    pub used: Option<(Owner, Usage)>,
 }
 
 /// Operations on files.
@@ -84,7 +84,7 @@ pub trait FileOperations {
     /// Writes down an intent and keeps room for it.
     async fn begin_files(&self, intent: FileIntent) -> Result<Intent, StateError>;
 
-    /// Writes down what came of it and counts the space.
+    /// Writes down what came of it and the space it takes, in one commit.
     async fn finish_files(&self, intent: Intent, effect: FileEffect) -> Result<(), StateError>;
 
     /// Operations of this node that were begun and not finished.

@@ -9,8 +9,8 @@ use hermes_store::{
 };
 use sqlx::SqlitePool;
 
-use super::{Connections, State, StateError};
-use crate::audit::NewEntry;
+use super::{ChangeCount, Connections, State, StateError};
+use crate::{TenantId, audit::NewEntry};
 
 mod approvals;
 mod audit;
@@ -28,7 +28,7 @@ mod runs;
 mod tenants;
 mod tokens;
 
-use self::change::{Change, Changes, commit};
+use self::change::{Affected, Change, Changes, commit};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
 const STEPS: &[&str] = &[
@@ -75,9 +75,10 @@ impl SqliteState {
         self.database.readers()
     }
 
-    async fn begin(&self) -> Result<Change<'_>, StateError> {
+    /// Begins a change. What is known of those whom it affects is looked up anew afterwards.
+    async fn begin(&self, affected: Affected<'_>) -> Result<Change<'_>, StateError> {
         let write = self.database.begin_in_group().await.map_err(unwritable)?;
-        Ok(Change::new(write, &self.changes))
+        Ok(Change::new(write, &self.changes, affected))
     }
 }
 
@@ -119,8 +120,8 @@ fn column(count: u64) -> i64 {
 
 #[async_trait]
 impl State for SqliteState {
-    fn changes(&self) -> Option<u64> {
-        self.changes.count()
+    fn changes_of(&self, tenant: &TenantId) -> Option<ChangeCount> {
+        self.changes.of(tenant)
     }
 
     async fn ping(&self) -> Result<(), StateError> {
@@ -146,7 +147,7 @@ impl State for SqliteState {
     }
 
     async fn set_meta(&self, name: &str, value: &[u8]) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         )
@@ -166,7 +167,7 @@ impl State for SqliteState {
     }
 
     async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::AllTenants).await?;
         sqlx::query("DELETE FROM env").execute(&mut *write).await?;
         // Replies that are kept may hold secrets and are sealed, too.
         sqlx::query("DELETE FROM idempotency")

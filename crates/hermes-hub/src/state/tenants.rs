@@ -281,6 +281,9 @@ pub trait Tenants {
         observation: Observation,
     ) -> Result<TenantRecord, StateError>;
 
+    /// Writes down that the settings of this generation are in force: one statement that shares its commit with others.
+    async fn observe_generation(&self, id: &TenantId, generation: u64) -> Result<(), StateError>;
+
     /// Lets it do things, or not.
     async fn set_access(
         &self,

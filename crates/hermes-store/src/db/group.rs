@@ -31,14 +31,24 @@ pub(super) struct WriteGroup {
     /// Whose holder may use what is open. Fair.
     turn: Arc<Semaphore>,
     open: Mutex<Option<Open>>,
+    /// What the last batch left to the next.
+    note: Mutex<Option<Note>>,
 }
+
+/// What a writer leaves to the next one.
+type Note = Box<dyn Any + Send>;
 
 impl WriteGroup {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             turn: Arc::new(Semaphore::new(1)),
             open: Mutex::default(),
+            note: Mutex::default(),
         })
+    }
+
+    fn note(&self) -> MutexGuard<'_, Option<Note>> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> MutexGuard<'_, Option<Open>> {
@@ -72,14 +82,15 @@ struct Open {
     /// A write failed. SQLite may have ended the whole transaction with it, as on a full disk; so nothing is added any
     /// more, and the commit tells.
     is_doubtful: bool,
-    /// What writers of this batch leave to the next; forgotten when one is rolled back.
-    note: Option<Box<dyn Any + Send>>,
+    /// What writers leave to the next; forgotten when one is rolled back.
+    note: Option<Note>,
 }
 
 impl Open {
     /// Makes all of it last, and tells everybody.
     async fn commit(mut self, database: &Database) {
-        let batch = Arc::clone(&self.batch);
+        let (group, batch) = (Arc::clone(&self.group), Arc::clone(&self.batch));
+        let note = self.note.take();
         let committed = async move {
             if self.is_doubtful {
                 sqlx::query(ROLL_BACK)
@@ -90,6 +101,7 @@ impl Open {
         };
         batch.tell(match committed.await {
             Ok(()) => {
+                *group.note() = note;
                 database.put_off.fetch_add(1, Ordering::Relaxed);
                 Outcome::Committed
             }
@@ -212,13 +224,14 @@ impl Database {
                 return Ok(ScopeGuard::into_inner(open));
             }
         }
+        let transaction = self.begin().await?.transaction;
         Ok(Open {
             group: Arc::clone(&self.group),
-            transaction: self.begin().await?.transaction,
+            transaction,
             batch: Arc::default(),
             members: 0,
             is_doubtful: false,
-            note: None,
+            note: self.group.note().take(),
         })
     }
 }
@@ -256,7 +269,8 @@ impl GroupWrite<'_> {
         }
     }
 
-    /// What writers of this batch left to the next. It is forgotten when one of them is rolled back.
+    /// What the writer before left to the next one, in this transaction or after its commit. It is forgotten whenever a
+    /// write is rolled back or a commit fails, so what was left describes what is stored.
     pub fn note(&mut self) -> &mut Option<Box<dyn Any + Send>> {
         &mut self.open.note
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, sqlite::SqliteRow};
 
 use super::{
-    SqliteState, commit,
+    Affected, SqliteState, commit,
     row::{Columns, list},
 };
 use crate::{
@@ -107,7 +107,7 @@ impl Approvals for SqliteState {
             Some(_) => ApprovalState::Decided,
             None => ApprovalState::Expired,
         };
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let decided = sqlx::query(
             "UPDATE approvals SET state = ?2, choice = ?3, decided_by = ?4, decided_at = ?5, reason = ?6
              WHERE id = ?1 AND state = 'pending' RETURNING *",
@@ -143,7 +143,7 @@ impl Approvals for SqliteState {
     }
 
     async fn mark_delivered(&self, id: &ApprovalId) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query("UPDATE approvals SET delivered = 1 WHERE id = ?1")
             .bind(id.as_str())
             .execute(&mut *write)

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    Change, SqliteState, column, commit,
+    Affected, Change, SqliteState,
+    change::{leave_link, take_link},
+    column, commit,
     idempotency::{self, Progress},
     row::{Columns, hash},
     unwritable,
@@ -163,8 +165,10 @@ impl AuditLog for SqliteState {
         let added = entries.len() as u64;
         // The log alone, so this is no change of what others have read.
         let mut write = self.database.begin_in_group().await.map_err(unwritable)?;
-        *write.note() = None;
-        let mut link = head(&mut write, &self.node).await.map_err(unlogged)?;
+        let mut link = match take_link(&mut write) {
+            Some(link) => link,
+            None => head(&mut write, &self.node).await.map_err(unlogged)?,
+        };
         let mut entries = entries.into_iter().peekable();
         // Requests are answered while a part is written, not only after the hashes of all have been made.
         while entries.peek().is_some() {
@@ -174,6 +178,7 @@ impl AuditLog for SqliteState {
                 .collect::<Result<_, _>>()?;
             insert(&mut write, rows).await.map_err(unlogged)?;
         }
+        leave_link(&mut write, link);
         write.commit().await.map_err(unwritable)?;
         // The entries are in the log now, whatever becomes of this; it is tried again every minute.
         if self.unfiled.are_many(added)
@@ -237,7 +242,7 @@ impl SqliteState {
     /// Removes the beginning of a chain, up to the first entry that is young enough or belongs to an operation under
     /// way. The last entry always stays.
     async fn prune_chain(&self, chain: &str, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let row = sqlx::query(
             "SELECT seq, hash FROM audit WHERE chain = ?1 AND seq < MIN(
                  (SELECT MAX(seq) FROM audit WHERE chain = ?1),

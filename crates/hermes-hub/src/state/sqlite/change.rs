@@ -1,6 +1,7 @@
 //! A change under way, and the number of changes so far.
 
 use std::{
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     ops::{Deref, DerefMut},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
@@ -9,21 +10,69 @@ use hermes_store::db::GroupWrite;
 use sqlx::SqliteConnection;
 
 use super::{StateError, unwritable};
-use crate::audit::Link;
+use crate::{TenantId, audit::Link, state::ChangeCount};
 
-/// How often the database was changed through this process.
-#[derive(Debug, Default)]
+/// Tenants share counters, so that there need not be one for each; who shares one is looked up once too often.
+const COUNTERS: usize = 4096;
+
+/// Whose record a change may make another one: a tenant's row, its groups, its disk space.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Affected<'a> {
+    /// Nobody's.
+    NoTenant,
+    /// This tenant's.
+    Tenant(&'a TenantId),
+    /// Any number of tenants'.
+    AllTenants,
+}
+
+/// How often tenants were changed through this process.
+#[derive(Debug)]
 pub(super) struct Changes {
-    count: AtomicU64,
+    of_all: Counter,
+    of_tenants: Box<[Counter]>,
     /// Whether a change was left while it was being committed, so that nobody knows when it takes effect.
     is_uncertain: AtomicBool,
 }
 
+#[derive(Debug, Default)]
+struct Counter {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self {
+            of_all: Counter::default(),
+            of_tenants: (0..COUNTERS).map(|_| Counter::default()).collect(),
+            is_uncertain: AtomicBool::default(),
+        }
+    }
+}
+
 impl Changes {
-    /// Another number after every change; `None` where that can not be said.
-    pub(super) fn count(&self) -> Option<u64> {
-        let count = self.count.load(Ordering::Acquire);
-        (!self.is_uncertain.load(Ordering::Acquire)).then_some(count)
+    /// How often a tenant's record was changed; `None` where that cannot be said.
+    pub(super) fn of(&self, tenant: &TenantId) -> Option<ChangeCount> {
+        let own = self.counter(tenant);
+        // The ends first: where both numbers are the same, nothing was under way in between.
+        let ended = self.of_all.ended.load(Ordering::SeqCst) + own.ended.load(Ordering::SeqCst);
+        let begun = self.of_all.begun.load(Ordering::SeqCst) + own.begun.load(Ordering::SeqCst);
+        (!self.is_uncertain.load(Ordering::SeqCst)).then_some(ChangeCount { begun, ended })
+    }
+
+    fn counter(&self, tenant: &TenantId) -> &Counter {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(tenant);
+        let index = usize::try_from(hash % COUNTERS as u64).unwrap_or_default();
+        &self.of_tenants[index]
+    }
+
+    fn affected(&self, affected: Affected<'_>) -> Option<&Counter> {
+        match affected {
+            Affected::NoTenant => None,
+            Affected::Tenant(tenant) => Some(self.counter(tenant)),
+            Affected::AllTenants => Some(&self.of_all),
+        }
     }
 }
 
@@ -35,37 +84,56 @@ pub(super) struct Change<'a> {
 
 struct Counted<'a> {
     changes: &'a Changes,
+    counter: Option<&'a Counter>,
     is_committing: bool,
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
+        let Some(counter) = self.counter else {
+            return;
+        };
         if self.is_committing {
-            self.changes.is_uncertain.store(true, Ordering::Release);
+            self.changes.is_uncertain.store(true, Ordering::SeqCst);
         }
-        self.changes.count.fetch_add(1, Ordering::AcqRel);
+        counter.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl<'a> Change<'a> {
-    pub(super) fn new(write: GroupWrite<'a>, changes: &'a Changes) -> Self {
+    pub(super) fn new(write: GroupWrite<'a>, changes: &'a Changes, affected: Affected<'_>) -> Self {
         let counted = Counted {
             changes,
+            counter: changes.affected(affected),
             is_committing: false,
         };
+        if let Some(counter) = counted.counter {
+            counter.begun.fetch_add(1, Ordering::SeqCst);
+        }
         Self { write, counted }
     }
 
-    /// The end of the audit log's chain, if somebody before has left it here in the same transaction.
+    /// See [`take_link`].
     pub(super) fn take_link(&mut self) -> Option<Link> {
-        let note = self.write.note().take()?;
-        note.downcast().ok().map(|link| *link)
+        take_link(&mut self.write)
     }
 
-    /// Leaves it to whoever is next in the same transaction.
+    /// See [`leave_link`].
     pub(super) fn leave_link(&mut self, link: Link) {
-        *self.write.note() = Some(Box::new(link));
+        leave_link(&mut self.write, link);
     }
+}
+
+/// The end of the audit log's chain, if the writer before has left it. Nobody else writes to this file, so that stays true
+/// from one commit to the next.
+pub(super) fn take_link(write: &mut GroupWrite<'_>) -> Option<Link> {
+    let note = write.note().take()?;
+    note.downcast().ok().map(|link| *link)
+}
+
+/// Leaves it to whoever writes next.
+pub(super) fn leave_link(write: &mut GroupWrite<'_>, link: Link) {
+    *write.note() = Some(Box::new(link));
 }
 
 /// Makes a change last.

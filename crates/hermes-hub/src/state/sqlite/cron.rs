@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{Row, SqliteConnection};
 
-use super::{Change, SqliteState, column, commit, row::Columns, runs::insert_run};
+use super::{Affected, Change, SqliteState, column, commit, row::Columns, runs::insert_run};
 use crate::{
     JobId, RunId, TenantId,
     shapes::Time,
@@ -76,7 +76,7 @@ impl SqliteState {
 #[async_trait]
 impl Cron for SqliteState {
     async fn fire(&self, fires: Vec<NewFire>) -> Result<Vec<FireOutcome>, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let mut outcomes = Vec::with_capacity(fires.len());
         for fire in fires {
             outcomes.push(self.fire_one(&mut write, fire).await?);
@@ -140,7 +140,7 @@ impl Cron for SqliteState {
     }
 
     async fn set_job_times(&self, tenant: &TenantId, times: &[JobTime]) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let jobs: Vec<_> = times.iter().map(|time| time.job.as_str()).collect();
         sqlx::query(
             "DELETE FROM job_times WHERE tenant = ?1 AND job NOT IN (SELECT value FROM json_each(?2))",
@@ -156,7 +156,7 @@ impl Cron for SqliteState {
     }
 
     async fn set_job_time(&self, tenant: &TenantId, time: &JobTime) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         set_time(&mut write, tenant, time).await?;
         commit(write).await
     }
@@ -185,7 +185,7 @@ impl Cron for SqliteState {
         tenant: &TenantId,
         file: Option<JobFile>,
     ) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         match file {
             None => {
                 sqlx::query("DELETE FROM job_files WHERE tenant = ?1")
@@ -251,7 +251,7 @@ impl Cron for SqliteState {
     }
 
     async fn forget_fires(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let forgotten = sqlx::query("DELETE FROM fires WHERE due < ?1")
             .bind(before.millis())
             .execute(&mut *write)

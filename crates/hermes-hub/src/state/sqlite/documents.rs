@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
 
-use super::{SqliteState, column, commit, row::Columns};
+use super::{Affected, SqliteState, column, commit, row::Columns};
 use crate::{
     TenantId,
     audit::NewEntry,
@@ -77,7 +77,7 @@ impl Documents for SqliteState {
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<Document, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let last: i64 =
             sqlx::query_scalar("SELECT IFNULL(MAX(revision), 0) FROM documents WHERE kind = ?1")
                 .bind(kind.word())
@@ -123,7 +123,7 @@ impl Documents for SqliteState {
         if known == Some(column(revision)) {
             return Ok(());
         }
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query(
             "INSERT INTO applied (kind, tenant, revision) SELECT ?1, id, ?3 FROM tenants WHERE id = ?2
              ON CONFLICT (kind, tenant) DO UPDATE SET revision = excluded.revision",

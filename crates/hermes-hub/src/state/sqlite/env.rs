@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{SqliteState, commit, row::Columns};
+use super::{Affected, SqliteState, commit, row::Columns};
 use crate::{
     TenantId,
     audit::NewEntry,
@@ -108,7 +108,7 @@ impl Env for SqliteState {
         variable: NewVariable,
         entry: NewEntry,
     ) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(tenant)).await?;
         changed(&mut write, tenant).await?;
         set_variable(&mut write, tenant, &variable).await?;
         self.effect(&mut write, entry).await?;
@@ -121,7 +121,7 @@ impl Env for SqliteState {
         name: &str,
         entry: NewEntry,
     ) -> Result<bool, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(tenant)).await?;
         let was_set = unset_variable(&mut write, tenant, name).await?;
         if was_set {
             changed(&mut write, tenant).await?;

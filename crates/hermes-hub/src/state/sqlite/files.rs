@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use super::{
-    SqliteState, audit, column, commit,
+    Affected, SqliteState, audit, column, commit,
     idempotency::{Progress, mark},
     row::Columns,
 };
@@ -23,6 +23,33 @@ fn key(owner: &Owner) -> (&'static str, &str) {
         Owner::Tenant(id) => ("tenant", id.as_str()),
         Owner::Group(id) => ("group", id.as_str()),
     }
+}
+
+/// Whose record shows the space that an owner takes.
+fn affected(owner: Option<&Owner>) -> Affected<'_> {
+    match owner {
+        Some(Owner::Tenant(id)) => Affected::Tenant(id),
+        Some(Owner::Group(_)) | None => Affected::NoTenant,
+    }
+}
+
+async fn store_usage(
+    write: &mut SqliteConnection,
+    owner: &Owner,
+    usage: Usage,
+) -> Result<(), StateError> {
+    let (kind, owner) = key(owner);
+    sqlx::query(
+        "INSERT INTO usage (kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (kind, owner) DO UPDATE SET bytes = excluded.bytes, files = excluded.files",
+    )
+    .bind(kind)
+    .bind(owner)
+    .bind(column(usage.bytes))
+    .bind(column(usage.files))
+    .execute(write)
+    .await?;
+    Ok(())
 }
 
 /// Refuses what the owner has no room for, counting the room kept for operations under way.
@@ -89,7 +116,7 @@ impl SqliteState {
 #[async_trait]
 impl FileOperations for SqliteState {
     async fn begin_files(&self, intent: FileIntent) -> Result<Intent, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         if let Some(reserve) = &intent.reserve {
             check_room(&mut write, reserve).await?;
         }
@@ -116,20 +143,12 @@ impl FileOperations for SqliteState {
     }
 
     async fn finish_files(&self, intent: Intent, effect: FileEffect) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
-        self.end_intent(&mut write, &intent).await?;
-        if let Some((owner, bytes, files)) = &effect.grown {
-            let (kind, owner) = key(owner);
-            sqlx::query(
-                "INSERT INTO usage (kind, owner, bytes, files) VALUES (?1, ?2, MAX(0, ?3), MAX(0, ?4))
-                 ON CONFLICT (kind, owner) DO UPDATE SET bytes = MAX(0, bytes + ?3), files = MAX(0, files + ?4)",
-            )
-            .bind(kind)
-            .bind(owner)
-            .bind(bytes)
-            .bind(files)
-            .execute(&mut *write)
+        let mut write = self
+            .begin(affected(effect.used.as_ref().map(|(owner, _)| owner)))
             .await?;
+        self.end_intent(&mut write, &intent).await?;
+        if let Some((owner, usage)) = &effect.used {
+            store_usage(&mut write, owner, *usage).await?;
         }
         // What failed may be sent again.
         let is_done = effect.entry.status < 400;
@@ -155,7 +174,7 @@ impl FileOperations for SqliteState {
     }
 
     async fn settle_files(&self, intent: Intent, phase: AuditPhase) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let row = sqlx::query("SELECT text, hash FROM audit WHERE chain = ?1 AND seq = ?2")
             .bind(&self.node)
             .bind(column(intent.seq))
@@ -236,18 +255,8 @@ impl FileOperations for SqliteState {
     }
 
     async fn set_usage(&self, owner: &Owner, usage: Usage) -> Result<(), StateError> {
-        let (kind, owner) = key(owner);
-        let mut write = self.begin().await?;
-        sqlx::query(
-            "INSERT INTO usage (kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (kind, owner) DO UPDATE SET bytes = excluded.bytes, files = excluded.files",
-        )
-        .bind(kind)
-        .bind(owner)
-        .bind(column(usage.bytes))
-        .bind(column(usage.files))
-        .execute(&mut *write)
-        .await?;
+        let mut write = self.begin(affected(Some(owner))).await?;
+        store_usage(&mut write, owner, usage).await?;
         commit(write).await
     }
 }

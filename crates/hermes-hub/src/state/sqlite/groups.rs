@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::{SqliteState, column, commit, row::Columns};
+use super::{Affected, SqliteState, column, commit, row::Columns};
 use crate::{
     GroupId, TenantId,
     audit::NewEntry,
@@ -102,7 +102,7 @@ async fn touch_members(
 #[async_trait]
 impl Groups for SqliteState {
     async fn create_group(&self, group: Group, entry: NewEntry) -> Result<GroupRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let made = sqlx::query(
             "INSERT INTO share_groups (id, display_name, kind, quota_bytes, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (id) DO NOTHING",
@@ -154,7 +154,7 @@ impl Groups for SqliteState {
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<GroupRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let old = find(&mut write, id, expected).await?.group;
         sqlx::query(
             "UPDATE share_groups SET display_name = ?2, kind = ?3, quota_bytes = ?4, revision = revision + 1,
@@ -180,7 +180,7 @@ impl Groups for SqliteState {
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::AllTenants).await?;
         let group = find(&mut write, id, expected).await?;
         let members = touch_members(&mut write, id, None).await?;
         if emptiness == Emptiness::Required && (members > 0 || group.used.files > 0) {
@@ -235,7 +235,7 @@ impl Groups for SqliteState {
         access: MemberAccess,
         entry: NewEntry,
     ) -> Result<Member, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(tenant)).await?;
         find(&mut write, id, None).await?;
         if touch_members(&mut write, id, Some(tenant)).await? == 0 {
             return Err(StateError::NotFound { what: "tenant" });
@@ -263,7 +263,7 @@ impl Groups for SqliteState {
         tenant: &TenantId,
         entry: NewEntry,
     ) -> Result<bool, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(tenant)).await?;
         let removed = sqlx::query("DELETE FROM members WHERE tenant = ?1 AND group_id = ?2")
             .bind(tenant.as_str())
             .bind(id.as_str())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{SqliteState, commit, row::Columns};
+use super::{Affected, SqliteState, commit, row::Columns};
 use crate::{
     shapes::Time,
     state::{Idempotency, IdempotencyKey, KeyClaim, StateError, StoredReply},
@@ -54,7 +54,7 @@ impl Idempotency for SqliteState {
         body_sha256: &[u8; 32],
     ) -> Result<KeyClaim, StateError> {
         let now = Time::now();
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query(
             "DELETE FROM idempotency WHERE token = ?1 AND route = ?2 AND key = ?3 AND created_at < ?4",
         )
@@ -103,7 +103,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn finish_key(&self, key: &IdempotencyKey, reply: StoredReply) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query(
             "UPDATE idempotency SET state = 'answered', status = ?4, reply = ?5
              WHERE token = ?1 AND route = ?2 AND key = ?3",
@@ -119,7 +119,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query(
             "DELETE FROM idempotency WHERE token = ?1 AND route = ?2 AND key = ?3
                  AND state IN ('running', 'begun')",
@@ -133,7 +133,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn release_interrupted_keys(&self) -> Result<u64, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let released = sqlx::query("DELETE FROM idempotency WHERE node = ?1 AND state = 'running'")
             .bind(&self.node)
             .execute(&mut *write)
@@ -150,7 +150,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn forget_keys(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let forgotten = sqlx::query("DELETE FROM idempotency WHERE created_at < ?1")
             .bind(before.millis())
             .execute(&mut *write)

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    SqliteState, commit,
+    Affected, SqliteState, commit,
     row::{Columns, hash},
 };
 use crate::{
@@ -28,7 +28,7 @@ impl McpSessions for SqliteState {
         most: u32,
     ) -> Result<Opened, StateError> {
         let now = Time::now().millis();
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM mcp_sessions WHERE token = ?1")
             .bind(token.as_str())
             .fetch_one(&mut *write)
@@ -85,7 +85,7 @@ impl McpSessions for SqliteState {
         let now = Time::now();
         let used_at = row.time("used_at")?;
         if used_at < now.before(USE_STEP) {
-            let mut write = self.begin().await?;
+            let mut write = self.begin(Affected::NoTenant).await?;
             sqlx::query("UPDATE mcp_sessions SET used_at = ?2 WHERE hash = ?1")
                 .bind(session.as_slice())
                 .bind(now.millis())
@@ -103,7 +103,7 @@ impl McpSessions for SqliteState {
     }
 
     async fn note_mcp_uses(&self, uses: &[McpUse]) -> Result<Vec<SessionHash>, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let mut present = Vec::with_capacity(uses.len());
         for used in uses {
             let noted = sqlx::query(
@@ -141,7 +141,7 @@ impl McpSessions for SqliteState {
         session: &SessionHash,
         token: &TokenId,
     ) -> Result<bool, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let ended = sqlx::query("DELETE FROM mcp_sessions WHERE hash = ?1 AND token = ?2")
             .bind(session.as_slice())
             .bind(token.as_str())
@@ -153,7 +153,7 @@ impl McpSessions for SqliteState {
     }
 
     async fn end_idle_mcp_sessions(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let ended = sqlx::query(
             "DELETE FROM mcp_sessions WHERE used_at < ?1 AND IFNULL(stream_until, 0) < ?1",
         )

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    SqliteState, commit,
+    Affected, SqliteState, commit,
     row::Columns,
     runs::{add_events, find, record, store, void_pending},
 };
@@ -30,7 +30,7 @@ impl Queue for SqliteState {
         if !waiting {
             return Ok(None);
         }
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let row = sqlx::query(
             "UPDATE runs SET status = 'running', node = ?3, started_at = ?4, updated_at = ?4
              WHERE number = (SELECT MIN(number) FROM runs WHERE tenant = ?1 AND status = 'queued')
@@ -76,7 +76,7 @@ impl Queue for SqliteState {
         id: &RunId,
         why: Map<String, Value>,
     ) -> Result<RunUpdated, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let (number, mut record) = find(&mut write, tenant, id).await?;
         if !matches!(
             record.run.status,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::{
-    SqliteState, column, commit,
+    Affected, SqliteState, column, commit,
     row::{Columns, list},
 };
 use crate::{
@@ -36,7 +36,7 @@ impl Runs for SqliteState {
         queue_depth: u32,
         entry: NewEntry,
     ) -> Result<Run, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let waiting: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM runs WHERE tenant = ?1 AND status = 'queued'")
                 .bind(run.tenant.as_str())
@@ -123,7 +123,7 @@ impl Runs for SqliteState {
         id: &RunId,
         update: RunUpdate,
     ) -> Result<RunUpdated, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         let (number, mut record) = find(&mut write, tenant, id).await?;
         update::check_status(&record, &update.only_from)?;
         let events = add_events(&mut write, number, &mut record, update.events).await?;
@@ -192,7 +192,7 @@ impl Runs for SqliteState {
     async fn forget_runs(&self, before: Time) -> Result<u64, StateError> {
         let mut forgotten = 0;
         loop {
-            let mut write = self.begin().await?;
+            let mut write = self.begin(Affected::NoTenant).await?;
             let some = sqlx::query(
                 "DELETE FROM runs WHERE number IN (SELECT number FROM runs WHERE ended_at < ?1 LIMIT ?2)",
             )

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite};
 
 use super::{
-    SqliteState, column, commit,
+    Affected, SqliteState, column, commit,
     env::{set_variable, unset_variable},
     row::{Columns, list},
 };
@@ -22,7 +22,9 @@ use crate::{
 
 mod record;
 
-use record::{NO_TENANT, again, find, json, present, record, select_tenant, set_groups};
+use record::{
+    NO_TENANT, again, find, json, optional_json, present, record, select_tenant, set_groups,
+};
 
 #[async_trait]
 impl Tenants for SqliteState {
@@ -40,7 +42,7 @@ impl Tenants for SqliteState {
                 message: "the path of a linked home must be UTF-8; move the home".into(),
             })?;
         let now = Time::now().millis();
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(&tenant.id)).await?;
         let made = sqlx::query(
             "INSERT INTO tenants (id, uid, display_name, status, flavor, agent, storage, browser, labels,
                  linked_home, key_hash, key_sealed, key_last4, key_rotated_at, created_at, updated_at)
@@ -172,43 +174,44 @@ impl Tenants for SqliteState {
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin().await?;
-        let mut tenant = present(&mut write, id, expected).await?;
-        let is_in_force = match change.reach {
-            Reach::Agent => false,
-            Reach::Nobody => tenant.observed_generation == tenant.generation,
-            Reach::NoAgent => true,
+        let mut write = self.begin(Affected::Tenant(id)).await?;
+        let reach = match change.reach {
+            Reach::Agent => "agent",
+            Reach::Nobody => "nobody",
+            Reach::NoAgent => "no agent",
         };
-        tenant.generation += 1;
-        if is_in_force {
-            tenant.observed_generation = tenant.generation;
-        }
-        tenant.revision += 1;
-        tenant.updated_at = Time::now();
-        take(&mut tenant.display_name, change.display_name);
-        take(&mut tenant.flavor, change.flavor);
-        take(&mut tenant.agent, change.agent);
-        take(&mut tenant.storage, change.storage);
-        take(&mut tenant.browser, change.browser);
-        take(&mut tenant.labels, change.labels);
-        sqlx::query(
-            "UPDATE tenants SET display_name = ?2, flavor = ?3, agent = ?4, storage = ?5, browser = ?6,
-                 labels = ?7, generation = ?8, observed_generation = ?9, revision = ?10, updated_at = ?11
-             WHERE id = ?1",
+        // One statement: each is a way to the database's thread and back, which costs more than the work there.
+        let changed = sqlx::query(
+            "UPDATE tenants SET display_name = IFNULL(?3, display_name), flavor = IFNULL(?4, flavor),
+                 agent = IFNULL(?5, agent), storage = IFNULL(?6, storage), browser = IFNULL(?7, browser),
+                 labels = IFNULL(?8, labels), generation = generation + 1, revision = revision + 1, updated_at = ?9,
+                 observed_generation = CASE
+                     WHEN ?10 = 'no agent' OR (?10 = 'nobody' AND observed_generation = generation) THEN generation + 1
+                     ELSE observed_generation END
+             WHERE id = ?1 AND status <> 'deleted' AND revision = IFNULL(?2, revision)
+             RETURNING *,
+                 (SELECT bytes FROM usage WHERE kind = 'tenant' AND owner = ?1) AS used_bytes,
+                 (SELECT files FROM usage WHERE kind = 'tenant' AND owner = ?1) AS used_files,
+                 (SELECT json_group_array(json_object('id', group_id, 'access', access))
+                  FROM members WHERE tenant = ?1) AS memberships",
         )
         .bind(id.as_str())
-        .bind(&tenant.display_name)
-        .bind(&tenant.flavor)
-        .bind(json(&tenant.agent)?)
-        .bind(json(&tenant.storage)?)
-        .bind(json(&tenant.browser)?)
-        .bind(json(&tenant.labels)?)
-        .bind(column(tenant.generation))
-        .bind(column(tenant.observed_generation))
-        .bind(column(tenant.revision))
-        .bind(tenant.updated_at.millis())
-        .execute(&mut *write)
+        .bind(expected.map(column))
+        .bind(&change.display_name)
+        .bind(&change.flavor)
+        .bind(optional_json(change.agent.as_ref())?)
+        .bind(optional_json(change.storage.as_ref())?)
+        .bind(optional_json(change.browser.as_ref())?)
+        .bind(optional_json(change.labels.as_ref())?)
+        .bind(Time::now().millis())
+        .bind(reach)
+        .fetch_optional(&mut *write)
         .await?;
+        let Some(changed) = changed else {
+            present(&mut write, id, expected).await?;
+            return Err(StateError::Changed { what: "tenant" });
+        };
+        let mut tenant = record(&changed)?;
         if let Some(groups) = &change.groups {
             set_groups(&mut write, id, groups).await?;
         }
@@ -231,7 +234,7 @@ impl Tenants for SqliteState {
         id: &TenantId,
         observation: Observation,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(id)).await?;
         let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
         // What is found out of one that is deleted meanwhile does not bring it back.
         let status = match observation.status {
@@ -263,13 +266,25 @@ impl Tenants for SqliteState {
         Ok(changed)
     }
 
+    async fn observe_generation(&self, id: &TenantId, generation: u64) -> Result<(), StateError> {
+        let mut write = self.begin(Affected::Tenant(id)).await?;
+        sqlx::query(
+            "UPDATE tenants SET observed_generation = ?2 WHERE id = ?1 AND observed_generation < ?2",
+        )
+        .bind(id.as_str())
+        .bind(column(generation))
+        .execute(&mut *write)
+        .await?;
+        commit(write).await
+    }
+
     async fn set_access(
         &self,
         id: &TenantId,
         access: NewAccess,
         entry: NewEntry,
     ) -> Result<Access, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(id)).await?;
         present(&mut write, id, None).await?;
         sqlx::query(
             "UPDATE tenants SET access_status = ?2, access_message = ?3, access_reason = ?4, access_at = ?5,
@@ -296,7 +311,7 @@ impl Tenants for SqliteState {
         expected: Option<u64>,
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(id)).await?;
         let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
         let is_present = old.status != TenantStatus::Deleted;
         if is_present {
@@ -330,7 +345,7 @@ impl Tenants for SqliteState {
         id: &TenantId,
         entry: NewEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(id)).await?;
         let restored = sqlx::query(
             "UPDATE tenants SET status = 'ready', deleted_at = NULL, generation = generation + 1,
                  revision = revision + 1, updated_at = ?2
@@ -353,7 +368,7 @@ impl Tenants for SqliteState {
     }
 
     async fn purge_tenant(&self, id: &TenantId, entry: NewEntry) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(id)).await?;
         let removed = sqlx::query("DELETE FROM tenants WHERE id = ?1 AND status = 'deleted'")
             .bind(id.as_str())
             .execute(&mut *write)
@@ -375,7 +390,7 @@ impl Tenants for SqliteState {
         key: NewRuntimeKey,
         entry: NewEntry,
     ) -> Result<RuntimeKey, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::Tenant(id)).await?;
         present(&mut write, id, None).await?;
         sqlx::query(
             "UPDATE tenants SET old_key_hash = iif(?6 IS NULL, NULL, key_hash), old_key_until = ?6,
@@ -415,12 +430,6 @@ impl Tenants for SqliteState {
         .fetch_optional(self.readers())
         .await?;
         row.map(|row| row.id("id", TenantId::parse)).transpose()
-    }
-}
-
-fn take<T>(value: &mut T, new: Option<T>) {
-    if let Some(new) = new {
-        *value = new;
     }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    SqliteState, commit,
+    Affected, SqliteState, commit,
     row::{Columns, hash, list},
 };
 use crate::{
@@ -71,7 +71,7 @@ impl Tokens for SqliteState {
         token: NewToken,
         entry: NewEntry,
     ) -> Result<TokenRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         sqlx::query(
             "INSERT INTO tokens (id, name, role, scopes, tenants, cidrs, last4, hash, unlimited, expires_at,
                  created_at)
@@ -154,7 +154,7 @@ impl Tokens for SqliteState {
         secret: NewSecret,
         entry: NewEntry,
     ) -> Result<TokenRecord, StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         find(&mut write, id).await?;
         sqlx::query(
             "UPDATE tokens SET old_hash = iif(?4 IS NULL, NULL, hash), old_until = ?4, hash = ?2, last4 = ?3
@@ -173,7 +173,7 @@ impl Tokens for SqliteState {
     }
 
     async fn revoke_token(&self, id: &TokenId, entry: NewEntry) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         find(&mut write, id).await?;
         let (unlimited, others): (bool, i64) = sqlx::query_as(
             "SELECT (SELECT unlimited FROM tokens WHERE id = ?1), COUNT(*) FROM tokens
@@ -200,7 +200,7 @@ impl Tokens for SqliteState {
     }
 
     async fn touch_tokens(&self, used: &[(TokenId, Time)]) -> Result<(), StateError> {
-        let mut write = self.begin().await?;
+        let mut write = self.begin(Affected::NoTenant).await?;
         for (id, time) in used {
             sqlx::query(
                 "UPDATE tokens SET last_used_at = MAX(IFNULL(last_used_at, 0), ?2) WHERE id = ?1",

@@ -114,14 +114,20 @@ async fn filing_again_or_at_the_same_time_changes_nothing() {
     let fresh = Fresh::new().await;
     let state = &*fresh.state;
     add(state, &["a", "b"]).await;
-    let before = state.changes();
+    let tenant = tenant_id("t-00");
+    let before = state.changes_of(&tenant);
+    assert!(before.is_some());
     let (first, second) = tokio::join!(state.file_audit(1), state.file_audit(1));
     first.unwrap();
     second.unwrap();
     state.file_audit(1).await.unwrap();
     assert_eq!(count(&fresh, "audit_of_tenants").await, 2);
     assert_eq!(numbers(state, &of("a")).await, [1]);
-    assert_eq!(state.changes(), before, "nobody has to read anything anew");
+    assert_eq!(
+        state.changes_of(&tenant),
+        before,
+        "nobody has to read anything anew"
+    );
 }
 
 #[tokio::test]

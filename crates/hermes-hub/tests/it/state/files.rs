@@ -32,7 +32,7 @@ async fn an_intent_is_followed_by_what_came_of_it() {
     assert_eq!(state.unfinished_files().await.unwrap().len(), 1);
     let effect = || FileEffect {
         entry: entry("write_share_file").to("division1:notes/a.md"),
-        grown: Some((owner.clone(), 7, 1)),
+        used: Some((owner.clone(), Usage { bytes: 7, files: 1 })),
     };
     state.finish_files(begun.clone(), effect()).await.unwrap();
     assert!(state.unfinished_files().await.unwrap().is_empty());
@@ -65,13 +65,19 @@ async fn room_is_kept_for_what_is_under_way() {
     assert!(matches!(refused, Err(StateError::OverQuota { .. })));
     let effect = FileEffect {
         entry: entry("write_share_file"),
-        grown: Some((owner.clone(), 20, 1)),
+        used: Some((
+            owner.clone(),
+            Usage {
+                bytes: 20,
+                files: 1,
+            },
+        )),
     };
     state.finish_files(begun, effect).await.unwrap();
     let begun = state.begin_files(intent(&owner, 60, 100)).await.unwrap();
     let smaller = FileEffect {
         entry: entry("remove_share_path"),
-        grown: Some((owner.clone(), -500, -500)),
+        used: Some((owner.clone(), Usage::default())),
     };
     state.finish_files(begun, smaller).await.unwrap();
     assert_eq!(state.usage(&owner).await.unwrap(), Usage::default());

@@ -87,7 +87,7 @@ async fn a_change_of_files_that_was_begun_is_not_begun_again_unless_it_failed() 
     }
     let (intent, mut entry) = begun.remove(0);
     entry.status = 409;
-    let effect = FileEffect { entry, grown: None };
+    let effect = FileEffect { entry, used: None };
     state.finish_files(intent, effect).await.unwrap();
     for name in ["failed", "cut off"] {
         let claim = state.claim_key(&key(name), &[1; 32]).await.unwrap();

@@ -143,3 +143,8 @@ fn no_group(id: &GroupId) -> StateError {
 pub(super) fn json(value: &impl Serialize) -> Result<String, StateError> {
     Ok(serde_json::to_string(value)?)
 }
+
+/// A column of JSON, or nothing.
+pub(super) fn optional_json<T: Serialize>(value: Option<&T>) -> Result<Option<String>, StateError> {
+    value.map(json).transpose()
+}
