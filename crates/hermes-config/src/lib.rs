@@ -39,4 +39,6 @@ pub use secret_store::{SecretPlace, SecretStore, SecretStoreError};
 pub use server::*;
 pub use settings::*;
 pub use variables::{Variables, remove_variable, write_variable};
-pub use yaml::{YamlError, read as read_yaml};
+pub use yaml::{
+    MOST_BYTES as LARGEST_CONFIG, YamlError, read as read_yaml, too_long as config_too_long,
+};

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Spanned, budget::BudgetBreach};
 
 /// What a configuration may have, whoever wrote it: a few times what any real one has.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
-const MOST_VALUES: usize = 100_000;
+pub const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MOST_VALUES: usize = 50_000;
 /// Each level takes some of the stack.
 const MOST_DEEP: usize = 32;
 const MOST_ALIASES: usize = 1_000;
@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<Value, YamlError> {
         return Err(YamlError {
             line: 1,
             column: 1,
-            reason: format!("it has more than {} MiB", MOST_BYTES / (1024 * 1024)),
+            reason: too_long(),
         });
     }
     let options = serde_saphyr::options! {
@@ -70,6 +70,11 @@ pub fn read(text: &str) -> Result<Value, YamlError> {
             value => value,
         },
     })
+}
+
+/// That a document has more bytes than a configuration may have.
+pub fn too_long() -> String {
+    format!("it has more than {} MiB", MOST_BYTES / (1024 * 1024))
 }
 
 fn describe(error: &serde_saphyr::Error) -> YamlError {
@@ -366,7 +371,7 @@ mod tests {
         let long = format!("a: {}\n", "x".repeat(MOST_BYTES));
         for (text, told) in [
             (laughs, "aliases stand for more than"),
-            (many, "more than 100000 values"),
+            (many, "more than 50000 values"),
             (deep, "nested more than 32 deep"),
             (steps, "nested more than 32 deep"),
             (chain, "nested more than 32 deep"),

@@ -221,7 +221,7 @@ fn is_ticking(home: &Home) -> bool {
 /// The settings of a tenant's home. What the tenant put a link in the place of is as if it were not there.
 fn settings_of(home: &Home, pairs: Vec<(String, String)>) -> Option<hermes_config::Settings> {
     let directory = HomeDirectory::home(home.path()).ok()?;
-    let text = |name: &str| directory.read(name).ok().flatten();
+    let text = |name: &str| directory.read_settings(name).ok().flatten();
     let variables = Variables::with_text(pairs, &text(".env").unwrap_or_default());
     let (config, older) = (text("config.yaml"), text("gateway.json"));
     let config = config.unwrap_or_default();

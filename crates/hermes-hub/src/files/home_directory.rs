@@ -70,6 +70,15 @@ impl HomeDirectory {
 
     /// The text of a file; none if there is no such file.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<String>> {
+        self.read_up_to(name, LARGEST)
+    }
+
+    /// The text of a file of settings, unless it is larger than one can be: then nothing of it is read.
+    pub(crate) fn read_settings(&self, name: &str) -> io::Result<Option<String>> {
+        self.read_up_to(name, hermes_config::LARGEST_CONFIG as u64)
+    }
+
+    fn read_up_to(&self, name: &str, most: u64) -> io::Result<Option<String>> {
         let opened = open_beneath(&self.directory, name, READ, Mode::empty(), Links::Refuse);
         let file = match opened {
             Err(Errno::NOENT) => return Ok(None),
@@ -79,11 +88,11 @@ impl HomeDirectory {
         if !found.is_file() {
             return Err(io::Error::other("it is no ordinary file"));
         }
-        if found.len() > LARGEST {
+        if found.len() > most {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let mut text = String::new();
-        file.take(LARGEST).read_to_string(&mut text)?;
+        file.take(most).read_to_string(&mut text)?;
         Ok(Some(text))
     }
 

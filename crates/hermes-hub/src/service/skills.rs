@@ -206,8 +206,15 @@ fn no_skill(name: &str) -> Problem {
 /// Writes the lists of a home's configuration.
 fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(), Problem> {
     let directory = HomeDirectory::home(home.path()).map_err(|error| Problem::internal(&error))?;
-    let text = directory.read(CONFIGURATION).map_err(|error| {
-        tracing::warn!("a tenant's configuration can not be read: {error}");
+    let text = directory.read_settings(CONFIGURATION).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::FileTooLarge {
+            return Problem::precondition(format!(
+                "the tenant's `config.yaml` is damaged: {}; mend the file first",
+                hermes_config::config_too_long()
+            ))
+            .because("config_damaged");
+        }
+        tracing::warn!("a tenant's configuration cannot be read: {error}");
         Problem::precondition(
             "the tenant's `config.yaml` is a link or no text, and the Hub follows no links there; put a file in its place",
         )
@@ -309,7 +316,7 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
 fn lists(home: &Home) -> (Vec<String>, Vec<String>) {
     let text = HomeDirectory::home(home.path())
         .ok()
-        .and_then(|directory| directory.read(CONFIGURATION).ok().flatten());
+        .and_then(|directory| directory.read_settings(CONFIGURATION).ok().flatten());
     let nothing = Variables::from_pairs::<String, String>([]);
     let settings = Settings::parse(&text.unwrap_or_default(), nothing);
     let document = settings.map_or(Value::Null, |settings| settings.document);
