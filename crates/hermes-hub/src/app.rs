@@ -53,6 +53,7 @@ mod listeners;
 mod news;
 mod open_connections;
 mod opening;
+mod previous_end;
 mod serving;
 mod storage;
 mod tenancy;
@@ -190,7 +191,8 @@ impl Hub {
             standing: Arc::clone(&standing),
         };
         let agents = Agents::new(Arc::clone(&state), runtime, Arc::new(records), node.clone());
-        let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents)).await?;
+        let previous_end = previous_end::take(&*state, &node).await?;
+        let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents), previous_end).await?;
         let clock = Clock::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
         let hub = Self(Arc::new(Inner {
             authenticator: Authenticator::new(Arc::clone(&state)),
@@ -259,6 +261,8 @@ impl Hub {
     pub async fn close(&self) {
         tracing::info!("the Hub stops");
         self.begin_drain();
+        // First: a stop that takes too long is often ended by a kill, and is a stop all the same.
+        previous_end::note_stop(self.state(), self.node()).await;
         self.0.work.close();
         let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
         self.0.clock.close().await;

@@ -33,7 +33,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::watching::Watchers;
 pub use self::{
     decisions::Answer,
-    ending::TenantStop,
+    ending::{PreviousEnd, TenantStop},
     request::RunRequest,
     watching::{Watched, Watching},
 };
@@ -55,6 +55,7 @@ const RECENT: u32 = 5;
 pub struct Runs {
     state: Arc<dyn State>,
     agents: Arc<Agents>,
+    previous_end: PreviousEnd,
     watchers: Watchers,
     /// Those that a task of this node carries out.
     under_way: Mutex<HashMap<RunId, Arc<Handle>>>,
@@ -80,10 +81,12 @@ impl Runs {
     pub async fn start(
         state: Arc<dyn State>,
         agents: Arc<Agents>,
+        previous_end: PreviousEnd,
     ) -> Result<Arc<Self>, StateError> {
         let runs = Arc::new(Self {
             state,
             agents,
+            previous_end,
             watchers: Watchers::default(),
             under_way: Mutex::default(),
             queued: Notify::new(),

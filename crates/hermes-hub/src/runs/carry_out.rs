@@ -219,10 +219,10 @@ impl Work<'_> {
     fn why_cut_off(&self) -> (&'static str, String) {
         match self.runs.agents.death_since(&self.tenant, self.began) {
             Some(death) => ("agent_died", format!("the tenant's agent {death}")),
-            None if self.is_inherited => (
-                "hub_stopped",
-                "the Hub was stopped, or ended, while the run was under way".to_owned(),
-            ),
+            None if self.is_inherited => {
+                let (reason, what) = self.runs.previous_end.cause();
+                (reason, what.to_owned())
+            }
             None => (
                 "agent_lost",
                 "the tenant's agent lost the run, or was stopped".to_owned(),

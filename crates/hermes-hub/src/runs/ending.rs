@@ -1,4 +1,4 @@
-//! Why a run ends that nobody told to stop by its name: its tenant may not go on.
+//! Why a run ends that nobody told to stop by its name: its tenant may not go on, or the Hub ended.
 
 use serde_json::{Map, Value, json};
 
@@ -35,6 +35,31 @@ impl TenantStop {
         RunError {
             code: code.to_owned(),
             message: message.to_owned(),
+        }
+    }
+}
+
+/// How the Hub before this one ended, whose runs this one takes up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreviousEnd {
+    /// Somebody stopped it.
+    Stopped,
+    /// It was killed, it crashed, or the machine went down.
+    Crashed,
+}
+
+impl PreviousEnd {
+    /// What cut off its runs: one word, and words for people.
+    pub(super) fn cause(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Stopped => (
+                "hub_stopped",
+                "the Hub was stopped while the run was under way",
+            ),
+            Self::Crashed => (
+                "hub_crashed",
+                "the Hub ended without being stopped while the run was under way: it was killed, or crashed",
+            ),
         }
     }
 }

@@ -11,7 +11,7 @@ use hermes_hub::{
     agents::Agents,
     audit::NewEntry,
     auth::{KeyHash, new_uid},
-    runs::{RunRequest, Runs, Watched},
+    runs::{PreviousEnd, RunRequest, Runs, Watched},
     runtime::Runtime,
     seal::Sealed,
     shapes::{Run, RunEvent, RunTrigger, TenantStatus},
@@ -40,7 +40,7 @@ impl World {
         let agent = Scripted::new();
         let tenancy = Arc::new(KnownTenants::new(directory.path()));
         let state = open(directory.path()).await;
-        Self::with(directory, state, agent, tenancy).await
+        Self::with(directory, state, agent, tenancy, PreviousEnd::Stopped).await
     }
 
     async fn with(
@@ -48,10 +48,13 @@ impl World {
         state: Arc<dyn State>,
         agent: Arc<Scripted>,
         tenancy: Arc<KnownTenants>,
+        previous_end: PreviousEnd,
     ) -> Self {
         let runtime: Arc<dyn Runtime> = agent.clone();
         let agents = Agents::new(state.clone(), runtime, tenancy.clone(), "n1".into());
-        let runs = Runs::start(state.clone(), agents.clone()).await.unwrap();
+        let runs = Runs::start(state.clone(), agents.clone(), previous_end)
+            .await
+            .unwrap();
         Self {
             directory,
             state,
@@ -64,6 +67,11 @@ impl World {
 
     /// The Hub is killed, its tenants' processes with it, and started again on what is left.
     pub(crate) async fn kill_and_restart(self) -> Self {
+        self.end_and_restart(PreviousEnd::Crashed).await
+    }
+
+    /// The same, with a Hub that ended in this way.
+    pub(crate) async fn end_and_restart(self, end: PreviousEnd) -> Self {
         // What was under way goes on no longer; nothing is told to anybody.
         self.runs.close(Duration::ZERO).await;
         self.agent.kill_all();
@@ -76,7 +84,7 @@ impl World {
         } = self;
         state.close().await;
         let state = open(directory.path()).await;
-        Self::with(directory, state, agent, tenancy).await
+        Self::with(directory, state, agent, tenancy, end).await
     }
 
     /// A tenant that is ready.

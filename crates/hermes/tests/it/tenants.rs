@@ -4,6 +4,7 @@ mod approvals;
 mod blocking;
 mod cron;
 mod faults;
+mod hub_end;
 mod kills;
 mod launcher;
 mod policy;

@@ -13,7 +13,7 @@ use hermes_hub::{
     JobId, TenantId,
     agents::Agents,
     clock::Clock,
-    runs::Runs,
+    runs::{PreviousEnd, Runs},
     runtime::mock::MockRuntime,
     shapes::Time,
     state::{Page, RunQuery, State},
@@ -65,7 +65,9 @@ async fn hub_process() {
     let tenancy = Arc::new(KnownTenants::new(directory));
     let runtime = Arc::new(MockRuntime::default());
     let agents = Agents::new(state.clone(), runtime, tenancy, "n1".into());
-    let runs = Runs::start(state.clone(), agents.clone()).await.unwrap();
+    let runs = Runs::start(state.clone(), agents.clone(), PreviousEnd::Crashed)
+        .await
+        .unwrap();
     let _clock = Clock::start_at(state, agents, runs, Arc::new(move || time(begun)));
     std::future::pending::<()>().await;
 }

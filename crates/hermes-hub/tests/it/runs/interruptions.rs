@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use hermes_hub::{
-    runs::RunRequest,
+    runs::{PreviousEnd, RunRequest},
     shapes::{AgentPhase, RunStatus},
 };
+
+use serde_json::json;
 
 use crate::world::{World, names, request};
 
@@ -90,6 +92,35 @@ async fn runs_that_a_killed_hub_left_are_taken_up_by_the_next() {
     assert_eq!((run.status, run.attempt), (RunStatus::Completed, 2));
     let run = world.ended(&tenant, &with_tool).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_the_end_of_the_hub_cut_off_says_how_it_ended() {
+    for (end, reason, words) in [
+        (PreviousEnd::Stopped, "hub_stopped", "was stopped"),
+        (PreviousEnd::Crashed, "hub_crashed", "without being stopped"),
+    ] {
+        let world = World::new().await;
+        let tenant = world.tenant("a").await;
+        let repeated = world.run(&tenant, "say=1 wait").await.run_id;
+        let failed = world.run(&tenant, "tool wait").await.run_id;
+        world.until_event(&tenant, &repeated, "message.delta").await;
+        world.until_event(&tenant, &failed, "tool.completed").await;
+        let world = world.end_and_restart(end).await;
+        world.agent.release("say=1 wait");
+        let events = world.events(&tenant, &repeated).await;
+        let requeued = events.iter().find(|event| event.event == "run.requeued");
+        assert_eq!(requeued.unwrap().body["reason"], reason);
+        let events = world.events(&tenant, &failed).await;
+        let last = events.last().unwrap();
+        assert_eq!(
+            (last.event.as_str(), &last.body["reason"]),
+            ("run.failed", &json!(reason))
+        );
+        let error = world.ended(&tenant, &failed).await.error.unwrap();
+        assert_eq!(error.code, "interrupted");
+        assert!(error.message.contains(words), "{error:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,9 +44,13 @@ impl Said {
 
 impl RealHub {
     pub(super) fn start() -> Self {
+        Self::in_home(Self::fresh_home())
+    }
+
+    pub(super) fn fresh_home() -> TestHome {
         let home = TestHome::fresh();
         fs::create_dir(home.path()).unwrap();
-        Self::in_home(home)
+        home
     }
 
     /// On the data of an earlier one.
