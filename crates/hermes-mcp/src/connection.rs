@@ -22,7 +22,7 @@ use crate::{
     counters::Counters,
     host::RememberedTools,
     inquiry::Inquiries,
-    link::{Advice, Link, LinkError, Status},
+    link::{Advice, Link, LinkError, Status, hosted_tenant},
     manifest,
     oauth::{Authorizer, Challenge, TokenFiles},
     owner::WantedResources,
@@ -447,9 +447,10 @@ impl Shared {
                 }
             }
         };
+        let variables = self.surroundings.variables.load();
         LinkError {
             text: self.redactor.load().redact(&text).into_owned(),
-            advice: Some(advice),
+            advice: Some(advice.for_tenant(hosted_tenant(&variables))),
             at: SystemTime::now(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use hermes_config::ServerName;
+use hermes_config::{ServerName, Variables};
 use serde::{Deserialize, Serialize};
 
 use crate::{catalog::Catalog, session::Session};
@@ -93,6 +93,45 @@ pub enum Advice {
     LogInOrSetHeaders(ServerName),
     /// Correct the token given by hand, or log in instead.
     CorrectHeadersOrLogIn(ServerName),
+    /// Give a token by hand: nobody has a terminal where a Hub hosts the agent, but its operator sets its variables.
+    SetVariable {
+        /// Whose agent it is.
+        tenant: String,
+        /// Which server.
+        server: ServerName,
+    },
+}
+
+/// The variable by which a Hub tells an agent whose it is.
+const TENANT: &str = "HERMES_TENANT_ID";
+
+/// The tenant whose agent this is, if a Hub hosts it.
+pub fn hosted_tenant(variables: &Variables) -> Option<&str> {
+    variables.get(TENANT).filter(|tenant| !tenant.is_empty())
+}
+
+impl Advice {
+    /// To log in, or what comes in its place where a Hub hosts the agent.
+    pub fn log_in(server: ServerName, tenant: Option<&str>) -> Self {
+        Self::LogIn(server).for_tenant(tenant)
+    }
+
+    /// The same advice, or what comes in its place where a Hub hosts the agent.
+    #[must_use]
+    pub fn for_tenant(self, tenant: Option<&str>) -> Self {
+        match (self, tenant) {
+            (
+                Self::LogIn(server)
+                | Self::LogInOrSetHeaders(server)
+                | Self::CorrectHeadersOrLogIn(server),
+                Some(tenant),
+            ) => Self::SetVariable {
+                tenant: tenant.to_owned(),
+                server,
+            },
+            (advice, _) => advice,
+        }
+    }
 }
 
 impl std::fmt::Display for Advice {
@@ -106,6 +145,11 @@ impl std::fmt::Display for Advice {
             Self::CorrectHeadersOrLogIn(server) => write!(
                 f,
                 "correct it, or run `hermes mcp login {server}`, which adds `auth: oauth`"
+            ),
+            Self::SetVariable { tenant, server } => write!(
+                f,
+                "its operator gives it a token: `hermes tenant env set {tenant} NAME` keeps one, and `headers: \
+                 {{Authorization: \"Bearer ${{NAME}}\"}}` of `{server}` in the tenant's `config.yaml` sends it"
             ),
         }
     }

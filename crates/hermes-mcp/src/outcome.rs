@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     content::{self, MediaStore},
+    link::Advice,
     names::RegisteredName,
 };
 
@@ -58,10 +59,12 @@ pub enum Failure {
     #[error("interrupted by the user")]
     Interrupted,
     /// The user has to log in first.
-    #[error("the MCP server `{server}` needs a login; run `hermes mcp login {server}`")]
+    #[error("the MCP server `{server}` needs a login; {advice}")]
     LoginNeeded {
         /// The server's name as configured.
         server: String,
+        /// What to do.
+        advice: Advice,
     },
     /// No tool has this name.
     #[error("Unknown tool: {0}")]
@@ -163,7 +166,7 @@ impl Outcome {
             Self::Utility(object) => to_json(object),
             Self::Failure(failure) => {
                 let mut object = json!({"error": failure.to_string()});
-                if let Failure::LoginNeeded { server } = failure {
+                if let Failure::LoginNeeded { server, .. } = failure {
                     object["needs_reauth"] = true.into();
                     object["server"] = server.as_str().into();
                 }

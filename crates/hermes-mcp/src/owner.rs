@@ -11,13 +11,15 @@ use crate::{
     call::CallError,
     connection::{CHECK_LIMIT, Command, LiveServer},
     counters::Counters,
-    link::Link,
+    link::{Advice, Link},
     outcome::Failure,
 };
 
 /// One server of a host.
 pub(crate) struct Owner {
     pub(crate) name: ServerName,
+    /// Whose agent this is, if a Hub hosts it.
+    pub(crate) tenant: Option<String>,
     pub(crate) server: Arc<LiveServer>,
     /// `None` while its references can not be resolved.
     pub(crate) fingerprint: Option<Fingerprint>,
@@ -86,6 +88,7 @@ impl Owner {
         match error {
             CallError::NeedsAuth { server, .. } => Failure::LoginNeeded {
                 server: server.to_string(),
+                advice: Advice::log_in(server, self.tenant.as_deref()),
             },
             CallError::TimedOut { elapsed, allowed } => Failure::TimedOut { elapsed, allowed },
             CallError::Interrupted => Failure::Interrupted,

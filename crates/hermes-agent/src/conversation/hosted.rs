@@ -6,13 +6,9 @@ use crate::{
     turn::TurnError,
 };
 
-/// The variable by which a Hub tells an agent whose it is.
-const TENANT: &str = "HERMES_TENANT_ID";
-
 /// The tenant whose agent works with these settings, if a Hub hosts it.
 pub fn tenant(settings: &hermes_config::Settings) -> Option<&str> {
-    let tenant = settings.variables.get(TENANT);
-    tenant.filter(|tenant| !tenant.is_empty())
+    hermes_mcp::link::hosted_tenant(&settings.variables)
 }
 
 impl ConversationError {

@@ -13,7 +13,7 @@ use crate::{
     breaker::Breaker,
     connection::{Connection, Shared, Surroundings},
     counters::Counters,
-    link::{Link, Status},
+    link::{Link, Status, hosted_tenant},
     oauth::TokenFiles,
     owner::{Owner, WantedResources},
     registry::{Contribution, Registry},
@@ -81,8 +81,10 @@ impl Member {
         let counters = Arc::new(Counters::default());
         let breaker = Arc::new(Breaker::new());
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::default()));
+        let tenant = hosted_tenant(&surroundings.variables.load()).map(str::to_owned);
         let owner = Arc::new(Owner {
             name: name.clone(),
+            tenant,
             server: server.clone(),
             fingerprint: fingerprint.clone(),
             link,

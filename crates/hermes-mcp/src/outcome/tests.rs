@@ -1,3 +1,4 @@
+use hermes_config::ServerName;
 use insta::assert_snapshot;
 use rmcp::model::{
     ContentBlock, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
@@ -124,8 +125,27 @@ fn cancel() {
 
 #[test]
 fn login_needed() {
+    let advice = Advice::LogIn(ServerName::new("my-api"));
     let server = "my-api".into();
-    assert_snapshot!(Outcome::from(Failure::LoginNeeded { server }).to_json());
+    assert_snapshot!(Outcome::from(Failure::LoginNeeded { server, advice }).to_json());
+}
+
+#[test]
+fn a_hosted_agent_is_told_what_its_operator_can_do_about_a_login() {
+    let name = ServerName::new("my-api");
+    for advice in [
+        Advice::LogIn(name.clone()),
+        Advice::LogInOrSetHeaders(name.clone()),
+        Advice::CorrectHeadersOrLogIn(name),
+    ] {
+        assert_eq!(advice.clone().for_tenant(None), advice);
+        let advice = advice.for_tenant(Some("acme"));
+        let server = "my-api".into();
+        let told = Failure::LoginNeeded { server, advice }.to_string();
+        assert!(told.contains("`hermes tenant env set acme NAME`"), "{told}");
+        assert!(told.contains("Bearer ${NAME}"), "{told}");
+        assert!(!told.contains("hermes mcp login"), "{told}");
+    }
 }
 
 #[test]

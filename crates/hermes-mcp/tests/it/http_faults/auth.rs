@@ -1,10 +1,11 @@
 //! 401 and 403.
 
 use hermes_mcp::link::Status;
-use hermes_testkit::{Behaviour, Era, Fault, HttpTransport, Trouble};
+use hermes_testkit::{Behaviour, Era, Fault, HttpServer, HttpTransport, TemporaryHome, Trouble};
 use serde_json::{Value, json};
 
 use super::{beside_neighbour, count};
+use crate::setup::{Setup, http, with};
 
 /// What a model is told while only a login helps.
 fn login_needed(told: &Value) {
@@ -87,6 +88,47 @@ async fn a_401_during_a_call_asks_for_a_login_from_then_on() {
             assert!(setup.status("s").error.unwrap().contains("login"));
             setup.assert_neighbour_is_well().await;
         }
+    }
+}
+
+/// Nobody has a terminal where a Hub hosts the agent.
+#[tokio::test]
+async fn an_agent_that_a_hub_hosts_says_what_its_operator_can_do_about_a_login() {
+    let hosted = || {
+        let home = TemporaryHome::new();
+        std::fs::write(home.path().join(".env"), "HERMES_TENANT_ID=acme\n").unwrap();
+        home
+    };
+    let advises_the_operator = |error: &str| {
+        assert!(
+            error.contains("`hermes tenant env set acme NAME`"),
+            "{error}"
+        );
+        assert!(!error.contains("mcp login"), "{error}");
+    };
+    for keys in [
+        json!({}),
+        json!({ "auth": "oauth" }),
+        json!({ "headers": { "Authorization": "Bearer a-wrong-token" } }),
+    ] {
+        let behaviour = Behaviour::new().http(|http| http.bearer = Some("right".into()));
+        let server = HttpServer::start(behaviour);
+        let servers = json!({ "s": with(http(&server), keys) });
+        let setup = Setup::in_home(hosted(), servers).await;
+        let status = setup.status("s");
+        assert_eq!(status.status, Status::NeedsAuth, "{:?}", status.error);
+        advises_the_operator(&status.error.unwrap());
+    }
+    let fault = Fault::on("counter", Trouble::Status(401));
+    let server = HttpServer::start(Behaviour::new().http(|http| http.faults.push(fault)));
+    let setup = Setup::in_home(hosted(), json!({ "s": http(&server) })).await;
+    for _ in ["by the call that meets it", "by the next"] {
+        let told = setup.call("mcp_s_counter", json!({})).await;
+        assert_eq!(told["needs_reauth"], true, "{told}");
+        advises_the_operator(told["error"].as_str().unwrap());
+        setup
+            .until("s", |link| link.status == Status::NeedsAuth)
+            .await;
     }
 }
 
