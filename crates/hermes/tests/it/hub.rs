@@ -5,6 +5,7 @@ mod documents;
 mod doors;
 mod examples;
 mod exit_codes;
+mod foreign_text;
 mod groups;
 mod host;
 mod readme;

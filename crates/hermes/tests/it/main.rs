@@ -32,6 +32,7 @@ mod send;
 mod serve;
 mod sessions;
 mod skills;
+mod steering;
 mod talk;
 #[cfg(target_os = "linux")]
 mod tenants;

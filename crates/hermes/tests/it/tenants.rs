@@ -4,6 +4,7 @@ mod approvals;
 mod blocking;
 mod cron;
 mod faults;
+mod foreign_text;
 mod hub_end;
 mod kills;
 mod launcher;
