@@ -263,6 +263,14 @@ pub(crate) const INDEXES: &[(&str, &str)] = &[
         "idx_sessions_session_key",
         "CREATE INDEX IF NOT EXISTS idx_sessions_session_key ON sessions(session_key, started_at DESC)",
     ),
+    // Ours alone: all that a list of chats is made of. In the table it lies behind each session's prompt, several pages
+    // further on.
+    (
+        "idx_sessions_chat_marks",
+        "CREATE INDEX IF NOT EXISTS idx_sessions_chat_marks ON sessions(session_key, started_at DESC, ended_at, id, \
+         source, user_id, chat_id, chat_type, thread_id, display_name, origin_json, title, input_tokens, \
+         output_tokens, message_count, tool_call_count) WHERE session_key IS NOT NULL",
+    ),
     (
         "idx_sessions_gateway_peer",
         "CREATE INDEX IF NOT EXISTS idx_sessions_gateway_peer \

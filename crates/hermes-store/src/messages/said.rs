@@ -50,7 +50,7 @@ impl Store {
         let said = async {
             let ids = self.active_ids(session).await?;
             let total = self.count_said(session, &ids).await?;
-            let messages = self.newest_said(&ids, limit.min(total)).await?;
+            let messages = self.newest_said(&ids, total, limit).await?;
             Ok(Said { messages, total })
         };
         said.await.map_err(|error| self.error(error))
@@ -100,18 +100,20 @@ impl Store {
         Ok(candidates.len() - structured.len() + with_text)
     }
 
-    /// So many of the newest of these rows that say something, in order.
+    /// So many of the newest of these rows that say something, in order. `total` of all do.
     async fn newest_said(
         &self,
         ids: &[i64],
+        total: usize,
         limit: usize,
     ) -> Result<Vec<SaidMessage>, sqlx::Error> {
+        let limit = limit.min(total);
         let mut messages = Vec::new();
         let mut rest = ids;
         while messages.len() < limit && !rest.is_empty() {
             let missing = limit - messages.len();
-            // Calls and results of tools are in between.
-            let (earlier, last) = rest.split_at(rest.len().saturating_sub(missing * 2));
+            let likely = likely_rows(missing, ids.len(), total);
+            let (earlier, last) = rest.split_at(rest.len().saturating_sub(likely));
             let mut found = self.said_messages(last).await?;
             found.drain(..found.len().saturating_sub(missing));
             found.append(&mut messages);
@@ -158,6 +160,16 @@ impl SaidMessage {
     }
 }
 
+/// How many rows to look at for so many that say something. Calls and results of tools are in between, more of them at
+/// some times than at others; where there are none, no row is read in vain.
+fn likely_rows(missing: usize, rows: usize, total: usize) -> usize {
+    if rows == total {
+        return missing;
+    }
+    let in_proportion = missing.saturating_mul(rows).div_ceil(total.max(1));
+    in_proportion + in_proportion / 4 + 1
+}
+
 /// The numbers of a list as SQLite makes them.
 fn numbers(list: &str) -> Vec<i64> {
     list.split(',')
@@ -172,6 +184,13 @@ mod tests {
 
     use super::*;
     use crate::Access;
+
+    #[test]
+    fn as_many_rows_are_read_as_are_likely_to_be_needed() {
+        assert_eq!(likely_rows(50, 1_000, 1_000), 50);
+        assert_eq!(likely_rows(50, 1_000, 500), 126);
+        assert_eq!(likely_rows(1, 10, 1), 13);
+    }
 
     #[tokio::test]
     async fn which_rows_are_live_is_read_from_an_index_alone() {

@@ -126,3 +126,35 @@ fn lines(text: &str) -> Vec<ChatMark> {
 fn sessions(list: &str) -> Option<HashSet<String>> {
     serde_json::from_str(list).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Home;
+    use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+    use super::*;
+    use crate::Access;
+
+    #[tokio::test]
+    async fn no_row_of_a_session_is_read_for_a_mark() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&Home::at(directory.path()), Access::ReadWrite).await;
+        let store = store.unwrap();
+        let explained = format!("EXPLAIN QUERY PLAN {}", store.sql(MARKS).as_str());
+        let rows = sqlx::query(AssertSqlSafe(explained).into_sql_str())
+            .fetch_all(store.readers())
+            .await
+            .unwrap();
+        let steps: Vec<String> = rows
+            .iter()
+            .map(|found| row::required(found, "detail").unwrap())
+            .filter(|step: &String| step.contains(" s "))
+            .collect();
+        let index = "USING COVERING INDEX idx_sessions_chat_marks";
+        assert!(
+            !steps.is_empty() && steps.iter().all(|step| step.contains(index)),
+            "{steps:?}"
+        );
+        store.close().await;
+    }
+}

@@ -67,6 +67,12 @@ fn database(home: &Home) -> PathBuf {
     home.path().join("state.db")
 }
 
+/// Takes the index that only we make out of what `reference.py describe` says. Tells whether it was there.
+fn remove_own_index(described: &mut serde_json::Value) -> bool {
+    let indexes = described["indexes"].as_object_mut().unwrap();
+    indexes.remove("idx_sessions_chat_marks").is_some()
+}
+
 /// What Python's own SQLite prints for these statements, one value per line.
 fn python_sql(home: &Home, statements: &str) -> String {
     let script = "import sqlite3, sys\n\

@@ -33,14 +33,36 @@ fn python_home() -> (tempfile::TempDir, Home) {
 const PYTHON_SESSION: &str = "20260101_010101_0badcafe";
 
 #[tokio::test]
-async fn a_database_of_ours_is_built_like_the_documented_one() {
+async fn a_database_of_ours_is_built_like_the_documented_one_but_for_an_index() {
     let (_one, ours, store, _) = with_session().await;
     store.close().await;
     let (_two, theirs) = python_home();
     let describe = |home: &Home| -> Value {
         serde_json::from_str(&reference("describe", &database(home), None)).unwrap()
     };
-    assert_eq!(describe(&ours), describe(&theirs));
+    let mut built = describe(&ours);
+    assert!(crate::remove_own_index(&mut built));
+    assert_eq!(built, describe(&theirs));
+}
+
+#[tokio::test]
+async fn a_writer_gives_a_database_of_python_the_index_that_chats_are_listed_by() {
+    let (_directory, home) = python_home();
+    let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+    let chats = store.chat_marks(None, &[]).await.unwrap().chats;
+    store.close().await;
+    assert_eq!(chats.len(), 1);
+    let described = reference("describe", &database(&home), None);
+    assert!(crate::remove_own_index(
+        &mut serde_json::from_str(&described).unwrap()
+    ));
+    // Python goes on writing to it.
+    reference("continue", &database(&home), Some(PYTHON_SESSION));
+    let store = Store::open(&home, Access::ReadOnly).await.unwrap();
+    let after = store.chat_marks(None, &[]).await.unwrap().chats;
+    assert_eq!(after.len(), 1);
+    assert_ne!(after, chats, "a message more");
+    store.close().await;
 }
 
 #[tokio::test]
