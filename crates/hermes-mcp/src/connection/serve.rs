@@ -45,6 +45,7 @@ impl Connection {
         } = self;
         let shared: &Shared = shared;
         let stop = &shared.surroundings.stop;
+        let mut unsettled = Some(shared.surroundings.pins.expect());
         let mut known = Known {
             catalog: shared.announce(&session, catalog, remembered),
             remembered,
@@ -93,6 +94,9 @@ impl Connection {
                     },
                     Ok(()) = renewals.changed() => session.traffic.changes.mark_all(),
                     refreshed = &mut refreshing, if !refreshing.is_terminated() => {
+                        if has_settled {
+                            unsettled = None;
+                        }
                         if let Some(refreshed) = refreshed {
                             known = refreshed;
                         }
@@ -124,6 +128,7 @@ impl Connection {
         if !has_settled {
             shared.settle(&catalog).await;
         }
+        drop(unsettled);
         let end = shared.in_words(end, process.as_mut()).await;
         let remains = Remains {
             closed,

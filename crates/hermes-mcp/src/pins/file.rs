@@ -5,6 +5,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use hermes_config::ServerName;
@@ -29,6 +30,28 @@ struct Pin {
 }
 
 type ServerPins = BTreeMap<String, Pin>;
+
+/// What tells one version of the file from another. Every change puts a new file in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileVersion {
+    length: u64,
+    modified: SystemTime,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl FileVersion {
+    /// `None` if there is no file, or nothing is known of it.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            length: metadata.len(),
+            modified: metadata.modified().ok()?,
+            #[cfg(unix)]
+            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+        })
+    }
+}
 
 impl PinFile {
     /// A file that cannot be understood is an error: taken for empty, everything would be accepted.

@@ -1,4 +1,5 @@
-//! The pins as a running host uses them: servers that come up together share one look at the file, and one write.
+//! The pins as a running host uses them: servers that come up together read the file once, unless it changes, and share
+//! writes.
 
 use std::{
     io,
@@ -8,7 +9,7 @@ use std::{
 use hermes_config::{Home, ServerName, server::PinTools};
 use tokio::sync::oneshot;
 
-use super::{Comparison, PinFile, PinState, Pins};
+use super::{Comparison, PinFile, PinState, Pins, file::FileVersion};
 use crate::catalog::Catalog;
 
 /// The pins of a host, and the listings that wait to be compared with them.
@@ -21,10 +22,29 @@ pub(crate) struct PinQueue {
 struct QueueState {
     waiting: Vec<Listing>,
     has_worker: bool,
-    /// The file while servers come up whose tools are withheld unless they are known; dropped when the queue is empty.
-    file: Option<Arc<PinFile>>,
+    /// How many listings are still to come.
+    expected: usize,
+    /// The file as it was last read, while listings are expected.
+    file: Option<(FileVersion, Arc<PinFile>)>,
     #[cfg(test)]
     writes: usize,
+    #[cfg(test)]
+    reads: usize,
+}
+
+/// A server whose listing is to be compared soon. The file is kept for as long as there is one.
+pub(crate) struct ExpectedListing {
+    queue: Arc<PinQueue>,
+}
+
+impl Drop for ExpectedListing {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.expected -= 1;
+        if state.expected == 0 {
+            state.file = None;
+        }
+    }
 }
 
 struct Listing {
@@ -39,6 +59,14 @@ impl PinQueue {
         Self {
             pins: Pins::of(home),
             state: Mutex::new(QueueState::default()),
+        }
+    }
+
+    /// Announces a listing.
+    pub(crate) fn expect(self: &Arc<Self>) -> ExpectedListing {
+        self.lock().expected += 1;
+        ExpectedListing {
+            queue: self.clone(),
         }
     }
 
@@ -97,12 +125,24 @@ impl PinQueue {
         Ok(comparison)
     }
 
+    /// The file as it is now.
     fn file(&self) -> io::Result<Arc<PinFile>> {
-        if let Some(file) = &self.lock().file {
+        // Before it is read: a file that is replaced meanwhile is read again the next time.
+        let version = FileVersion::of(&self.pins.path);
+        if let Some((kept, file)) = &self.lock().file
+            && Some(kept) == version.as_ref()
+        {
             return Ok(file.clone());
         }
         let file = Arc::new(PinFile::read(&self.pins.path)?);
-        self.lock().file = Some(file.clone());
+        let mut state = self.lock();
+        #[cfg(test)]
+        {
+            state.reads += 1;
+        }
+        state.file = version
+            .filter(|_| state.expected > 0)
+            .map(|version| (version, file.clone()));
         Ok(file)
     }
 
@@ -110,7 +150,6 @@ impl PinQueue {
         loop {
             let listings = {
                 let mut state = self.lock();
-                state.file = None;
                 let listings = std::mem::take(&mut state.waiting);
                 if listings.is_empty() {
                     state.has_worker = false;
@@ -123,7 +162,7 @@ impl PinQueue {
     }
 
     fn settle_all(&self, listings: Vec<Listing>) {
-        let file = PinFile::read(&self.pins.path);
+        let file = self.file();
         let mut unaccepted = Vec::new();
         for listing in listings {
             let compared = match &file {
@@ -146,6 +185,7 @@ impl PinQueue {
     }
 
     fn accept_all(&self, listings: Vec<Listing>) {
+        self.lock().file = None;
         // Compared once more under the lock: another process may have changed the file.
         let changed = self.pins.change(|file| {
             let mut comparisons = Vec::with_capacity(listings.len());
@@ -185,6 +225,11 @@ impl PinQueue {
                 }
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn count_reads(&self) -> usize {
+        self.lock().reads
     }
 
     #[cfg(test)]

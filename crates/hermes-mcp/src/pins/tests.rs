@@ -185,3 +185,24 @@ async fn known_listings_are_compared_without_a_write() {
     assert_eq!(warned.await.unwrap().changed.len(), 1);
     assert_eq!(queue.count_writes(), 1);
 }
+
+#[tokio::test]
+async fn a_file_that_is_the_same_is_read_once_while_listings_are_expected() {
+    let (directory, pins, server) = pins();
+    pins.accept(&server, [&add("Adds.")]).unwrap();
+    let queue = Arc::new(PinQueue::new(&Home::at(directory.path())));
+    let settle = async || {
+        let settled = queue.settle(server.clone(), catalog("Adds."), PinTools::Block);
+        settled.await.unwrap().changed.len()
+    };
+    let expected = queue.expect();
+    assert_eq!((settle().await, settle().await), (0, 0));
+    assert_eq!(queue.count_reads(), 1);
+    // As another process does.
+    pins.accept(&server, [&add("Adds, and more.")]).unwrap();
+    assert_eq!(settle().await, 1);
+    assert_eq!(queue.count_reads(), 2);
+    drop(expected);
+    settle().await;
+    assert_eq!(queue.count_reads(), 3);
+}
