@@ -352,11 +352,12 @@ impl Host {
     /// Every server's status, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
         let registry = self.registry();
+        let tools = registry.count_tools();
         self.inner
             .members
             .load()
             .iter()
-            .map(|member| member.status(&registry, &self.inner.surroundings))
+            .map(|member| member.status(&registry, &tools, &self.inner.surroundings))
             .collect()
     }
 

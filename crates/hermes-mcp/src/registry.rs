@@ -382,6 +382,15 @@ impl Registry {
         })
     }
 
+    /// How many tools of each server are on the list now.
+    pub(crate) fn count_tools(&self) -> HashMap<&ServerName, usize> {
+        let mut counts = HashMap::new();
+        for tool in self.tools() {
+            *counts.entry(&tool.server).or_default() += 1;
+        }
+        counts
+    }
+
     /// Servers with at least one tool on the list, in order.
     pub fn servers(&self) -> Vec<&ServerName> {
         let mut servers: Vec<&ServerName> = Vec::new();

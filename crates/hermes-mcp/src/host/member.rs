@@ -1,6 +1,6 @@
 //! One entry of the configuration inside a host: with a connection, or without one because it is disabled or unusable.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
 use hermes_config::{
@@ -144,9 +144,17 @@ impl Member {
         })
     }
 
-    pub(super) fn status(&self, registry: &Registry, surroundings: &Surroundings) -> ServerStatus {
+    pub(super) fn status(
+        &self,
+        registry: &Registry,
+        tools: &HashMap<&ServerName, usize>,
+        surroundings: &Surroundings,
+    ) -> ServerStatus {
         match self {
-            Self::Live(owner) => live(owner, registry, surroundings),
+            Self::Live(owner) => {
+                let tools = tools.get(&owner.name).copied().unwrap_or_default();
+                live(owner, registry, tools, surroundings)
+            }
             Self::Idle(idle) => ServerStatus {
                 error: idle.reason.clone(),
                 since: unix(idle.since),
@@ -156,7 +164,12 @@ impl Member {
     }
 }
 
-fn live(owner: &Owner, registry: &Registry, surroundings: &Surroundings) -> ServerStatus {
+fn live(
+    owner: &Owner,
+    registry: &Registry,
+    tools: usize,
+    surroundings: &Surroundings,
+) -> ServerStatus {
     let server = owner.settings();
     let link = owner.link.borrow();
     let session = link.session.as_ref();
@@ -177,10 +190,7 @@ fn live(owner: &Owner, registry: &Registry, surroundings: &Surroundings) -> Serv
     ServerStatus {
         name: owner.name.to_string(),
         transport: server.transport.kind().into(),
-        tools: registry
-            .tools()
-            .filter(|tool| tool.server == owner.name)
-            .count(),
+        tools,
         connected: link.status == Status::Ready,
         disabled: false,
         status: link.status,

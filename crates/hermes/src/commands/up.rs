@@ -12,7 +12,7 @@ use hermes_mcp::{
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::JoinSet,
 };
 
@@ -145,8 +145,7 @@ async fn up(
     loop {
         view.show(&host);
         tokio::select! {
-            // Changes come in bursts, and the list of tools follows a new state by a moment.
-            _ = changes.changed() => tokio::time::sleep(BURST).await,
+            () = pass_burst(&mut changes) => {}
             Some(text) = said.recv() => view.say(&text),
             _ = seconds.tick(), if view.counts_down() => {}
             sign = signals.next() => match sign {
@@ -154,7 +153,6 @@ async fn up(
                 Sign::Stop => break,
             },
             () = &mut settled => {
-                tokio::time::sleep(BURST).await;
                 view.show(&host);
                 let servers = host.status();
                 host.shutdown().await;
@@ -170,6 +168,15 @@ async fn up(
         }
     }
     stop(&host, &mut view, &mut signals).await
+}
+
+/// Waits for a change, and for those that come with it. Given up half-way nothing is lost: whoever waits shows all
+/// that is known then.
+async fn pass_burst(changes: &mut watch::Receiver<u64>) {
+    if changes.changed().await.is_ok() {
+        tokio::time::sleep(BURST).await;
+        changes.mark_unchanged();
+    }
 }
 
 fn interrupted() -> Failure {

@@ -47,6 +47,9 @@ impl View {
 
     /// Shows the present states; what is shown already stays as it is.
     pub(super) fn show(&mut self, host: &Host) {
+        if matches!(self.kind, Kind::Nothing) {
+            return;
+        }
         let now = state::now();
         let servers = host.status();
         self.counts_down = servers
