@@ -81,8 +81,47 @@ struct Kept {
 /// What was read from the store.
 #[derive(Debug, Default)]
 struct Chats {
-    entries: HashMap<ChatMark, Arc<Entry>>,
+    /// In the order in which the store tells of them.
+    entries: Vec<(ChatMark, Arc<Entry>)>,
     last_message: Option<MessageId>,
+}
+
+/// Finds chats among those that were read before. Most are where they were, or a place further.
+struct KnownChats<'a> {
+    entries: &'a [(ChatMark, Arc<Entry>)],
+    /// Where the next one is expected.
+    next: usize,
+    /// Places by session, worked out when one is not where it is expected.
+    places: Option<HashMap<&'a str, usize>>,
+}
+
+impl<'a> KnownChats<'a> {
+    fn new(entries: &'a [(ChatMark, Arc<Entry>)]) -> Self {
+        Self {
+            entries,
+            next: 0,
+            places: None,
+        }
+    }
+
+    /// What was read of a chat, if it was as it is now.
+    fn find(&mut self, mark: &ChatMark) -> Option<&'a Arc<Entry>> {
+        if let Some((known, entry)) = self.entries.get(self.next)
+            && known == mark
+        {
+            self.next += 1;
+            return Some(entry);
+        }
+        let entries = self.entries;
+        let places = self.places.get_or_insert_with(|| {
+            let sessions = entries.iter().map(|(_, entry)| entry.session_id.as_str());
+            sessions.zip(0..).collect()
+        });
+        let place = *places.get(mark.session()?.as_str())?;
+        self.next = place + 1;
+        let (known, entry) = entries.get(place)?;
+        (known == mark).then_some(entry)
+    }
 }
 
 /// What tells one version of a file from another.
@@ -146,7 +185,8 @@ impl ConversationIndex {
             Ok(chats) => chats,
             Err(error) => return self.read_file_instead(error),
         };
-        let mut entries: Vec<Arc<Entry>> = chats.entries.values().cloned().collect();
+        let known = chats.entries.iter().map(|(_, entry)| Arc::clone(entry));
+        let mut entries: Vec<Arc<Entry>> = known.collect();
         if entries
             .iter()
             .all(|entry| OwnPlatform::of_key(&entry.session_key).is_some())
@@ -174,28 +214,33 @@ impl ConversationIndex {
             .store
             .chat_marks(before.last_message, self.shown.own())
             .await?;
-        let same = |mark: &ChatMark| {
-            let entry = before.entries.get(mark)?;
-            let grown = marks.grown.as_ref()?;
-            (!grown.contains(&entry.session_id)).then(|| Arc::clone(entry))
-        };
-        let mut entries = HashMap::with_capacity(marks.chats.len());
-        let mut changed: HashMap<SessionId, ChatMark> = HashMap::new();
+        let grown = marks.grown.as_ref();
+        let has_grown = |entry: &Entry| grown.is_none_or(|grown| grown.contains(&entry.session_id));
+        let mut known = KnownChats::new(&before.entries);
+        let mut found: Vec<(ChatMark, Option<Arc<Entry>>)> = Vec::with_capacity(marks.chats.len());
+        let mut changed: HashMap<SessionId, usize> = HashMap::new();
         for mark in marks.chats {
-            match (same(&mark), mark.session()) {
-                (Some(entry), _) => drop(entries.insert(mark, entry)),
-                (None, Some(session)) => drop(changed.insert(session, mark)),
-                (None, None) => {}
+            let same = known.find(&mark).filter(|entry| !has_grown(entry));
+            if same.is_none()
+                && let Some(session) = mark.session()
+            {
+                changed.insert(session, found.len());
             }
+            found.push((mark, same.cloned()));
         }
         let sessions: Vec<SessionId> = changed.keys().cloned().collect();
         for chat in seen.store.chats_in(&sessions).await? {
-            if let Some(mark) = changed.remove(&chat.session) {
-                entries.insert(mark, Arc::new(from_chat(chat)));
+            if let Some((_, entry)) = changed
+                .get(&chat.session)
+                .and_then(|place| found.get_mut(*place))
+            {
+                *entry = Some(Arc::new(from_chat(chat)));
             }
         }
+        let found = found.into_iter();
+        let entries = found.filter_map(|(mark, entry)| Some((mark, entry?)));
         Ok(Chats {
-            entries,
+            entries: entries.collect(),
             last_message: Some(marks.last_message),
         })
     }

@@ -1,7 +1,8 @@
 //! The index of conversations.
 
-use std::{fs, sync::Arc};
+use std::{fs, process::Command, sync::Arc};
 
+use hermes_config::Home;
 use hermes_gateway::conversations::{ConversationIndex, Entry};
 use hermes_store::{
     Access, EndReason, NewMessage, NewSession, SessionId, SessionKey, Store, Usage, local_iso,
@@ -100,6 +101,63 @@ async fn after_a_change_only_the_chats_it_concerns_are_read_again() {
     store.create_session(&own).await.unwrap();
     store.append(&own.id, &user("x")).await.unwrap();
     assert_eq!(read_again().await.0, (false, false));
+    index.close().await;
+    store.close().await;
+}
+
+/// A statement of another program.
+fn run_elsewhere(home: &Home, statement: &str) {
+    let script = "import sqlite3, sys\n\
+        connection = sqlite3.connect(sys.argv[1], timeout=20)\n\
+        connection.execute(sys.argv[2])\n\
+        connection.commit()\n";
+    let ran = Command::new("python3")
+        .args(["-c", script])
+        .arg(home.path().join("state.db"))
+        .arg(statement)
+        .status();
+    assert!(ran.unwrap().success(), "{statement}");
+}
+
+#[tokio::test]
+async fn chats_that_come_go_and_change_are_shown_as_a_new_index_shows_them() {
+    let (_directory, home, store, session) = with_chat().await;
+    for number in 0..6 {
+        chat(&store, &format!("k{number}"), &format!("key {number}")).await;
+    }
+    let index = ConversationIndex::open(&home);
+    let all = index.entries().await.unwrap().len();
+    assert_eq!(all, 7);
+    // How many were not read again.
+    let count_kept = async |before: &[Arc<Entry>]| {
+        let now = index.entries().await.unwrap();
+        let fresh = ConversationIndex::open(&home);
+        assert_eq!(now, fresh.entries().await.unwrap());
+        fresh.close().await;
+        let kept = |entry: &&Arc<Entry>| before.iter().any(|known| Arc::ptr_eq(known, entry));
+        (now.iter().filter(kept).count(), now)
+    };
+    let before = index.entries().await.unwrap();
+    chat(&store, "new", "key 2 and a half").await;
+    let (kept, before) = count_kept(&before).await;
+    assert_eq!((kept, before.len()), (7, 8));
+    store.end_session(&id("k1"), EndReason::Idle).await.unwrap();
+    let (kept, before) = count_kept(&before).await;
+    assert_eq!((kept, before.len()), (7, 7));
+    // No message tells of these.
+    run_elsewhere(
+        &home,
+        "UPDATE sessions SET display_name = 'Else' WHERE id = 'k3'",
+    );
+    let (kept, before) = count_kept(&before).await;
+    assert_eq!((kept, before.len()), (6, 7));
+    run_elsewhere(&home, "DELETE FROM sessions WHERE id = 'k4'");
+    store.append(&session, &user("x")).await.unwrap();
+    let (kept, before) = count_kept(&before).await;
+    assert_eq!((kept, before.len()), (5, 6));
+    store.append(&id("k5"), &user("x")).await.unwrap();
+    let (kept, _) = count_kept(&before).await;
+    assert_eq!(kept, 5);
     index.close().await;
     store.close().await;
 }
