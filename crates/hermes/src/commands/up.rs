@@ -11,6 +11,7 @@ use hermes_mcp::{
 };
 use serde_json::json;
 use tokio::{
+    runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
     task::JoinSet,
@@ -42,8 +43,8 @@ use view::View;
 
 /// Beyond the longest `connect_timeout`, for processes to be cleared away.
 const SETTLE_MARGIN: Duration = Duration::from_secs(5);
-/// How long changes may take that belong together.
-const BURST: Duration = Duration::from_millis(10);
+/// How long changes may take that belong together. Showing all servers takes longer than starting some of them does.
+const BURST: Duration = Duration::from_millis(50);
 /// Messages that wait to be shown; they are few, and senders may wait.
 const MESSAGES: usize = 8;
 /// How long work that blocks a thread may take at the end.
@@ -62,7 +63,13 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     // It looks before the file is read, so that no edit is missed.
     let watch = (!args.once).then(|| ConfigWatch::new(&context.home));
     let settings = configuration.at_start(context)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // Connecting alone is no work for several threads.
+    let mut runtime = if args.once {
+        Builder::new_current_thread()
+    } else {
+        Builder::new_multi_thread()
+    };
+    let runtime = runtime
         .worker_threads(2)
         .enable_all()
         .build()
@@ -142,8 +149,13 @@ async fn up(
     let mut settled = std::pin::pin!(settled);
     let mut changes = host.changes();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    loop {
+    if args.once {
+        // Most servers settle before anybody could read that they are being connected.
+        changes.mark_changed();
+    } else {
         view.show(&host);
+    }
+    loop {
         tokio::select! {
             () = pass_burst(&mut changes) => {}
             Some(text) = said.recv() => view.say(&text),
@@ -153,12 +165,15 @@ async fn up(
                 Sign::Stop => break,
             },
             () = &mut settled => {
-                view.show(&host);
                 let servers = host.status();
+                view.show_servers(&host, &servers);
                 host.shutdown().await;
+                // The program ends: thousands of tools need not be taken apart one by one.
+                std::mem::forget(host.clone());
                 return report(context, &servers);
             }
         }
+        view.show(&host);
     }
     tasks.shutdown().await;
     if let Some(system) = system {

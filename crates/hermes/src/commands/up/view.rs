@@ -47,18 +47,21 @@ impl View {
 
     /// Shows the present states; what is shown already stays as it is.
     pub(super) fn show(&mut self, host: &Host) {
-        if matches!(self.kind, Kind::Nothing) {
-            return;
+        if !matches!(self.kind, Kind::Nothing) {
+            self.show_servers(host, &host.status());
         }
+    }
+
+    /// The same, where their states are known.
+    pub(super) fn show_servers(&mut self, host: &Host, servers: &[ServerStatus]) {
         let now = state::now();
-        let servers = host.status();
         self.counts_down = servers
             .iter()
             .any(|server| server.next_attempt_at.is_some());
         match &mut self.kind {
             Kind::Nothing => {}
             Kind::Lines(last) => {
-                for server in &servers {
+                for server in servers {
                     let line = line(server, now);
                     let said = identity(server);
                     if last.get(&server.name) != Some(&said) {
@@ -86,7 +89,7 @@ impl View {
                 let frame = Frame {
                     title: self.title.clone(),
                     rows: rows.collect(),
-                    summary: summary(&servers),
+                    summary: summary(servers),
                 };
                 table.draw(self.output, frame);
             }
