@@ -55,13 +55,7 @@ impl Connection {
         let cancel = service.cancellation_token();
         let mut closed = service.waiting().map(|_| ()).boxed().fuse();
         let end = {
-            let exited = async {
-                match &mut process {
-                    Some(process) => process.exited().await.to_string(),
-                    None => std::future::pending().await,
-                }
-            };
-            let mut exited = std::pin::pin!(exited);
+            let mut exited = std::pin::pin!(wait_for_exit(process.as_mut()));
             // Large futures that mostly wait are on the heap: a connected server should be small.
             let mut listening = Box::pin(subscriptions::follow(
                 &session,
@@ -136,6 +130,14 @@ impl Connection {
             _asking: asking,
         };
         (end, remains)
+    }
+}
+
+/// How the server's process ended; a remote server has none, and never ends so.
+async fn wait_for_exit(process: Option<&mut Running>) -> String {
+    match process {
+        Some(process) => process.exited().await.to_string(),
+        None => std::future::pending().await,
     }
 }
 
