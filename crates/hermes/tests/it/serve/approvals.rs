@@ -24,7 +24,10 @@ fn bridge(place: &Place) -> Piped {
     command
         .args(["mcp", "serve"])
         .env("HERMES_HOME", place.home.path());
-    Piped::greet(command)
+    let mut bridge = Piped::greet(command);
+    // The log is opened in the background; cursor 0 stands for where it ended then.
+    bridge.ask("events_poll", &json!({}));
+    bridge
 }
 
 /// Has the chat ask.
