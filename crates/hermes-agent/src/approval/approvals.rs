@@ -78,12 +78,12 @@ struct Allowed {
     /// Rules, and patterns that were allowed for ever.
     rules: BTreeSet<String>,
     /// What was shown and allowed until the session ends.
-    shown: BTreeSet<Shown>,
+    shown: BTreeSet<SessionGrant>,
 }
 
 /// Something as it was asked about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Shown {
+enum SessionGrant {
     /// A command line, and the directory that it is run in.
     Line(PathBuf, String),
     /// Anything else, by its subject.
@@ -231,7 +231,7 @@ impl Approvals {
         let Verdict::Ask(findings) = verdict else {
             return Ok(());
         };
-        let shown = Shown::Line(scene.directory.clone(), command.trim().to_owned());
+        let shown = SessionGrant::Line(scene.directory.clone(), command.trim().to_owned());
         if self.allowed().shown.contains(&shown) {
             return Ok(());
         }
@@ -273,7 +273,7 @@ impl Approvals {
         })
     }
 
-    /// Decides about something that is no command. It is allowed if all its rules are, or if it has a pattern and was
+    /// Decides about something that is not a command. It is allowed if all its rules are, or if it has a pattern and was
     /// allowed itself.
     pub async fn action(
         &self,
@@ -281,7 +281,7 @@ impl Approvals {
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         let shown = request.pattern.is_some();
-        let shown = shown.then(|| Shown::Action(request.subject.clone()));
+        let shown = shown.then(|| SessionGrant::Action(request.subject.clone()));
         let is_known = {
             let allowed = self.allowed();
             let is_allowed =
@@ -331,7 +331,7 @@ impl Approvals {
     async fn ask(
         &self,
         request: ApprovalRequest,
-        shown: Option<Shown>,
+        shown: Option<SessionGrant>,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         if self.settings.mode == ApprovalMode::Off {
@@ -361,7 +361,7 @@ impl Approvals {
     async fn ask_person(
         &self,
         request: ApprovalRequest,
-        shown: Option<Shown>,
+        shown: Option<SessionGrant>,
         cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         let patience = self.patience();
@@ -391,7 +391,7 @@ impl Approvals {
                     keep(&kept);
                 }
             }
-            // Where "always" is not offered, it is no more than this.
+            // An "always" that was not offered counts for the session.
             Decision::Session | Decision::Always => match shown {
                 Some(shown) => {
                     self.allowed().shown.insert(shown);

@@ -63,7 +63,7 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     // It looks before the file is read, so that no edit is missed.
     let watch = (!args.once).then(|| ConfigWatch::new(&context.home));
     let settings = configuration.at_start(context)?;
-    // Connecting alone is no work for several threads.
+    // Connecting alone does not keep several threads busy.
     let mut runtime = if args.once {
         Builder::new_current_thread()
     } else {

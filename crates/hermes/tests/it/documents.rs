@@ -301,7 +301,7 @@ fn the_toolsets_that_the_guide_calls_there_are_the_programs_own() {
             let unknown = quoted(standing)
                 .into_iter()
                 .find(|tool| !known.contains(tool));
-            assert_eq!(unknown, None, "it is no tool");
+            assert_eq!(unknown, None, "it is not a tool");
         }
     }
     let own = strings(hermes_agent::tools::TOOLSETS);
